@@ -1,0 +1,2 @@
+//! rankscope
+fn main() {}
