@@ -1,0 +1,44 @@
+// How every Gloo program here becomes a rank: `program RANK SIZE STORE [more]`.
+// STORE is an empty directory that all ranks share; each communicator takes a name in it.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
+#include <gloo/transport/tcp/device.h>
+
+struct Rank {
+  int rank;
+  int size;
+  std::string store;
+
+  Rank(int argc, char** argv) {
+    if (argc < 4) {
+      std::fprintf(stderr, "usage: %s RANK SIZE STORE [more]\n", argv[0]);
+      std::exit(2);
+    }
+    rank = std::atoi(argv[1]);
+    size = std::atoi(argv[2]);
+    store = argv[3];
+  }
+
+  // A communicator over `size` processes in which this one is `rank`.
+  std::shared_ptr<gloo::rendezvous::Context> connect(const std::string& name, int rank, int size) const {
+    std::shared_ptr<gloo::transport::Device> device =
+        gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
+    gloo::rendezvous::FileStore files(store);
+    gloo::rendezvous::PrefixStore named(name, files);
+    auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+    context->connectFullMesh(named, device);
+    return context;
+  }
+
+  std::shared_ptr<gloo::rendezvous::Context> connect(const std::string& name) const {
+    return connect(name, rank, size);
+  }
+};
