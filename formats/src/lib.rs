@@ -1,1 +1,9 @@
-//! rankscope formats.
+//! rankscope's vocabulary and file formats: what was called ([`Operation`], [`Library`]), the rank log that one
+//! process writes ([`ranklog`]), and what the collector writes from many of them.
+
+pub mod operation;
+#[cfg(feature = "perfetto")]
+pub mod perfetto;
+pub mod ranklog;
+
+pub use operation::{Library, Operation, Pattern};

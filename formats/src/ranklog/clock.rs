@@ -1,0 +1,235 @@
+//! The recorder's clock: which counter a stamp is read from, and calibrations that tie it to the kernel's clocks.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where ticks come from. Stored in the live header as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Counter {
+    /// The x86-64 time-stamp counter, used only while the kernel's own clock source is `tsc`.
+    TimeStampCounter = 1,
+    /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
+    MonotonicRaw = 2,
+    /// The aarch64 virtual counter `CNTVCT_EL0`.
+    VirtualCounter = 3,
+}
+
+impl Counter {
+    /// The counter with this number in a rank log.
+    pub fn from_u32(value: u32) -> Option<Self> {
+        Some(match value {
+            1 => Self::TimeStampCounter,
+            2 => Self::MonotonicRaw,
+            3 => Self::VirtualCounter,
+            _ => return None,
+        })
+    }
+
+    /// Name used in headers and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TimeStampCounter => "tsc",
+            Self::MonotonicRaw => "monotonic-raw",
+            Self::VirtualCounter => "cntvct",
+        }
+    }
+
+    /// The best counter that the kernel itself trusts now. Reads one small file; not for the hot path.
+    pub fn choose() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if kernel_clock_source_is(b"tsc") {
+            return Self::TimeStampCounter;
+        }
+        #[cfg(target_arch = "aarch64")]
+        if kernel_clock_source_is(b"arch_sys_counter") {
+            return Self::VirtualCounter;
+        }
+        Self::MonotonicRaw
+    }
+
+    /// True while the kernel still trusts this counter (it can mark the time-stamp counter unstable at run time).
+    pub fn still_trusted(self) -> bool {
+        match self {
+            Self::TimeStampCounter => kernel_clock_source_is(b"tsc"),
+            Self::VirtualCounter => kernel_clock_source_is(b"arch_sys_counter"),
+            Self::MonotonicRaw => true,
+        }
+    }
+}
+
+fn kernel_clock_source_is(name: &[u8]) -> bool {
+    let path = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    // SAFETY: the path is a NUL-terminated literal; the descriptor is closed below and read into a local buffer.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return false;
+        }
+        let mut buffer = [0u8; 64];
+        let got = libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len());
+        libc::close(fd);
+        let got = usize::try_from(got).unwrap_or(0);
+        buffer[..got].trim_ascii() == name
+    }
+}
+
+/// The counter in use, as a number; 0 until [`set_counter`], which then reads as `CLOCK_MONOTONIC_RAW`.
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+
+/// Fixes the counter of this process, before its first stamp.
+pub fn set_counter(counter: Counter) {
+    COUNTER.store(counter as u32, Ordering::Relaxed);
+}
+
+/// Reads the counter chosen by [`set_counter`].
+#[inline]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if COUNTER.load(Ordering::Relaxed) == Counter::TimeStampCounter as u32 {
+        // SAFETY: every x86-64 processor has RDTSC; the kernel uses it as its clock source, so it is not disabled.
+        return unsafe { core::arch::x86_64::_rdtsc() };
+    }
+    #[cfg(target_arch = "aarch64")]
+    if COUNTER.load(Ordering::Relaxed) == Counter::VirtualCounter as u32 {
+        let value: u64;
+        // SAFETY: CNTVCT_EL0 is readable from user space wherever the kernel's vDSO uses it, which `choose` checked.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack)) };
+        return value;
+    }
+    clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64
+}
+
+/// One of the kernel's clocks, in nanoseconds.
+pub fn clock_ns(clock: libc::clockid_t) -> i64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid timespec; a clock that does not exist leaves it zero.
+    unsafe { libc::clock_gettime(clock, &raw mut t) };
+    t.tv_sec * 1_000_000_000 + t.tv_nsec
+}
+
+/// One reading of all clocks at the same moment. 64 bytes in the live header and in segments (RANKLOG.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Calibration {
+    /// The counter, in ticks: middle of the bracket around the kernel clocks' readings.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC_RAW`, in ns.
+    pub monotonic_raw_ns: i64,
+    /// `CLOCK_REALTIME`, in ns since 1970.
+    pub realtime_ns: i64,
+    /// Half the width of the bracket, in ticks: the reading's error towards `monotonic_raw_ns`.
+    pub half_width_ticks: u32,
+    /// Half the width of the bracket around the wall clock, in ticks.
+    pub realtime_half_width_ticks: u32,
+    /// The kernel's bound on the error of the wall clock (adjtimex `maxerror`), in µs; `u32::MAX` if unknown.
+    pub realtime_maxerror_us: u32,
+    /// adjtimex `status` bits; `STA_UNSYNC` (0x40) set: the wall clock is not synchronised.
+    pub adjtimex_status: u32,
+    /// 1 while the kernel trusts the counter, else 0.
+    pub counter_trusted: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// `CLOCK_BOOTTIME`, in ns: jumps against MONOTONIC_RAW when the machine was suspended.
+    pub boottime_ns: i64,
+}
+
+const _: () = assert!(size_of::<Calibration>() == 56);
+
+/// Bytes of a calibration in a file: the fields and eight zero bytes.
+pub const CALIBRATION_BYTES: usize = 64;
+
+impl Calibration {
+    /// Reads all clocks: the best of sixteen bracketed reads, about ten microseconds. Not for the hot path.
+    pub fn take(counter: Counter) -> Self {
+        let mut best = Self { half_width_ticks: u32::MAX, ..Self::default() };
+        let mut realtime_best = u32::MAX;
+        for _ in 0..16 {
+            let before = ticks();
+            let raw = clock_ns(libc::CLOCK_MONOTONIC_RAW);
+            let between = ticks();
+            let real = clock_ns(libc::CLOCK_REALTIME);
+            let after = ticks();
+            let half = u32::try_from(between.saturating_sub(before).div_ceil(2)).unwrap_or(u32::MAX);
+            if half < best.half_width_ticks {
+                best.half_width_ticks = half;
+                best.ticks = before + u64::from(half);
+                best.monotonic_raw_ns = raw;
+            }
+            let half = u32::try_from(after.saturating_sub(between).div_ceil(2)).unwrap_or(u32::MAX);
+            if half < realtime_best {
+                realtime_best = half;
+                // Moved to the moment of `raw` by the same clock that measured the distance, so that one entry
+                // states one moment; 16 brackets last microseconds, over which the wall clock's slew is nothing.
+                best.realtime_ns = real;
+                best.realtime_half_width_ticks = half;
+                best.boottime_ns = raw;
+            }
+        }
+        // `boottime_ns` carried the raw time at which the best wall-clock reading was made: use it to bring that
+        // reading to the moment of `monotonic_raw_ns`.
+        best.realtime_ns += best.monotonic_raw_ns - best.boottime_ns;
+        best.boottime_ns = clock_ns(libc::CLOCK_BOOTTIME);
+        let mut timex: libc::timex = {
+            // SAFETY: timex is plain data; all zero is `modes = 0`, which only reads.
+            unsafe { std::mem::zeroed() }
+        };
+        // SAFETY: `timex` is valid and `modes` is 0, so nothing is changed.
+        let state = unsafe { libc::adjtimex(&raw mut timex) };
+        best.realtime_maxerror_us =
+            if state < 0 { u32::MAX } else { u32::try_from(timex.maxerror).unwrap_or(u32::MAX) };
+        best.adjtimex_status = timex.status as u32;
+        best.counter_trusted = u32::from(counter.still_trusted());
+        best
+    }
+
+    /// The entry as it stands in a file.
+    pub fn to_bytes(&self) -> [u8; CALIBRATION_BYTES] {
+        let mut out = [0u8; CALIBRATION_BYTES];
+        out[0..8].copy_from_slice(&self.ticks.to_le_bytes());
+        out[8..16].copy_from_slice(&self.monotonic_raw_ns.to_le_bytes());
+        out[16..24].copy_from_slice(&self.realtime_ns.to_le_bytes());
+        out[24..28].copy_from_slice(&self.half_width_ticks.to_le_bytes());
+        out[28..32].copy_from_slice(&self.realtime_half_width_ticks.to_le_bytes());
+        out[32..36].copy_from_slice(&self.realtime_maxerror_us.to_le_bytes());
+        out[36..40].copy_from_slice(&self.adjtimex_status.to_le_bytes());
+        out[40..44].copy_from_slice(&self.counter_trusted.to_le_bytes());
+        out[48..56].copy_from_slice(&self.boottime_ns.to_le_bytes());
+        out
+    }
+
+    /// The entry in these bytes; `None` if it was never written (all zero).
+    pub fn from_bytes(bytes: &[u8; CALIBRATION_BYTES]) -> Option<Self> {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let entry = Self {
+            ticks: u64_at(0),
+            monotonic_raw_ns: u64_at(8) as i64,
+            realtime_ns: u64_at(16) as i64,
+            half_width_ticks: u32_at(24),
+            realtime_half_width_ticks: u32_at(28),
+            realtime_maxerror_us: u32_at(32),
+            adjtimex_status: u32_at(36),
+            counter_trusted: u32_at(40),
+            reserved: 0,
+            boottime_ns: u64_at(48) as i64,
+        };
+        (entry.ticks != 0).then_some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_calibration_survives_its_bytes_and_brackets_the_clock() {
+        let counter = Counter::choose();
+        set_counter(counter);
+        let before = ticks();
+        let entry = Calibration::take(counter);
+        let after = ticks();
+        assert!(before <= entry.ticks && entry.ticks <= after);
+        assert_eq!(Calibration::from_bytes(&entry.to_bytes()), Some(entry));
+        assert_eq!(Calibration::from_bytes(&[0; CALIBRATION_BYTES]), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Completes the log of a dead process from its live area, so that the run directory holds all there is.
+
+use super::codec::Group;
+use super::layout::RECORDS_PER_CHUNK;
+use super::reader::{Ending, OpenError, RankLog};
+use super::segment::{self, FrameKind};
+use super::{codec, recorder};
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// What [`collect`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collected {
+    /// The log was closed already.
+    Nothing,
+    /// The process still runs: its live area stays where it is and is read in place.
+    StillRunning,
+    /// The live area was appended to the segments and removed.
+    Completed,
+    /// There is no live area to be found: what it held is missing.
+    Missing,
+}
+
+/// Why a live area could not be brought in; it was left where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// The log itself cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The run directory cannot be written.
+    #[error("cannot complete {path} from its live area (which stays where it is): {source}")]
+    Write {
+        /// The segment file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Appends what only the live area holds to the segment file, then removes the live area. Repeating it after a crash
+/// at any point is safe: records are named by chunk and generation, and a reader takes each name once.
+pub fn collect(path: &Path) -> Result<Collected, CollectError> {
+    let log = RankLog::open(path)?;
+    match log.ending {
+        Ending::Closed => return Ok(Collected::Nothing),
+        Ending::Running => return Ok(Collected::StillRunning),
+        Ending::Torn => return Ok(Collected::Missing),
+        Ending::LiveArea => {}
+    }
+    let write_error = |source| CollectError::Write { path: path.to_path_buf(), source };
+    let frames = log.live_frames();
+    let mut file = fs::OpenOptions::new().append(true).open(path).map_err(write_error)?;
+    if let Err(error) = file.write_all(&frames).and_then(|()| file.sync_data()) {
+        let _ = file.set_len(log.segment_bytes);
+        return Err(write_error(error));
+    }
+    if let Some(live) = &log.live_path {
+        fs::remove_file(live).map_err(write_error)?;
+    }
+    Ok(Collected::Completed)
+}
+
+impl RankLog {
+    /// The frames that complete the segments: all the live area holds, the end last.
+    fn live_frames(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut payload = Vec::new();
+        let definitions = self.live_definitions();
+        if !definitions.is_empty() {
+            segment::put_frame(FrameKind::Definitions, 0, definitions, &mut out);
+        }
+        for entry in &self.calibrations {
+            payload.extend_from_slice(&entry.to_bytes());
+        }
+        segment::put_frame(FrameKind::Calibrations, 0, &payload, &mut out);
+        if !self.losses.is_empty() {
+            segment::put_frame(FrameKind::Losses, 0, &recorder::losses_payload(&self.losses), &mut out);
+        }
+        payload.clear();
+        for call in &self.in_flight {
+            recorder::put_in_flight(call.lane, call.thread_id, &call.record, &mut payload);
+        }
+        if !payload.is_empty() {
+            segment::put_frame(FrameKind::InFlight, 0, &payload, &mut out);
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for group in self.live_groups() {
+            debug_assert!(group.records.len() <= RECORDS_PER_CHUNK);
+            groups.push(group);
+        }
+        for part in groups.chunks(256) {
+            payload.clear();
+            codec::encode(part, &mut payload);
+            segment::put_frame(FrameKind::Records, 0, &payload, &mut out);
+        }
+        segment::put_frame(FrameKind::End, 0, &[], &mut out);
+        out
+    }
+}

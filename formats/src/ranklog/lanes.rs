@@ -1,0 +1,409 @@
+//! The hot path: a thread's lane, its chunk, its calls in progress. No lock, no allocation, no system call here.
+
+use super::area::Area;
+use super::layout::{IN_FLIGHT_SLOTS, RECORDS_PER_CHUNK};
+use super::loss::LossCause;
+use super::record::{RECORD_BYTES, Record, RecordKind};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Free chunks, handed out by the background thread and taken by any lane. One producer, many consumers; the number
+/// of chunks is the capacity, so the producer never overtakes.
+pub struct FreeRing {
+    slots: *const AtomicU32,
+    mask: u64,
+    head: AtomicU64,
+    tail: AtomicU64,
+}
+
+impl FreeRing {
+    /// Bytes of slots needed for this many chunks.
+    pub fn bytes_for(chunk_count: u32) -> usize {
+        chunk_count.next_power_of_two() as usize * size_of::<AtomicU32>()
+    }
+
+    /// A ring over zeroed memory.
+    ///
+    /// # Safety
+    /// `slots` must point to `bytes_for(chunk_count)` zeroed bytes, aligned to 4, that are never freed.
+    pub unsafe fn new(slots: *const AtomicU32, chunk_count: u32) -> Self {
+        Self {
+            slots,
+            mask: u64::from(chunk_count.next_power_of_two()) - 1,
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+        }
+    }
+
+    fn slot(&self, position: u64) -> &AtomicU32 {
+        // SAFETY: the index is masked to the number of slots, which live for ever by `new`'s contract.
+        unsafe { &*self.slots.add((position & self.mask) as usize) }
+    }
+
+    /// Puts a chunk in. Only the background thread.
+    pub fn push(&self, chunk: u32) {
+        let tail = self.tail.load(Ordering::Relaxed);
+        self.slot(tail).store(chunk, Ordering::Relaxed);
+        self.tail.store(tail + 1, Ordering::Release);
+    }
+
+    /// Takes a chunk out.
+    pub fn pop(&self) -> Option<u32> {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            if head == self.tail.load(Ordering::Acquire) {
+                return None;
+            }
+            // If another thread takes this position first, the exchange fails and the value is not used.
+            let chunk = self.slot(head).load(Ordering::Relaxed);
+            match self.head.compare_exchange_weak(head, head + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(chunk),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Chunks in the ring now.
+    pub fn len(&self) -> u64 {
+        self.tail.load(Ordering::Relaxed).saturating_sub(self.head.load(Ordering::Relaxed))
+    }
+
+    /// True if no chunk is free now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Everything that lanes share.
+pub struct LaneSet {
+    /// The live area.
+    pub area: Area,
+    /// Chunks to take.
+    pub free: FreeRing,
+    lanes: *mut Lane,
+    lane_count: u32,
+    fresh: AtomicU32,
+    /// Head of the stack of freed lanes: index + 1 in the low half, a tag against reuse in the high half.
+    freed: AtomicU64,
+    /// Chunk exhaustion is the disk's fault while this is not 0.
+    pub disk_failing: AtomicU32,
+}
+
+/// One lane, owned by one thread at a time; only that thread touches it.
+#[repr(align(128))]
+pub struct Lane {
+    chunk: Cell<*mut u8>,
+    next: Cell<u32>,
+    generation: Cell<u32>,
+    chunk_index: Cell<u32>,
+    index: Cell<u32>,
+    depth: Cell<u32>,
+    thread_id: Cell<u32>,
+    ordinal: Cell<u64>,
+    next_free: AtomicU32,
+}
+
+// SAFETY: the raw pointers stay valid for ever (never unmapped); shared parts are atomics; each Lane is used only by
+// the thread that took it off the stack, whose compare-exchange (AcqRel) orders it after the previous owner.
+unsafe impl Sync for LaneSet {}
+// SAFETY: as above.
+unsafe impl Send for LaneSet {}
+
+impl LaneSet {
+    /// Bytes of lane states needed for an area.
+    pub fn bytes_for(lane_count: u32) -> usize {
+        lane_count as usize * size_of::<Lane>()
+    }
+
+    /// A set over zeroed memory; all chunks start free.
+    ///
+    /// # Safety
+    /// `lanes` must point to `bytes_for(lane_count)` zeroed bytes aligned to 128, `ring` as [`FreeRing::new`] wants,
+    /// neither ever freed; `area` must be initialised.
+    pub unsafe fn new(area: Area, lanes: *mut u8, ring: *const AtomicU32) -> Self {
+        let chunk_count = area.layout().chunk_count;
+        // SAFETY: handed through from the caller.
+        let free = unsafe { FreeRing::new(ring, chunk_count) };
+        for chunk in 0..chunk_count {
+            free.push(chunk);
+        }
+        Self {
+            area,
+            free,
+            lanes: lanes.cast(),
+            lane_count: area.layout().lane_count,
+            fresh: AtomicU32::new(0),
+            freed: AtomicU64::new(0),
+            disk_failing: AtomicU32::new(0),
+        }
+    }
+
+    fn lane(&self, index: u32) -> &Lane {
+        // SAFETY: every index comes from `fresh` (checked against the count) or from the stack of such indices; the
+        // memory is zeroed, a valid `Lane` (null pointer, zero numbers), and never freed.
+        unsafe { &*self.lanes.add(index as usize) }
+    }
+
+    /// A lane for the calling thread; `None` (counted) if all are taken. A freed lane keeps its half-full chunk, so
+    /// any number of short threads share a few chunks.
+    pub fn acquire(&self, thread_id: u32, name: [u8; 16], now_ticks: u64) -> Option<&Lane> {
+        let lane = self.pop_freed().or_else(|| self.fresh_lane());
+        let Some(lane) = lane else {
+            self.area.count_loss(LossCause::NoLane, RecordKind::Thread, 1, now_ticks, now_ticks);
+            return None;
+        };
+        lane.thread_id.set(thread_id);
+        lane.depth.set(0);
+        self.area.own_lane(lane.index.get(), thread_id);
+        let mut record = Record::new(RecordKind::Thread);
+        record.enter_ticks = now_ticks;
+        record.leave_ticks = now_ticks;
+        record.object = u64::from(thread_id);
+        let (front, back) = name.split_at(8);
+        record.bytes = u64::from_le_bytes(front.try_into().unwrap_or_default());
+        record.aux = u64::from_le_bytes(back.try_into().unwrap_or_default());
+        lane.commit(self, &record);
+        Some(lane)
+    }
+
+    fn fresh_lane(&self) -> Option<&Lane> {
+        let index = self
+            .fresh
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < self.lane_count).then_some(n + 1))
+            .ok()?;
+        let lane = self.lane(index);
+        lane.index.set(index);
+        // "Full" without a chunk: the first commit takes one.
+        lane.next.set(RECORDS_PER_CHUNK as u32);
+        lane.chunk_index.set(u32::MAX);
+        Some(lane)
+    }
+
+    fn pop_freed(&self) -> Option<&Lane> {
+        let mut head = self.freed.load(Ordering::Acquire);
+        loop {
+            let index = (head as u32).checked_sub(1)?;
+            let lane = self.lane(index);
+            let next = u64::from(lane.next_free.load(Ordering::Relaxed)) | ((head >> 32) + 1) << 32;
+            match self.freed.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(lane),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Gives a lane back when its thread ends.
+    pub fn release(&self, lane: &Lane) {
+        self.area.free_lane(lane.index.get());
+        let mut head = self.freed.load(Ordering::Acquire);
+        loop {
+            lane.next_free.store(head as u32, Ordering::Relaxed);
+            let next = u64::from(lane.index.get() + 1) | ((head >> 32) + 1) << 32;
+            match self.freed.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Number of the lane in its log.
+    pub fn index(&self) -> u32 {
+        self.index.get()
+    }
+
+    /// Makes a record visible: seven plain stores, one release store. False (counted) if no chunk is free.
+    #[inline]
+    pub fn commit(&self, set: &LaneSet, record: &Record) -> bool {
+        if self.next.get() as usize >= RECORDS_PER_CHUNK && !self.next_chunk(set, record) {
+            return false;
+        }
+        let position = self.next.get();
+        // SAFETY: `chunk` points to a chunk this lane owns and `position` is below RECORDS_PER_CHUNK, so the slot is
+        // inside it; nobody else writes it, and readers wait for the commit word.
+        unsafe {
+            let slot = self.chunk.get().add((position as usize + 1) * RECORD_BYTES).cast::<u64>();
+            for (step, value) in record.body().into_iter().enumerate() {
+                slot.add(1 + step).write(value);
+            }
+            (*slot.cast::<AtomicU64>()).store(record.commit_word(self.generation.get()), Ordering::Release);
+        }
+        self.next.set(position + 1);
+        true
+    }
+
+    #[cold]
+    fn next_chunk(&self, set: &LaneSet, record: &Record) -> bool {
+        if self.chunk_index.get() != u32::MAX {
+            set.area.fill_chunk(self.chunk_index.get());
+            self.chunk_index.set(u32::MAX);
+        }
+        let Some(index) = set.free.pop() else {
+            let cause = if set.disk_failing.load(Ordering::Relaxed) != 0 {
+                LossCause::Disk
+            } else {
+                LossCause::NoChunk
+            };
+            let kind = RecordKind::from_u8(record.kind).unwrap_or(RecordKind::Call);
+            set.area.count_loss(cause, kind, 1, record.enter_ticks, record.leave_ticks.max(record.enter_ticks));
+            return false;
+        };
+        let generation = set.area.own_chunk(index, self.index.get(), self.thread_id.get(), self.ordinal.get());
+        self.ordinal.set(self.ordinal.get() + 1);
+        self.chunk.set(set.area.chunk_address(index));
+        self.chunk_index.set(index);
+        self.generation.set(generation);
+        self.next.set(0);
+        true
+    }
+
+    /// Notes a blocking call in progress, for whoever looks at a hang. Calls nest; [`Lane::leave`] undoes the last.
+    #[inline]
+    pub fn enter(&self, set: &LaneSet, record: &Record) {
+        let depth = self.depth.get();
+        self.depth.set(depth + 1);
+        if depth as usize >= IN_FLIGHT_SLOTS {
+            set.area.count_in_flight_lost(self.index.get());
+            return;
+        }
+        let slot = set.area.in_flight_slot(self.index.get(), depth);
+        // SAFETY: the slot belongs to this lane, hence to this thread; readers check the word before and after.
+        unsafe {
+            for (step, value) in record.body().into_iter().enumerate() {
+                slot.add(1 + step).write(value);
+            }
+            // Generation 0 is never used by chunks; here 1 marks a slot in use, whatever the kind.
+            (*slot.cast::<AtomicU64>()).store(record.commit_word(1), Ordering::Release);
+        }
+    }
+
+    /// Ends the innermost blocking call in progress.
+    #[inline]
+    pub fn leave(&self, set: &LaneSet) {
+        let depth = self.depth.get().saturating_sub(1);
+        self.depth.set(depth);
+        if (depth as usize) < IN_FLIGHT_SLOTS {
+            let slot = set.area.in_flight_slot(self.index.get(), depth);
+            // SAFETY: as in `enter`.
+            unsafe { (*slot.cast::<AtomicU64>()).store(0, Ordering::Release) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranklog::layout::LiveLayout;
+
+    /// A lane set over ordinary, never freed memory.
+    pub(crate) fn lane_set(total_bytes: u64) -> &'static LaneSet {
+        let layout = LiveLayout::for_bytes(total_bytes).expect("large enough");
+        let zeroed = |bytes: usize| -> *mut u8 {
+            let words = vec![[0u64; 512]; bytes.div_ceil(4096)].leak();
+            let address = words.as_mut_ptr().cast::<u8>();
+            address.wrapping_add(address.align_offset(128))
+        };
+        let base = zeroed(layout.total_bytes() as usize + 4096);
+        let lanes = zeroed(LaneSet::bytes_for(layout.lane_count) + 4096);
+        let ring = zeroed(FreeRing::bytes_for(layout.chunk_count) + 4096);
+        // SAFETY: the memory is leaked, zeroed, large enough and aligned to 128, which no access exceeds.
+        let area = unsafe { Area::from_raw(base, layout) };
+        area.initialise(1, 2, 2, 3);
+        // SAFETY: as above.
+        Box::leak(Box::new(unsafe { LaneSet::new(area, lanes, ring.cast::<AtomicU32>().cast_const()) }))
+    }
+
+    #[test]
+    fn records_come_out_in_the_order_they_went_in() {
+        let set = lane_set(1 << 20);
+        let lane = set.acquire(77, *b"main\0\0\0\0\0\0\0\0\0\0\0\0", 5).expect("a lane");
+        let mut record = Record::new(RecordKind::Call);
+        for n in 0..300 {
+            record.enter_ticks = n;
+            assert!(lane.commit(set, &record));
+        }
+        let mut out = Vec::new();
+        let mut chunks: Vec<_> = (0..set.area.layout().chunk_count)
+            .map(|index| (set.area.chunk_header(index), index))
+            .filter(|(header, _)| header.state != 0)
+            .collect();
+        chunks.sort_by_key(|(header, _)| header.ordinal);
+        for (header, index) in chunks {
+            set.area.copy_records(index, header.generation, 0, &mut out);
+        }
+        assert_eq!(out.len(), 301);
+        assert_eq!(out[0].object, 77);
+        assert!(out[1..].iter().zip(0..).all(|(record, n)| record.enter_ticks == n));
+    }
+
+    #[test]
+    fn a_full_area_counts_what_it_drops() {
+        let set = lane_set(256 * 1024);
+        let lane = set.acquire(1, [0; 16], 5).expect("a lane");
+        let record = Record { enter_ticks: 9, leave_ticks: 10, ..Record::new(RecordKind::Call) };
+        let room = u64::from(set.area.layout().chunk_count) * RECORDS_PER_CHUNK as u64 - 1;
+        let kept = (0..room + 50).filter(|_| lane.commit(set, &record)).count() as u64;
+        assert_eq!(kept, room);
+        let losses = set.area.losses();
+        assert_eq!(losses.len(), 1);
+        assert_eq!((losses[0].cause, losses[0].count), (LossCause::NoChunk, 50));
+        assert_eq!((losses[0].first_ticks, losses[0].last_ticks), (9, 10));
+    }
+
+    #[test]
+    fn short_threads_share_lanes_and_chunks() {
+        let set = lane_set(1 << 20);
+        let record = Record::new(RecordKind::Call);
+        for thread_id in 0..2000 {
+            let lane = set.acquire(thread_id, [0; 16], 1).expect("a freed lane");
+            assert_eq!(lane.index(), 0);
+            lane.commit(set, &record);
+            set.release(lane);
+        }
+        let used = (0..set.area.layout().chunk_count).filter(|&i| set.area.chunk_header(i).state != 0).count();
+        assert_eq!(used, 4000usize.div_ceil(RECORDS_PER_CHUNK));
+    }
+
+    #[test]
+    fn threads_race_for_lanes_and_chunks_without_losing_one() {
+        let set = lane_set(8 << 20);
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                scope.spawn(move || {
+                    let lane = set.acquire(thread, [0; 16], 1).expect("a lane");
+                    for n in 0..5000u64 {
+                        let record = Record { object: u64::from(thread) << 32 | n, ..Record::new(RecordKind::Call) };
+                        assert!(lane.commit(set, &record));
+                    }
+                    set.release(lane);
+                });
+            }
+        });
+        let mut seen = Vec::new();
+        for index in 0..set.area.layout().chunk_count {
+            let header = set.area.chunk_header(index);
+            set.area.copy_records(index, header.generation, 0, &mut seen);
+        }
+        let mut objects: Vec<u64> =
+            seen.iter().filter(|r| r.kind == RecordKind::Call as u8).map(|r| r.object).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        assert_eq!(objects.len(), 40_000);
+    }
+
+    #[test]
+    fn calls_in_progress_are_seen_until_they_end() {
+        let set = lane_set(1 << 20);
+        let lane = set.acquire(4, [0; 16], 1).expect("a lane");
+        let outer = Record { enter_ticks: 10, ..Record::new(RecordKind::Execute) };
+        let inner = Record { enter_ticks: 11, ..Record::new(RecordKind::Call) };
+        lane.enter(set, &outer);
+        lane.enter(set, &inner);
+        let seen: Vec<u64> = set.area.in_flight().iter().map(|(_, _, record)| record.enter_ticks).collect();
+        assert_eq!(seen, vec![10, 11]);
+        lane.leave(set);
+        lane.leave(set);
+        assert!(set.area.in_flight().is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! What could not be recorded, counted by cause and kind, with the span of time in which it happened.
+
+use super::record::RecordKind;
+
+/// Why a record was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LossCause {
+    /// The recorder was still starting (the first milliseconds of a process).
+    Starting = 0,
+    /// No chunk was free: records came faster than the background thread could write them out.
+    NoChunk = 1,
+    /// No lane was free: more threads than lanes.
+    NoLane = 2,
+    /// The run directory cannot be written: full disk, quota, file-size limit, permission.
+    Disk = 3,
+    /// The definitions are full, or the table of communicators is.
+    NoDefinition = 4,
+    /// A call in progress found no in-flight slot; its record was kept all the same.
+    NoInFlightSlot = 5,
+    /// Messages inside one collective beyond the bounded number kept as clock evidence.
+    EvidenceBound = 6,
+}
+
+impl LossCause {
+    /// Number of causes in the loss table.
+    pub const COUNT: usize = 8;
+
+    /// The cause with this number in a rank log.
+    pub fn from_u8(value: u8) -> Option<Self> {
+        Some(match value {
+            0 => Self::Starting,
+            1 => Self::NoChunk,
+            2 => Self::NoLane,
+            3 => Self::Disk,
+            4 => Self::NoDefinition,
+            5 => Self::NoInFlightSlot,
+            6 => Self::EvidenceBound,
+            _ => return None,
+        })
+    }
+
+    /// Name used in tables and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::NoChunk => "no-chunk",
+            Self::NoLane => "no-lane",
+            Self::Disk => "disk",
+            Self::NoDefinition => "no-definition",
+            Self::NoInFlightSlot => "no-in-flight-slot",
+            Self::EvidenceBound => "evidence-bound",
+        }
+    }
+
+    /// What a user can do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Starting => "nothing: the recorder's first milliseconds",
+            Self::NoChunk => "give the live area more room: RANKSCOPE_LIVE_MIB",
+            Self::NoLane => "give the live area more room: RANKSCOPE_LIVE_MIB",
+            Self::Disk => "free space in the run directory, or name another with -o",
+            Self::NoDefinition => "give the live area more room: RANKSCOPE_LIVE_MIB",
+            Self::NoInFlightSlot => "nothing: the calls were recorded when they ended",
+            Self::EvidenceBound => "nothing: evidence is sampled by design",
+        }
+    }
+}
+
+/// One line of the loss accounting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Why.
+    pub cause: LossCause,
+    /// What kind of record.
+    pub kind: RecordKind,
+    /// How many since the process started.
+    pub count: u64,
+    /// Tick of the first of them.
+    pub first_ticks: u64,
+    /// Tick of the last of them.
+    pub last_ticks: u64,
+}

@@ -1,0 +1,152 @@
+//! Where a process's two files go: the segment file in the run directory, the live area on memory or a local disk.
+
+use super::area::Area;
+use super::layout::LiveLayout;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Extension of segment files.
+pub const SEGMENT_EXTENSION: &str = "rslog";
+/// Extension of live areas.
+pub const LIVE_EXTENSION: &str = "rslive";
+
+/// Free space under which recording stops: 1 GiB, or this share of the file system if that is more.
+const MIN_FREE_BYTES: u64 = 1 << 30;
+const MIN_FREE_SHARE: u64 = 20;
+
+/// File systems on which a store into a mapped file never waits for a network or for copying a block.
+/// Magic numbers: statfs(2).
+const LOCAL_FILE_SYSTEMS: [i64; 3] = [0x0102_1994, 0xEF53, 0x5846_5342];
+
+/// Makes the run directory (mode 0700) if it is not there.
+pub fn make_run_directory(dir: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().recursive(true).mode(0o700).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Directory on tmpfs for this user's live areas; refused if somebody else could have put it there.
+pub fn shared_memory_directory() -> io::Result<PathBuf> {
+    // SAFETY: getuid cannot fail.
+    let uid = unsafe { libc::getuid() };
+    let dir = PathBuf::from(format!("/dev/shm/rankscope-{uid}"));
+    match fs::DirBuilder::new().mode(0o700).create(&dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(&dir)?;
+    if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o022 != 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a private directory of this user"));
+    }
+    Ok(dir)
+}
+
+/// Space of the file system that holds `dir`, in bytes: (free for us, in all, magic number).
+pub fn space(dir: &Path) -> io::Result<(u64, u64, i64)> {
+    let path = CString::new(dir.as_os_str().as_bytes())?;
+    // SAFETY: statfs is plain data, all zero is valid.
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated and `stat` valid.
+    if unsafe { libc::statfs(path.as_ptr(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let block = stat.f_bsize as u64;
+    Ok((stat.f_bavail.saturating_mul(block), stat.f_blocks.saturating_mul(block), stat.f_type as i64))
+}
+
+/// Free space below which recording into `dir` stops, in bytes. `override_bytes` replaces the rule.
+pub fn free_space_floor(total_bytes: u64, override_bytes: Option<u64>) -> u64 {
+    override_bytes.unwrap_or_else(|| MIN_FREE_BYTES.max(total_bytes / MIN_FREE_SHARE))
+}
+
+/// A live area that was made, and where.
+pub struct PlacedArea {
+    /// The mapping.
+    pub area: Area,
+    /// Its file; `None`: anonymous memory, which a kill loses.
+    pub path: Option<PathBuf>,
+}
+
+/// Makes and maps a live area of at most `bytes` bytes, in the first place that will hold it.
+pub fn place_area(bytes: u64, nonce: u64, wanted: Option<&Path>, run_dir: &Path) -> Option<PlacedArea> {
+    let mut candidates: Vec<PathBuf> = Vec::new();
+    match wanted {
+        Some(dir) => candidates.push(dir.to_path_buf()),
+        None => {
+            candidates.extend(shared_memory_directory().ok());
+            candidates.push(run_dir.to_path_buf());
+            candidates.push(PathBuf::from("/var/tmp"));
+        }
+    }
+    for dir in candidates {
+        let Ok((free, _, magic)) = space(&dir) else { continue };
+        if !LOCAL_FILE_SYSTEMS.contains(&magic) {
+            continue;
+        }
+        let Some(layout) = LiveLayout::for_bytes(bytes.min(free / 16)) else { continue };
+        let path = dir.join(format!("{nonce:016x}.{LIVE_EXTENSION}"));
+        if let Ok(area) = map_file(&path, layout) {
+            return Some(PlacedArea { area, path: Some(path) });
+        }
+    }
+    let layout = LiveLayout::for_bytes(bytes)?;
+    let base = map(layout.total_bytes(), -1).ok()?;
+    // SAFETY: an anonymous mapping of that size, zeroed, never unmapped.
+    Some(PlacedArea { area: unsafe { Area::from_raw(base, layout) }, path: None })
+}
+
+fn map_file(path: &Path, layout: LiveLayout) -> io::Result<Area> {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)?;
+    let mapped = (|| {
+        // Blocks are taken now: a full file system is an error here, not a SIGBUS in somebody's training step.
+        // SAFETY: a plain call on an open descriptor.
+        let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, layout.total_bytes() as i64) };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        map(layout.total_bytes(), file.as_raw_fd())
+    })();
+    match mapped {
+        // SAFETY: a mapping of that size over zeroed blocks, never unmapped.
+        Ok(base) => Ok(unsafe { Area::from_raw(base, layout) }),
+        Err(error) => {
+            let _ = fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
+/// Maps `bytes` bytes of a file (shared) or of anonymous memory (`fd` −1), populated, kept out of forked children.
+pub fn map(bytes: u64, fd: i32) -> io::Result<*mut u8> {
+    let kind = if fd < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            kind | libc::MAP_POPULATE,
+            fd,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // A child must not write into its parent's log. Its first event finds the wiped word and starts anew.
+    // SAFETY: the range was mapped just now.
+    unsafe { libc::madvise(address, bytes as usize, libc::MADV_DONTFORK) };
+    Ok(address.cast())
+}

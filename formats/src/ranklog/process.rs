@@ -1,0 +1,164 @@
+//! Who this process is: the properties in a log's header. Read once, on the recorder's own thread.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// Prefixes of environment variables that steer communication or tell a process's place in the job.
+const ENVIRONMENT_PREFIXES: [&str; 24] = [
+    "NCCL_",
+    "RCCL_",
+    "GLOO_",
+    "TORCH_",
+    "TORCHELASTIC_",
+    "MASTER_",
+    "OMPI_",
+    "PMI_",
+    "PMIX_",
+    "MPICH_",
+    "UCX_",
+    "FI_",
+    "SLURM_",
+    "CUDA_",
+    "NVIDIA_",
+    "HIP_",
+    "ROCR_",
+    "OMP_",
+    "RANKSCOPE_",
+    "RAY_",
+    "JAX_",
+    "HOROVOD_",
+    "DEEPSPEED_",
+    "KUBERNETES_POD",
+];
+
+/// Variables taken whole.
+const ENVIRONMENT_NAMES: [&str; 14] = [
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_NAME",
+    "NODE_RANK",
+    "NVTX_INJECTION64_PATH",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "HOSTNAME",
+    "KINETO_USE_DAEMON",
+];
+
+const SECRET_WORDS: [&str; 8] =
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY"];
+
+/// Shown in place of a secret.
+pub const REDACTED: &str = "[redacted]";
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase().replace('-', "_");
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// A command line with the values of secret-looking options replaced.
+pub fn redact_command_line(arguments: &[String]) -> String {
+    let mut out: Vec<String> = Vec::with_capacity(arguments.len());
+    let mut hide_next = false;
+    for argument in arguments {
+        if std::mem::take(&mut hide_next) {
+            out.push(REDACTED.to_owned());
+        } else if let Some((name, _)) = argument.split_once('=').filter(|(name, _)| is_secret(name)) {
+            out.push(format!("{name}={REDACTED}"));
+        } else {
+            hide_next = argument.starts_with('-') && is_secret(argument);
+            out.push(argument.clone());
+        }
+    }
+    out.join(" ")
+}
+
+/// True if this variable belongs into a log's header.
+pub fn environment_is_relevant(name: &str) -> bool {
+    ENVIRONMENT_NAMES.contains(&name) || ENVIRONMENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn read_trimmed(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn zero_separated(path: &str) -> Vec<String> {
+    let bytes = fs::read(path).unwrap_or_default();
+    bytes
+        .split(|&byte| byte == 0)
+        .filter(|part| !part.is_empty())
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// Name of this host for people; identity is `boot_id` and `time_namespace`.
+pub fn host_name() -> String {
+    read_trimmed("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown-host".to_owned())
+}
+
+/// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat): with the pid it names a process.
+pub fn start_time(pid: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name may hold spaces and parentheses; the fields start after the last ')'.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19).map(str::to_owned)
+}
+
+/// This boot of this machine.
+pub fn boot_id() -> Option<String> {
+    read_trimmed("/proc/sys/kernel/random/boot_id")
+}
+
+/// Everything the header says about this process, as (key, value).
+pub fn properties() -> Vec<(String, String)> {
+    let mut out: Vec<(String, String)> = Vec::new();
+    let mut put = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            out.push((key.to_owned(), value));
+        }
+    };
+    put("host", Some(host_name()));
+    put("boot_id", boot_id());
+    put("time_namespace", fs::metadata("/proc/self/ns/time").ok().map(|meta| meta.ino().to_string()));
+    put("pid", Some(std::process::id().to_string()));
+    // SAFETY: getppid cannot fail.
+    put("parent_pid", Some(unsafe { libc::getppid() }.to_string()));
+    put("start_time", start_time("self"));
+    put("executable", fs::read_link("/proc/self/exe").ok().map(|path| path.to_string_lossy().into_owned()));
+    put("command_line", Some(redact_command_line(&zero_separated("/proc/self/cmdline"))));
+    put("kernel", read_trimmed("/proc/sys/kernel/osrelease"));
+    put("rankscope_version", Some(env!("CARGO_PKG_VERSION").to_owned()));
+    for variable in zero_separated("/proc/self/environ") {
+        if let Some((name, value)) = variable.split_once('=').filter(|(name, _)| environment_is_relevant(name)) {
+            let value = if is_secret(name) { REDACTED } else { value };
+            out.push((format!("env.{name}"), value.to_owned()));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_do_not_reach_the_header() {
+        let arguments: Vec<String> =
+            ["train.py", "--hf-token=abc", "--api-key", "xyz", "PASSWORD=1", "--lr", "0.1"].map(str::to_owned).into();
+        let line = redact_command_line(&arguments);
+        assert_eq!(line, "train.py --hf-token=[redacted] --api-key [redacted] PASSWORD=[redacted] --lr 0.1");
+        assert!(environment_is_relevant("NCCL_DEBUG") && !environment_is_relevant("HOME"));
+    }
+
+    #[test]
+    fn this_process_can_be_named() {
+        let properties = properties();
+        for key in ["host", "boot_id", "pid", "start_time", "command_line"] {
+            assert!(properties.iter().any(|(name, value)| name == key && !value.is_empty()), "{key}");
+        }
+    }
+}

@@ -1,0 +1,772 @@
+//! Reads rank logs: data plus a list of problems, never one without the other.
+//!
+//! [`RankLog::open`] reads everything but the records; [`RankLog::records`] then streams those, in the order in which
+//! they were left, in memory that does not grow with the file.
+
+use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
+use super::codec::{Decoder, Group};
+use super::definition::{self, Communicator, Definition, Scanned};
+use super::layout::{
+    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS, LANE_BYTES,
+    LIVE_MAGIC, LOSS_ENTRY_BYTES, LOSS_TABLE_BYTES, RECORDS_PER_CHUNK, chunk, header, lane,
+};
+use super::loss::{Loss, LossCause};
+use super::process;
+use super::record::{RECORD_BYTES, Record, RecordKind};
+use super::segment::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Something in a log that is not as it should be; what could be read was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What was expected there, and what was kept.
+    pub what: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: at byte {}: {}", self.path.display(), self.offset, self.what)
+    }
+}
+
+/// A file could not be read as a rank log at all.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system refused.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The header is not one.
+    #[error("{path}: at byte 0: {fault}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: HeaderFault,
+    },
+}
+
+/// A call that was in progress when the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Lane.
+    pub lane: u32,
+    /// Thread id.
+    pub thread_id: u32,
+    /// The call, without a leave.
+    pub record: Record,
+}
+
+/// A thread that wrote records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id.
+    pub id: u32,
+    /// Its name when it first recorded, may be empty.
+    pub name: String,
+}
+
+/// How a log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The process closed its log.
+    Closed,
+    /// The process died or was killed; its live area was read.
+    LiveArea,
+    /// The process died or was killed and no live area was found: the last seconds are missing.
+    Torn,
+    /// The process is still running.
+    Running,
+}
+
+#[derive(Clone, Copy)]
+struct FrameAt {
+    offset: u64,
+    header: FrameHeader,
+}
+
+/// A rank log, all but its records.
+pub struct RankLog {
+    /// The segment file.
+    pub path: PathBuf,
+    /// Its live area, where one was found.
+    pub live_path: Option<PathBuf>,
+    /// The counter that ticks are told in.
+    pub counter: Counter,
+    /// Process id as its own namespace saw it.
+    pub pid: u32,
+    /// Nonce of the process.
+    pub nonce: u64,
+    /// Properties: `host`, `boot_id`, `env.RANK`, … (RANKLOG.md).
+    pub properties: BTreeMap<String, String>,
+    /// Communicators by index.
+    pub communicators: BTreeMap<u32, Communicator>,
+    /// When communicators ended, in ticks, by index.
+    pub communicator_ends: BTreeMap<u32, u64>,
+    /// Strings by index.
+    pub texts: BTreeMap<u32, String>,
+    /// Calibrations in order of ticks.
+    pub calibrations: Vec<Calibration>,
+    /// Losses at the end of the log.
+    pub losses: Vec<Loss>,
+    /// Calls in progress at the end of the log.
+    pub in_flight: Vec<InFlight>,
+    /// How it ended.
+    pub ending: Ending,
+    /// What was not as it should be.
+    pub problems: Vec<Problem>,
+    /// Bytes of the segment file.
+    pub segment_bytes: u64,
+    file: File,
+    frames: Vec<FrameAt>,
+    live: Vec<LiveGroup>,
+    live_definitions: Vec<u8>,
+    /// Up to here the segment file has been scanned.
+    whole_bytes: u64,
+}
+
+struct LiveGroup {
+    lane: u32,
+    thread_id: u32,
+    ordinal: u64,
+    chunk: u32,
+    generation: u32,
+    records: Vec<Record>,
+}
+
+impl RankLog {
+    /// Opens a segment file, and its live area where the header tells one of this boot of this machine.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let mut log = Self::open_segments(path)?;
+        if log.ending == Ending::Torn {
+            log.find_live_area();
+        }
+        Ok(log)
+    }
+
+    /// Opens a segment file together with a live area given by name (or none).
+    pub fn open_with_live(path: &Path, live: Option<&Path>) -> Result<Self, OpenError> {
+        let mut log = Self::open_segments(path)?;
+        if let Some(live) = live {
+            log.read_live_area(live);
+        }
+        Ok(log)
+    }
+
+    fn open_segments(path: &Path) -> Result<Self, OpenError> {
+        let io_error = |source| OpenError::Io { path: path.to_path_buf(), source };
+        let file = File::open(path).map_err(io_error)?;
+        let segment_bytes = file.metadata().map_err(io_error)?.len();
+        let mut head = [0u8; FILE_HEADER_BYTES];
+        let header = match file.read_exact_at(&mut head, 0) {
+            Ok(()) => FileHeader::from_bytes(&head),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(HeaderFault::NotARankLog),
+            Err(error) => return Err(io_error(error)),
+        }
+        .map_err(|fault| OpenError::Header { path: path.to_path_buf(), fault })?;
+        let mut log = Self {
+            path: path.to_path_buf(),
+            live_path: None,
+            counter: Counter::from_u32(header.counter).unwrap_or(Counter::MonotonicRaw),
+            pid: header.pid,
+            nonce: header.nonce,
+            properties: BTreeMap::new(),
+            communicators: BTreeMap::new(),
+            communicator_ends: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            calibrations: Vec::new(),
+            losses: Vec::new(),
+            in_flight: Vec::new(),
+            ending: Ending::Torn,
+            problems: Vec::new(),
+            segment_bytes,
+            file,
+            frames: Vec::new(),
+            live: Vec::new(),
+            live_definitions: Vec::new(),
+            whole_bytes: 0,
+        };
+        log.scan_frames(FILE_HEADER_BYTES as u64).map_err(io_error)?;
+        log.calibrations.sort_by_key(|entry| entry.ticks);
+        Ok(log)
+    }
+
+    fn problem(&mut self, offset: u64, what: impl Into<String>) {
+        self.problems.push(Problem { path: self.path.clone(), offset, what: what.into() });
+    }
+
+    fn scan_frames(&mut self, from: u64) -> io::Result<()> {
+        let mut offset = from;
+        while offset < self.segment_bytes {
+            let mut head = [0u8; FRAME_HEADER_BYTES];
+            let got = read_up_to(&self.file, &mut head, offset)?;
+            let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
+                let next = find_frame(&self.file, offset + 1, self.segment_bytes)?;
+                let end = next.unwrap_or(self.segment_bytes);
+                let rest = if next.is_some() { "the frames after it were kept" } else { "all before it was kept" };
+                self.problem(offset, format!("expected a frame; {} bytes skipped, {rest}", end - offset));
+                offset = end;
+                continue;
+            };
+            let end = offset + FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+            if end > self.segment_bytes {
+                self.problem(
+                    offset,
+                    format!("the last frame is cut short ({} of {} bytes); all before it was kept", self.segment_bytes - offset, end - offset),
+                );
+                self.whole_bytes = offset;
+                return Ok(());
+            }
+            let at = FrameAt { offset, header };
+            match FrameKind::from_u8(header.kind) {
+                Some(FrameKind::Records | FrameKind::Watermark) => self.frames.push(at),
+                Some(kind) => {
+                    if let Some(payload) = self.payload(at)? {
+                        self.take_small_frame(kind, at, &payload);
+                    }
+                }
+                None => self.problem(offset, format!("frame of unknown kind {}; skipped", header.kind)),
+            }
+            offset = end;
+        }
+        self.whole_bytes = self.segment_bytes;
+        Ok(())
+    }
+
+    /// The payload of a frame; `None` (and a problem) if its checksum is wrong.
+    fn payload(&mut self, at: FrameAt) -> io::Result<Option<Vec<u8>>> {
+        let mut payload = vec![0u8; at.header.payload_bytes as usize];
+        self.file.read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64)?;
+        if crc32fast::hash(&payload) != at.header.payload_check {
+            self.problem(at.offset, format!("the checksum of this frame is wrong; its {} bytes were dropped", payload.len()));
+            return Ok(None);
+        }
+        Ok(Some(payload))
+    }
+
+    fn take_small_frame(&mut self, kind: FrameKind, at: FrameAt, payload: &[u8]) {
+        match kind {
+            FrameKind::Definitions => {
+                let path = self.path.clone();
+                self.take_definitions(payload, &path, at.offset + FRAME_HEADER_BYTES as u64);
+            }
+            FrameKind::Calibrations => {
+                for entry in payload.as_chunks::<CALIBRATION_BYTES>().0 {
+                    self.calibrations.extend(Calibration::from_bytes(entry));
+                }
+            }
+            FrameKind::Losses => {
+                self.losses = payload.as_chunks::<LOSS_ENTRY_BYTES>().0.iter().filter_map(loss_from).collect();
+            }
+            FrameKind::InFlight => {
+                for entry in payload.as_chunks::<{ 8 + RECORD_BYTES }>().0 {
+                    let mut words = [0u64; 8];
+                    for (word, bytes) in words.iter_mut().zip(entry[8..].as_chunks::<8>().0) {
+                        *word = u64::from_le_bytes(*bytes);
+                    }
+                    let mut record = Record::from_words(words);
+                    record.generation = 0;
+                    self.in_flight.push(InFlight {
+                        lane: u32_at(entry, 0),
+                        thread_id: u32_at(entry, 4),
+                        record,
+                    });
+                }
+            }
+            FrameKind::End => self.ending = Ending::Closed,
+            FrameKind::Records | FrameKind::Watermark => {}
+        }
+    }
+
+    fn take_definitions(&mut self, bytes: &[u8], path: &Path, base: u64) {
+        definition::scan(bytes, |offset, found| match found {
+            Scanned::Definition(Definition::Property { key, value }) => {
+                self.properties.insert(key, value);
+            }
+            Scanned::Definition(Definition::Communicator(communicator)) => {
+                self.communicators.insert(communicator.index, communicator);
+            }
+            Scanned::Definition(Definition::Text { index, value }) => {
+                self.texts.insert(index, value);
+            }
+            Scanned::Definition(Definition::CommunicatorEnd { index, ticks }) => {
+                self.communicator_ends.insert(index, ticks);
+            }
+            Scanned::Definition(Definition::Other { kind, .. }) => self.problems.push(Problem {
+                path: path.to_path_buf(),
+                offset: base + offset as u64,
+                what: format!("definition of unknown kind {kind}; skipped"),
+            }),
+            Scanned::Broken(_) => self.problems.push(Problem {
+                path: path.to_path_buf(),
+                offset: base + offset as u64,
+                what: "a definition was not finished; the others were kept".to_owned(),
+            }),
+        });
+    }
+
+    fn find_live_area(&mut self) {
+        let Some(live) = self.properties.get("live_path").filter(|path| *path != "none").map(PathBuf::from) else {
+            return;
+        };
+        // Another machine, or this one before its last boot, may have a file of that name by accident.
+        if self.properties.get("boot_id") != process::boot_id().as_ref() {
+            return;
+        }
+        if live.exists() {
+            self.read_live_area(&live);
+            if self.ending == Ending::LiveArea && self.is_running() {
+                self.ending = Ending::Running;
+                self.catch_up();
+            }
+        }
+    }
+
+    /// Reads what a running process has appended since: a chunk that was recycled before the live area was read is in
+    /// segments by then.
+    fn catch_up(&mut self) {
+        let (from, path) = (self.whole_bytes, self.path.clone());
+        self.problems.retain(|problem| problem.path != path || problem.offset < from);
+        let outcome = self.file.metadata().and_then(|meta| {
+            self.segment_bytes = meta.len();
+            self.scan_frames(from)
+        });
+        if let Err(error) = outcome {
+            self.problem(from, format!("cannot be read further: {error}"));
+        }
+        if self.ending == Ending::Closed {
+            self.live.clear();
+        }
+        self.calibrations.sort_by_key(|entry| entry.ticks);
+    }
+
+    /// True if the process that writes this log still lives on this machine.
+    pub fn is_running(&self) -> bool {
+        self.properties.get("boot_id") == process::boot_id().as_ref()
+            && self.properties.get("start_time").is_some()
+            && process::start_time(&self.pid.to_string()).as_ref() == self.properties.get("start_time")
+    }
+
+    fn live_problem(&mut self, path: &Path, offset: usize, what: String) {
+        self.problems.push(Problem { path: path.to_path_buf(), offset: offset as u64, what });
+    }
+
+    fn read_live_area(&mut self, path: &Path) {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.live_problem(path, 0, format!("the live area cannot be read: {error}")),
+        };
+        if bytes.len() < HEADER_BYTES + LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC {
+            return self.live_problem(path, 0, "not a live area (the first eight bytes are not RSLIVE01)".to_owned());
+        }
+        let version = u32_at(&bytes, header::VERSION);
+        if version > FORMAT_VERSION {
+            return self.live_problem(path, header::VERSION, format!("live area format {version} is newer than this rankscope reads"));
+        }
+        if u64_at(&bytes, header::NONCE) != self.nonce {
+            return self.live_problem(path, header::NONCE, "this live area belongs to another process's log".to_owned());
+        }
+        self.live_path = Some(path.to_path_buf());
+        self.ending = Ending::LiveArea;
+        self.read_live_calibrations(&bytes);
+        self.losses = live_losses(&bytes);
+        self.read_live_definitions(path, &bytes);
+        self.read_live_lanes(path, &bytes);
+        self.read_live_chunks(path, &bytes);
+    }
+
+    fn read_live_calibrations(&mut self, bytes: &[u8]) {
+        for position in 0..CALIBRATION_ENTRIES {
+            let at = CALIBRATION_OFFSET + position * CALIBRATION_BYTES;
+            if let Some(entry) = bytes[at..].first_chunk::<CALIBRATION_BYTES>().and_then(Calibration::from_bytes)
+                && !self.calibrations.iter().any(|known| known.ticks == entry.ticks)
+            {
+                self.calibrations.push(entry);
+            }
+        }
+        self.calibrations.sort_by_key(|entry| entry.ticks);
+    }
+
+    fn read_live_definitions(&mut self, path: &Path, bytes: &[u8]) {
+        let start = u64_at(bytes, header::DEFINITIONS_OFFSET) as usize;
+        let used = u64_at(bytes, header::DEFINITIONS_USED).min(u64_at(bytes, header::DEFINITIONS_BYTES)) as usize;
+        let flushed = (u64_at(bytes, header::DEFINITIONS_FLUSHED) as usize).min(used);
+        match start.checked_add(used).and_then(|end| bytes.get(start + flushed..end)) {
+            Some(part) => {
+                self.live_definitions = part.to_vec();
+                self.take_definitions(part, path, (start + flushed) as u64);
+            }
+            None => self.live_problem(path, header::DEFINITIONS_OFFSET, "the definitions lie outside the file".to_owned()),
+        }
+    }
+
+    fn read_live_lanes(&mut self, path: &Path, bytes: &[u8]) {
+        let start = u64_at(bytes, header::LANES_OFFSET) as usize;
+        let count = u32_at(bytes, header::LANE_COUNT) as usize;
+        let mut blind_calls = 0;
+        for index in 0..count {
+            let Some(block) = start.checked_add(index * LANE_BYTES).and_then(|at| bytes.get(at..)?.get(..LANE_BYTES))
+            else {
+                return self.live_problem(path, header::LANES_OFFSET, "the lanes lie outside the file".to_owned());
+            };
+            if u32_at(block, lane::STATE) == 0 {
+                continue;
+            }
+            blind_calls += u64_at(block, lane::IN_FLIGHT_LOST);
+            for slot in 0..IN_FLIGHT_SLOTS {
+                let mut record = record_at(block, 64 + slot * RECORD_BYTES);
+                if record.generation != 0 {
+                    record.generation = 0;
+                    self.in_flight.push(InFlight {
+                        lane: index as u32,
+                        thread_id: u32_at(block, lane::THREAD_ID),
+                        record,
+                    });
+                }
+            }
+        }
+        if blind_calls > 0 {
+            let start_ticks = u64_at(bytes, header::START_TICKS);
+            self.losses.push(Loss {
+                cause: LossCause::NoInFlightSlot,
+                kind: RecordKind::Call,
+                count: blind_calls,
+                first_ticks: start_ticks,
+                last_ticks: start_ticks,
+            });
+        }
+    }
+
+    fn read_live_chunks(&mut self, path: &Path, bytes: &[u8]) {
+        let start = u64_at(bytes, header::CHUNKS_OFFSET) as usize;
+        for index in 0..u32_at(bytes, header::CHUNK_COUNT) {
+            let at = start.checked_add(index as usize * CHUNK_BYTES);
+            let Some(block) = at.and_then(|at| bytes.get(at..)?.get(..CHUNK_BYTES)) else {
+                return self.live_problem(path, header::CHUNKS_OFFSET, format!("chunk {index} and those after it lie outside the file; the others were kept"));
+            };
+            if u32_at(block, chunk::STATE) == 0 {
+                continue;
+            }
+            let generation = u32_at(block, chunk::GENERATION);
+            let records: Vec<Record> = (0..RECORDS_PER_CHUNK)
+                .map(|position| record_at(block, (position + 1) * RECORD_BYTES))
+                .take_while(|record| record.generation == generation)
+                .map(|record| Record { generation: 0, ..record })
+                .collect();
+            self.live.push(LiveGroup {
+                lane: u32_at(block, chunk::LANE),
+                thread_id: u32_at(block, chunk::THREAD_ID),
+                ordinal: u64_at(block, chunk::ORDINAL),
+                chunk: index,
+                generation,
+                records,
+            });
+        }
+        self.live.sort_by_key(|group| (group.lane, group.ordinal));
+    }
+
+    /// The definitions that only the live area holds, framed.
+    pub(super) fn live_definitions(&self) -> &[u8] {
+        &self.live_definitions
+    }
+
+    /// The chunks that only the live area holds.
+    pub(super) fn live_groups(&self) -> impl Iterator<Item = Group> + '_ {
+        self.live.iter().filter(|group| !group.records.is_empty()).map(|group| Group {
+            lane: group.lane,
+            thread_id: group.thread_id,
+            ordinal: group.ordinal,
+            chunk: group.chunk,
+            generation: group.generation,
+            first: 0,
+            records: group.records.clone(),
+        })
+    }
+
+    /// Streams the records in the order in which their calls were left.
+    pub fn records(&self) -> RecordStream<'_> {
+        RecordStream {
+            log: self,
+            next_frame: 0,
+            live_done: false,
+            covered: HashMap::new(),
+            lane_threads: HashMap::new(),
+            thread_numbers: HashMap::new(),
+            threads: Vec::new(),
+            held: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// A problem-free, whole view for callers that hold short logs: all records at once.
+    pub fn all_records(&self) -> (Vec<ThreadRecord>, Vec<Thread>, Vec<Problem>) {
+        let mut stream = self.records();
+        let mut all = Vec::new();
+        let mut batch = Vec::new();
+        while stream.next_batch(&mut batch) {
+            all.append(&mut batch);
+        }
+        (all, stream.threads, stream.problems)
+    }
+}
+
+/// A record and the thread that wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadRecord {
+    /// Index into [`RecordStream::threads`].
+    pub thread: u32,
+    /// Lane it stood in; records of one lane come in the order in which they were written.
+    pub lane: u32,
+    /// The record, `generation` 0.
+    pub record: Record,
+}
+
+/// Streams a log's records in batches.
+pub struct RecordStream<'a> {
+    log: &'a RankLog,
+    next_frame: usize,
+    live_done: bool,
+    /// Per chunk: the generation last seen in segments and how many of its records were.
+    covered: HashMap<u32, (u32, u32)>,
+    lane_threads: HashMap<u32, u32>,
+    thread_numbers: HashMap<(u32, String), u32>,
+    threads: Vec<Thread>,
+    held: Vec<ThreadRecord>,
+    problems: Vec<Problem>,
+}
+
+impl RecordStream<'_> {
+    /// Threads seen so far.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// Problems met so far, beside those of [`RankLog::problems`].
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Replaces `out` by the next records, ordered by `leave_ticks`; false at the end. A record that was committed
+    /// late (its thread was stopped between stamp and store) may come one batch late.
+    pub fn next_batch(&mut self, out: &mut Vec<ThreadRecord>) -> bool {
+        out.clear();
+        while out.is_empty() {
+            match self.read_until_watermark() {
+                Some(watermark) => {
+                    out.extend(self.held.extract_if(.., |held| held.record.leave_ticks < watermark));
+                }
+                None => {
+                    if self.held.is_empty() {
+                        return false;
+                    }
+                    out.append(&mut self.held);
+                }
+            }
+        }
+        // Stable: records of one lane that left in the same tick keep their order.
+        out.sort_by_key(|held| held.record.leave_ticks);
+        true
+    }
+
+    /// Reads frames up to a watermark; `None` when segments and live area are exhausted.
+    fn read_until_watermark(&mut self) -> Option<u64> {
+        while let Some(&at) = self.log.frames.get(self.next_frame) {
+            self.next_frame += 1;
+            let mut payload = vec![0u8; at.header.payload_bytes as usize];
+            let read = self.log.file.read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64);
+            if let Err(error) = read {
+                self.problem(at.offset, format!("cannot be read: {error}; its records are missing"));
+                continue;
+            }
+            if crc32fast::hash(&payload) != at.header.payload_check {
+                self.problem(at.offset, "the checksum of this frame is wrong; its records are missing".to_owned());
+                continue;
+            }
+            if at.header.kind == FrameKind::Watermark as u8 {
+                if let Some(bytes) = payload.first_chunk::<8>() {
+                    return Some(u64::from_le_bytes(*bytes));
+                }
+            } else {
+                self.take_records(at, &payload);
+            }
+        }
+        if !self.live_done {
+            self.live_done = true;
+            let log = self.log;
+            for group in &log.live {
+                let done = match self.covered.get(&group.chunk) {
+                    Some(&(generation, done)) if generation == group.generation => done as usize,
+                    _ => 0,
+                };
+                self.start_group(group.lane, group.thread_id, done > 0);
+                for record in group.records.iter().skip(done) {
+                    self.take_record(group.lane, *record);
+                }
+            }
+        }
+        None
+    }
+
+    fn problem(&mut self, offset: u64, what: String) {
+        self.problems.push(Problem { path: self.log.path.clone(), offset, what });
+    }
+
+    fn take_records(&mut self, at: FrameAt, payload: &[u8]) {
+        let outcome = (|| {
+            let mut decoder = Decoder::new(payload)?;
+            while let Some(head) = decoder.next_group()? {
+                let entry = self.covered.entry(head.chunk).or_insert((head.generation, 0));
+                if entry.0 != head.generation {
+                    *entry = (head.generation, 0);
+                }
+                // Written twice after a failed write: what is known already is dropped.
+                let known = entry.1.saturating_sub(head.first);
+                entry.1 = entry.1.max(head.first + head.count);
+                self.start_group(head.lane, head.thread_id, head.first > 0);
+                let mut position = 0;
+                while let Some(record) = decoder.next_record()? {
+                    if position >= known {
+                        self.take_record(head.lane, record);
+                    }
+                    position += 1;
+                }
+            }
+            Ok::<(), super::codec::Damage>(())
+        })();
+        if let Err(damage) = outcome {
+            let offset = at.offset + (FRAME_HEADER_BYTES + damage.offset) as u64;
+            self.problem(offset, "packed records do not decode here; those before it were kept".to_owned());
+        }
+    }
+
+    /// A chunk names the thread that took it, in case the record that names it was lost.
+    fn start_group(&mut self, lane: u32, thread_id: u32, continued: bool) {
+        if continued && self.lane_threads.contains_key(&lane) {
+            return;
+        }
+        let known = self.lane_threads.get(&lane).map(|&number| self.threads[number as usize].id);
+        if known != Some(thread_id) {
+            let number = self.thread_number(thread_id, "");
+            self.lane_threads.insert(lane, number);
+        }
+    }
+
+    fn thread_number(&mut self, id: u32, name: &str) -> u32 {
+        if let Some(&number) = self.thread_numbers.get(&(id, name.to_owned())) {
+            return number;
+        }
+        let number = self.threads.len() as u32;
+        self.threads.push(Thread { id, name: name.to_owned() });
+        self.thread_numbers.insert((id, name.to_owned()), number);
+        number
+    }
+
+    fn take_record(&mut self, lane: u32, record: Record) {
+        if record.kind == RecordKind::Thread as u8 {
+            let mut bytes = [0u8; 16];
+            bytes[..8].copy_from_slice(&record.bytes.to_le_bytes());
+            bytes[8..].copy_from_slice(&record.aux.to_le_bytes());
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+            let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
+            let number = self.thread_number(record.object as u32, &name);
+            self.lane_threads.insert(lane, number);
+            return;
+        }
+        let thread = self.lane_threads.get(&lane).copied().unwrap_or(0);
+        self.held.push(ThreadRecord { thread, lane, record });
+    }
+}
+
+fn live_losses(bytes: &[u8]) -> Vec<Loss> {
+    let mut out = Vec::new();
+    for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
+        for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
+            let index = cause as usize * RecordKind::COUNT + kind as usize;
+            let at = HEADER_BYTES + index * LOSS_ENTRY_BYTES;
+            let count = u64_at(bytes, at);
+            if count > 0 {
+                out.push(Loss {
+                    cause,
+                    kind,
+                    count,
+                    first_ticks: u64_at(bytes, at + 8),
+                    last_ticks: u64_at(bytes, at + 16),
+                });
+            }
+        }
+    }
+    out
+}
+
+fn loss_from(entry: &[u8; LOSS_ENTRY_BYTES]) -> Option<Loss> {
+    Some(Loss {
+        count: u64_at(entry, 0),
+        first_ticks: u64_at(entry, 8),
+        last_ticks: u64_at(entry, 16),
+        cause: LossCause::from_u8(entry[24])?,
+        kind: RecordKind::from_u8(entry[25])?,
+    })
+}
+
+/// Four little-endian bytes, or 0 beyond the end: callers have checked the bounds that matter.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Eight little-endian bytes, or 0 beyond the end.
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn record_at(bytes: &[u8], at: usize) -> Record {
+    let mut words = [0u64; 8];
+    for (step, word) in words.iter_mut().enumerate() {
+        *word = u64_at(bytes, at + 8 * step);
+    }
+    Record::from_words(words)
+}
+
+fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match file.read_at(&mut buffer[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+/// Looks for the next whole frame header at or after `from`.
+fn find_frame(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
+    const WINDOW: usize = 64 << 10;
+    let mut buffer = vec![0u8; WINDOW + FRAME_HEADER_BYTES];
+    let mut at = from;
+    while at < end {
+        let got = read_up_to(file, &mut buffer, at)?;
+        for start in 0..got.min(WINDOW) {
+            if let Some(header) = FrameHeader::from_bytes(&buffer[start..got]) {
+                let frame_end = at + start as u64 + FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+                if frame_end <= end {
+                    return Ok(Some(at + start as u64));
+                }
+            }
+        }
+        at += WINDOW as u64;
+    }
+    Ok(None)
+}

@@ -1,0 +1,270 @@
+//! One record: 64 bytes, written once, never changed. Layout in RANKLOG.md, section "Record".
+
+/// Size of a record in a chunk, in bytes: one cache line.
+pub const RECORD_BYTES: usize = 64;
+
+/// `communicator` of a record that belongs to none.
+pub const NO_COMMUNICATOR: u32 = u32::MAX;
+
+/// `peer` of a record that has neither a peer nor a root.
+pub const NO_PEER: i32 = -1;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// One whole blocking call of a communication library: enter, leave.
+    Call = 1,
+    /// c10d queued a work object (`object`) on the issuing thread at `enter`; `leave` is the return of the queueing.
+    Issue = 2,
+    /// c10d ran a work object (`object`) on a worker thread: enter, leave. Library calls inside carry it as `parent`.
+    Execute = 3,
+    /// A thread was blocked for communication; `aux` tells in what ([`BlockedIn`]), `object` is the work or 0.
+    Blocked = 4,
+    /// A message was posted: `object` is the buffer, `aux` the library's slot. Enter and leave of the post itself.
+    Post = 5,
+    /// A posted message was waited for: `object` is the buffer; `peer` is who it came from, where the library says.
+    Complete = 6,
+    /// Six 64-bit numbers that belong to the next `Call` of the lane: bytes per member, in member order.
+    Continuation = 7,
+    /// The lane has a new owner: `object` is the thread id, `bytes` and `aux` 16 bytes of its name.
+    Thread = 8,
+    /// A message inside a collective, kept as clock evidence only: never counted as an operation.
+    Evidence = 9,
+    /// A step mark or span of the program: `object` is the string definition.
+    Mark = 10,
+}
+
+impl RecordKind {
+    /// Number of kinds plus one: the size of tables indexed by kind.
+    pub const COUNT: usize = 16;
+
+    /// The kind with this number in a rank log.
+    pub fn from_u8(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::Call,
+            2 => Self::Issue,
+            3 => Self::Execute,
+            4 => Self::Blocked,
+            5 => Self::Post,
+            6 => Self::Complete,
+            7 => Self::Continuation,
+            8 => Self::Thread,
+            9 => Self::Evidence,
+            10 => Self::Mark,
+            _ => return None,
+        })
+    }
+
+    /// Name for problem lists and loss tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Issue => "issue",
+            Self::Execute => "execute",
+            Self::Blocked => "blocked",
+            Self::Post => "post",
+            Self::Complete => "complete",
+            Self::Continuation => "continuation",
+            Self::Thread => "thread",
+            Self::Evidence => "evidence",
+            Self::Mark => "mark",
+        }
+    }
+}
+
+/// In what a thread was blocked (`aux` of a [`RecordKind::Blocked`] record).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum BlockedIn {
+    /// `c10d::Work::wait`, called by the program or by a framework.
+    WorkWait = 1,
+    /// `c10d::ProcessGroupGloo::SendWork::wait`.
+    SendWait = 2,
+    /// `c10d::ProcessGroupGloo::RecvWork::wait`.
+    ReceiveWait = 3,
+    /// `c10d::Reducer::finalize_backward`, in which DistributedDataParallel waits for its gradient buckets.
+    ReducerFinalize = 4,
+    /// A blocking call of the program into c10d itself, such as `monitoredBarrier`.
+    ProcessGroup = 5,
+}
+
+impl BlockedIn {
+    /// The value with this number in a rank log.
+    pub fn from_u64(value: u64) -> Option<Self> {
+        Some(match value {
+            1 => Self::WorkWait,
+            2 => Self::SendWait,
+            3 => Self::ReceiveWait,
+            4 => Self::ReducerFinalize,
+            5 => Self::ProcessGroup,
+            _ => return None,
+        })
+    }
+
+    /// The name used in tables and traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WorkWait => "work-wait",
+            Self::SendWait => "send-wait",
+            Self::ReceiveWait => "receive-wait",
+            Self::ReducerFinalize => "reducer-finalize",
+            Self::ProcessGroup => "process-group",
+        }
+    }
+}
+
+/// The call did not complete: it threw, returned an error, or was aborted.
+pub const FLAG_FAILED: u8 = 1;
+/// `bytes` could not be learnt (unknown layout of an option struct): it is 0 and means nothing.
+pub const FLAG_BYTES_UNKNOWN: u8 = 2;
+/// `sequence` could not be stamped (the communicator's table of tags is full): match by order and say so.
+pub const FLAG_SEQUENCE_UNKNOWN: u8 = 4;
+/// The program called the library itself; no c10d work stands above this record.
+pub const FLAG_DIRECT: u8 = 8;
+/// The peer was "any": `peer` is known only from the completion.
+pub const FLAG_ANY_PEER: u8 = 16;
+/// The root's and the members' sizes differ by role; `bytes` is what this member contributed or received.
+pub const FLAG_ROLE_BYTES: u8 = 32;
+
+/// A record in memory, in the layout it has in a chunk. Field meaning depends on `kind` ([`RecordKind`]).
+///
+/// Times are counter ticks of the process's clock (header property `clock.counter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Record {
+    /// Generation of the chunk; with the next four bytes the commit word. 0 in decoded records.
+    pub generation: u32,
+    /// [`RecordKind`] as a number.
+    pub kind: u8,
+    /// [`crate::Operation`] as a number, 0 where the kind has none.
+    pub operation: u8,
+    /// `FLAG_*` bits.
+    pub flags: u8,
+    /// Bytes per element, 0 if unknown.
+    pub element_bytes: u8,
+    /// When the call was entered, in ticks.
+    pub enter_ticks: u64,
+    /// When it was left, in ticks; 0 in an in-flight slot.
+    pub leave_ticks: u64,
+    /// Payload of this member in bytes: the call's own count times the element size (METRICS.md, section 2).
+    pub bytes: u64,
+    /// Address of the object that joins records of one operation: the c10d work, the message buffer.
+    pub object: u64,
+    /// Index of the communicator in this log's definitions, [`NO_COMMUNICATOR`] if none.
+    pub communicator: u32,
+    /// The library's tag (Gloo: the tag; MPI: the tag; NCCL: 0).
+    pub tag: u32,
+    /// n-th use of this (operation, tag) on this communicator, from 0, stamped by the hook.
+    pub sequence: u32,
+    /// Root or peer in the communicator's numbering, [`NO_PEER`] if none.
+    pub peer: i32,
+    /// Depends on the kind: parent work of a `Call`, slot of a `Post`, [`BlockedIn`] of a `Blocked`.
+    pub aux: u64,
+}
+
+const _: () = assert!(size_of::<Record>() == RECORD_BYTES);
+
+impl Record {
+    /// A record of `kind` with every other field empty.
+    pub const fn new(kind: RecordKind) -> Self {
+        Self {
+            generation: 0,
+            kind: kind as u8,
+            operation: 0,
+            flags: 0,
+            element_bytes: 0,
+            enter_ticks: 0,
+            leave_ticks: 0,
+            bytes: 0,
+            object: 0,
+            communicator: NO_COMMUNICATOR,
+            tag: 0,
+            sequence: 0,
+            peer: NO_PEER,
+            aux: 0,
+        }
+    }
+
+    /// The first eight bytes as one number: what makes the record visible.
+    #[inline]
+    pub const fn commit_word(&self, generation: u32) -> u64 {
+        (generation as u64)
+            | (self.kind as u64) << 32
+            | (self.operation as u64) << 40
+            | (self.flags as u64) << 48
+            | (self.element_bytes as u64) << 56
+    }
+
+    /// The seven 64-bit words behind the commit word.
+    #[inline]
+    pub const fn body(&self) -> [u64; 7] {
+        [
+            self.enter_ticks,
+            self.leave_ticks,
+            self.bytes,
+            self.object,
+            (self.communicator as u64) | (self.tag as u64) << 32,
+            (self.sequence as u64) | (self.peer as u32 as u64) << 32,
+            self.aux,
+        ]
+    }
+
+    /// The record that these eight words hold.
+    #[inline]
+    pub const fn from_words(words: [u64; 8]) -> Self {
+        let w = words[0];
+        Self {
+            generation: w as u32,
+            kind: (w >> 32) as u8,
+            operation: (w >> 40) as u8,
+            flags: (w >> 48) as u8,
+            element_bytes: (w >> 56) as u8,
+            enter_ticks: words[1],
+            leave_ticks: words[2],
+            bytes: words[3],
+            object: words[4],
+            communicator: words[5] as u32,
+            tag: (words[5] >> 32) as u32,
+            sequence: words[6] as u32,
+            peer: (words[6] >> 32) as u32 as i32,
+            aux: words[7],
+        }
+    }
+
+    /// The eight 64-bit words of the record in little-endian file order.
+    pub const fn to_words(&self) -> [u64; 8] {
+        let b = self.body();
+        [self.commit_word(self.generation), b[0], b[1], b[2], b[3], b[4], b[5], b[6]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_fields_are_the_same_bytes() {
+        let record = Record {
+            generation: 7,
+            kind: RecordKind::Call as u8,
+            operation: 3,
+            flags: FLAG_FAILED,
+            element_bytes: 4,
+            enter_ticks: 11,
+            leave_ticks: 12,
+            bytes: 13,
+            object: 14,
+            communicator: 15,
+            tag: 16,
+            sequence: 17,
+            peer: -2,
+            aux: 18,
+        };
+        assert_eq!(Record::from_words(record.to_words()), record);
+        // SAFETY: Record is repr(C), 64 bytes, without padding, so its bytes are eight initialised words.
+        let raw: [u64; 8] = unsafe { std::mem::transmute(record) };
+        #[cfg(target_endian = "little")]
+        assert_eq!(raw, record.to_words());
+    }
+}

@@ -1,0 +1,614 @@
+//! The recorder of one process: started once, fed by lanes, drained by one background thread.
+//!
+//! The caller owns the thread (the preloaded library makes it with all signals blocked); everything that opens,
+//! writes, grows or allocates happens in [`Recorder::run`], on that thread.
+
+use super::area::{Area, ChunkHeader, chunk_state, state};
+use super::clock::{Calibration, Counter, set_counter, ticks};
+use super::codec::{self, Group};
+use super::definition::{KIND_PROPERTY, Payload};
+use super::lanes::{FreeRing, LaneSet};
+use super::loss::{Loss, LossCause};
+use super::place::{self, SEGMENT_EXTENSION};
+use super::process;
+use super::record::{Record, RecordKind};
+use super::segment::{self, FileHeader, FrameKind};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a process was told about recording.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The run directory, absolute.
+    pub run_dir: PathBuf,
+    /// Directory for the live area; `None`: the first of shared memory, run directory, /var/tmp that will do.
+    pub live_dir: Option<PathBuf>,
+    /// Bytes of the live area at most.
+    pub live_bytes: u64,
+    /// Bytes of the segment file at which recording stops.
+    pub max_disk_bytes: u64,
+    /// Free space under which recording stops; `None`: the larger of 1 GiB and 5 %.
+    pub min_free_bytes: Option<u64>,
+    /// How long a half-full chunk may stay out of the segments.
+    pub partial_flush: Duration,
+}
+
+impl Options {
+    /// The defaults for a run directory.
+    pub fn new(run_dir: PathBuf) -> Self {
+        Self {
+            run_dir,
+            live_dir: None,
+            live_bytes: 8 << 20,
+            max_disk_bytes: 4 << 30,
+            min_free_bytes: None,
+            partial_flush: Duration::from_secs(5),
+        }
+    }
+}
+
+const NOT_STARTED: u32 = 0;
+const RECORDING: u32 = 1;
+const FAILED: u32 = 2;
+const FINISHED: u32 = 3;
+
+/// The one recorder of a process. `const`-constructible, so that it can be a static that needs no initialisation.
+pub struct Recorder {
+    /// Lanes to write to now; null while starting, paused, or after the end.
+    active: AtomicPtr<LaneSet>,
+    /// Lanes once they exist, also while paused.
+    set: AtomicPtr<LaneSet>,
+    status: AtomicU32,
+    paused: AtomicU32,
+    wake: AtomicU32,
+    starting_losses: [AtomicU64; RecordKind::COUNT],
+    starting_first: AtomicU64,
+    starting_last: AtomicU64,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Recorder {
+    /// A recorder that records nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            active: AtomicPtr::new(std::ptr::null_mut()),
+            set: AtomicPtr::new(std::ptr::null_mut()),
+            status: AtomicU32::new(NOT_STARTED),
+            paused: AtomicU32::new(0),
+            wake: AtomicU32::new(0),
+            starting_losses: [const { AtomicU64::new(0) }; RecordKind::COUNT],
+            starting_first: AtomicU64::new(0),
+            starting_last: AtomicU64::new(0),
+        }
+    }
+
+    /// Forgets everything, in a forked child: the lanes belong to the parent.
+    pub fn reset_after_fork(&self) {
+        self.active.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.set.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.status.store(NOT_STARTED, Ordering::Relaxed);
+        self.wake.store(0, Ordering::Relaxed);
+        for count in &self.starting_losses {
+            count.store(0, Ordering::Relaxed);
+        }
+        self.starting_first.store(0, Ordering::Relaxed);
+    }
+
+    /// The lanes to write to now.
+    #[inline]
+    pub fn lanes(&self) -> Option<&'static LaneSet> {
+        // SAFETY: the pointer is null or comes from `Box::leak` in `run`.
+        unsafe { self.active.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The lanes, also while recording is paused: for definitions and losses.
+    pub fn lanes_even_if_paused(&self) -> Option<&'static LaneSet> {
+        // SAFETY: as in `lanes`.
+        unsafe { self.set.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// True from the moment records are taken, or it is known that none ever will be.
+    pub fn is_settled(&self) -> bool {
+        self.status.load(Ordering::Acquire) != NOT_STARTED
+    }
+
+    /// Waits until [`Recorder::is_settled`], at most `limit`. For cold calls only (building a communicator).
+    pub fn wait_until_settled(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while !self.is_settled() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            futex_wait(&self.status, NOT_STARTED, left);
+        }
+    }
+
+    /// Takes no records until [`Recorder::resume`]. Definitions and sequence counters go on.
+    pub fn pause(&self) {
+        self.paused.store(1, Ordering::SeqCst);
+        self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
+    }
+
+    /// Takes records again.
+    pub fn resume(&self) {
+        self.paused.store(0, Ordering::SeqCst);
+        self.active.store(self.set.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Counts a record that came before there was a place for it. Nothing while paused: that is no loss.
+    #[cold]
+    pub fn count_while_starting(&self, kind: RecordKind, now_ticks: u64) {
+        if self.status.load(Ordering::Relaxed) == NOT_STARTED {
+            let _ = self.starting_first.compare_exchange(0, now_ticks.max(1), Ordering::Relaxed, Ordering::Relaxed);
+            self.starting_last.fetch_max(now_ticks, Ordering::Relaxed);
+            self.starting_losses[kind as usize % RecordKind::COUNT].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks the background thread to write everything out and close the log; waits at most `limit` for it.
+    /// If it does not come in time nothing is lost: the live area stays for the collector.
+    pub fn finish(&self, limit: Duration) {
+        if self.set.load(Ordering::Acquire).is_null() || self.status.load(Ordering::Acquire) != RECORDING {
+            return;
+        }
+        self.wake.store(1, Ordering::Release);
+        futex_wake(&self.wake);
+        let deadline = Instant::now() + limit;
+        while self.status.load(Ordering::Acquire) == RECORDING {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            futex_wait(&self.status, RECORDING, left);
+        }
+    }
+
+    fn settle(&self, status: u32) {
+        self.status.store(status, Ordering::Release);
+        futex_wake(&self.status);
+    }
+
+    /// The background thread's whole life. `on_ready` runs before the first record is taken, and writes the
+    /// definitions that exist already.
+    pub fn run(&'static self, options: &Options, on_ready: fn(&LaneSet)) {
+        let Some(mut drain) = Drain::start(options) else {
+            self.settle(FAILED);
+            return;
+        };
+        let set = drain.set;
+        self.set.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
+        on_ready(set);
+        if self.paused.load(Ordering::SeqCst) == 0 {
+            self.active.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
+        }
+        set.area.set_state(state::RECORDING);
+        self.settle(RECORDING);
+        self.take_over_starting_losses(set);
+        loop {
+            futex_wait(&self.wake, 0, drain.pause_length());
+            if self.wake.load(Ordering::Acquire) != 0 {
+                break;
+            }
+            drain.cycle(false);
+        }
+        self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
+        drain.close();
+        self.settle(FINISHED);
+    }
+
+    fn take_over_starting_losses(&self, set: &LaneSet) {
+        for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
+            let count = self.starting_losses[kind as usize].swap(0, Ordering::Relaxed);
+            if count > 0 {
+                let first = self.starting_first.load(Ordering::Relaxed);
+                let last = self.starting_last.load(Ordering::Relaxed);
+                set.area.count_loss(LossCause::Starting, kind, count, first, last);
+            }
+        }
+    }
+}
+
+fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
+    let time = libc::timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    // SAFETY: the word and the time live through the call; a wrong or missed wake only ends the wait.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            &raw const time,
+        );
+    }
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: waking waiters on a live word has no other effect.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX);
+    }
+}
+
+/// The background thread's state: what has been written, what is due.
+struct Drain {
+    set: &'static LaneSet,
+    options: Options,
+    segment: SegmentFile,
+    live_path: Option<PathBuf>,
+    counter: Counter,
+    definitions_flushed: u64,
+    last_partial: Instant,
+    last_flush: Instant,
+    last_calibration: Instant,
+    calibration_interval: Duration,
+    last_space_check: Instant,
+    reported_losses: Vec<Loss>,
+    records_since_watermark: usize,
+    stopped: bool,
+    /// Frames that wait for the next write; reused between cycles, as is `payload`.
+    frames: Vec<u8>,
+    payload: Vec<u8>,
+    /// Cycles in a row that had nothing to write: the thread sleeps longer.
+    idle_cycles: u32,
+}
+
+const CALIBRATION_INTERVAL_FIRST: Duration = Duration::from_secs(1);
+const CALIBRATION_INTERVAL_LAST: Duration = Duration::from_secs(10);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+/// Records packed into one frame at most: bounds the memory of writer and reader.
+const RECORDS_PER_FRAME: usize = 1 << 15;
+/// Records between two watermarks at most, about: what a reader holds in memory to bring lanes into one order.
+const RECORDS_PER_WATERMARK: usize = 1 << 16;
+
+impl Drain {
+    fn start(options: &Options) -> Option<Self> {
+        let counter = Counter::choose();
+        set_counter(counter);
+        place::make_run_directory(&options.run_dir).ok()?;
+        let nonce = nonce();
+        let pid = std::process::id();
+        let segment = SegmentFile::create(options, counter, nonce, pid).ok()?;
+        let Some(placed) = place::place_area(options.live_bytes, nonce, options.live_dir.as_deref(), &options.run_dir)
+        else {
+            segment.remove();
+            return None;
+        };
+        let set = lane_set(placed.area, nonce, pid, counter)?;
+        let mut drain = Self {
+            set,
+            options: options.clone(),
+            segment,
+            live_path: placed.path,
+            counter,
+            definitions_flushed: 0,
+            last_partial: Instant::now(),
+            last_flush: Instant::now(),
+            last_calibration: Instant::now(),
+            calibration_interval: CALIBRATION_INTERVAL_FIRST,
+            last_space_check: Instant::now(),
+            reported_losses: Vec::new(),
+            records_since_watermark: 0,
+            stopped: false,
+            frames: Vec::new(),
+            payload: Vec::new(),
+            idle_cycles: 0,
+        };
+        drain.define_process();
+        drain.calibrate();
+        drain.put_definitions();
+        drain.check_space();
+        drain.write_frames();
+        Some(drain)
+    }
+
+    fn define_process(&self) {
+        let area = &self.set.area;
+        let live = self.live_path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+        for (key, value) in
+            process::properties().into_iter().chain([("live_path".to_owned(), live), ("clock.counter".to_owned(), self.counter.name().to_owned())])
+        {
+            area.define(KIND_PROPERTY, Payload::property(&key, value.as_bytes()).as_bytes());
+        }
+    }
+
+    fn pause_length(&self) -> Duration {
+        let layout = self.set.area.layout();
+        if self.set.free.len() < u64::from(layout.chunk_count) / 2 && !self.stopped {
+            Duration::from_millis(1)
+        } else {
+            Duration::from_millis(u64::from(10 * (1 + self.idle_cycles.min(9))))
+        }
+    }
+
+    /// One round of the background thread.
+    fn cycle(&mut self, everything: bool) {
+        if self.last_calibration.elapsed() >= self.calibration_interval || everything {
+            self.calibrate();
+        }
+        if self.last_space_check.elapsed() >= Duration::from_secs(1) {
+            self.check_space();
+        }
+        let partial = everything
+            || self.last_partial.elapsed() >= self.options.partial_flush
+            || self.records_since_watermark >= RECORDS_PER_WATERMARK;
+        let crowded = self.set.free.len() < u64::from(self.set.area.layout().chunk_count) / 2;
+        let due = partial || crowded || self.last_flush.elapsed() >= FLUSH_INTERVAL;
+        let mut wrote = false;
+        if due && !self.stopped {
+            let watermark = ticks();
+            self.put_definitions();
+            wrote = self.put_records(partial);
+            self.put_losses();
+            if partial && wrote {
+                segment::put_frame(FrameKind::Watermark, 0, &watermark.to_le_bytes(), &mut self.frames);
+                self.records_since_watermark = 0;
+            }
+            self.write_frames();
+            self.last_flush = Instant::now();
+            if partial {
+                self.last_partial = self.last_flush;
+            }
+        }
+        self.idle_cycles = if wrote { 0 } else { self.idle_cycles.saturating_add(1) };
+    }
+
+    fn calibrate(&mut self) {
+        let entry = Calibration::take(self.counter);
+        self.set.area.push_calibration(&entry);
+        segment::put_frame(FrameKind::Calibrations, 0, &entry.to_bytes(), &mut self.frames);
+        self.last_calibration = Instant::now();
+        self.calibration_interval = (self.calibration_interval * 2).min(CALIBRATION_INTERVAL_LAST);
+    }
+
+    fn put_definitions(&mut self) {
+        self.payload.clear();
+        let end = self.set.area.copy_definitions(self.definitions_flushed, &mut self.payload);
+        if end > self.definitions_flushed {
+            let position = self.definitions_flushed as u32;
+            segment::put_frame(FrameKind::Definitions, position, &self.payload, &mut self.frames);
+            self.definitions_flushed = end;
+        }
+    }
+
+    fn put_losses(&mut self) {
+        let losses = self.set.area.losses();
+        if losses != self.reported_losses {
+            segment::put_frame(FrameKind::Losses, 0, &losses_payload(&losses), &mut self.frames);
+            self.reported_losses = losses;
+        }
+    }
+
+    /// Packs finished chunks (and half-full ones if `partial`) and writes them; frees what is safely written.
+    fn put_records(&mut self, partial: bool) -> bool {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut due: Vec<(u32, ChunkHeader, u32)> = Vec::new();
+        let mut pending = 0;
+        let mut wrote = false;
+        for index in 0..self.set.area.layout().chunk_count {
+            let header = self.set.area.chunk_header(index);
+            if header.state == chunk_state::FREE || (header.state == chunk_state::OWNED && !partial) {
+                continue;
+            }
+            let mut records: Vec<Record> = Vec::new();
+            self.set.area.copy_records(index, header.generation, header.flushed, &mut records);
+            let count = records.len() as u32;
+            if count > 0 {
+                for record in &mut records {
+                    record.generation = 0;
+                }
+                pending += records.len();
+                self.records_since_watermark += records.len();
+                groups.push(Group {
+                    lane: header.lane,
+                    thread_id: header.thread_id,
+                    ordinal: header.ordinal,
+                    chunk: index,
+                    generation: header.generation,
+                    first: header.flushed,
+                    records,
+                });
+            }
+            if count > 0 || header.state == chunk_state::FULL {
+                due.push((index, header, count));
+            }
+            if pending >= RECORDS_PER_FRAME {
+                wrote |= self.write_groups(&mut groups, &mut due);
+                pending = 0;
+            }
+        }
+        wrote | self.write_groups(&mut groups, &mut due)
+    }
+
+    fn write_groups(&mut self, groups: &mut Vec<Group>, due: &mut Vec<(u32, ChunkHeader, u32)>) -> bool {
+        if due.is_empty() {
+            return false;
+        }
+        if !groups.is_empty() {
+            groups.sort_by_key(|group| (group.lane, group.ordinal));
+            self.payload.clear();
+            codec::encode(groups, &mut self.payload);
+            segment::put_frame(FrameKind::Records, 0, &self.payload, &mut self.frames);
+            groups.clear();
+        }
+        let written = self.write_frames();
+        for (index, header, count) in due.drain(..) {
+            if !written {
+                continue;
+            }
+            if header.state == chunk_state::FULL {
+                self.set.area.recycle_chunk(index);
+                if !self.stopped {
+                    self.set.free.push(index);
+                }
+            } else {
+                self.set.area.set_chunk_flushed(index, header.flushed + count);
+            }
+        }
+        written
+    }
+
+    /// Appends what has gathered in `frames`. On failure the frames are dropped, the chunks they came from are kept
+    /// and tried again; only definitions and calibrations in them must be kept by hand.
+    fn write_frames(&mut self) -> bool {
+        if self.frames.is_empty() {
+            return true;
+        }
+        if self.stopped {
+            self.frames.clear();
+            return false;
+        }
+        let outcome = self.segment.append(&self.frames);
+        match outcome {
+            Ok(()) => {
+                self.frames.clear();
+                self.set.disk_failing.store(0, Ordering::Relaxed);
+                self.set.area.set_segment_bytes(self.segment.bytes);
+                self.set.area.set_definitions_flushed(self.definitions_flushed);
+                if self.segment.bytes >= self.options.max_disk_bytes {
+                    self.stop();
+                }
+                true
+            }
+            Err(_) => {
+                self.set.disk_failing.store(1, Ordering::Relaxed);
+                self.frames.clear();
+                // The live area still holds all definitions; write them again with the next frames.
+                self.definitions_flushed = 0;
+                false
+            }
+        }
+    }
+
+    fn check_space(&mut self) {
+        self.last_space_check = Instant::now();
+        if let Ok((free, total, _)) = place::space(&self.options.run_dir)
+            && free < place::free_space_floor(total, self.options.min_free_bytes)
+        {
+            self.stop();
+        }
+    }
+
+    /// Stops recording for good: takes the free chunks away, so that what lanes cannot place is counted as the disk's.
+    fn stop(&mut self) {
+        if !self.stopped {
+            self.stopped = true;
+            self.set.disk_failing.store(1, Ordering::Relaxed);
+            while self.set.free.pop().is_some() {}
+            self.set.area.set_state(state::STOPPED);
+        }
+    }
+
+    /// Writes all there is and says that nothing is missing; then the live area goes.
+    fn close(&mut self) {
+        self.cycle(true);
+        let mut payload = Vec::new();
+        for (lane, thread_id, record) in self.set.area.in_flight() {
+            put_in_flight(lane, thread_id, &record, &mut payload);
+        }
+        if !payload.is_empty() {
+            segment::put_frame(FrameKind::InFlight, 0, &payload, &mut self.frames);
+        }
+        segment::put_frame(FrameKind::End, 0, &[], &mut self.frames);
+        if !self.stopped && self.write_frames() {
+            self.set.area.set_state(state::CLOSED);
+            if let Some(path) = &self.live_path {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// Appends a call in progress as it stands in an in-flight frame.
+pub(super) fn put_in_flight(lane: u32, thread_id: u32, record: &Record, out: &mut Vec<u8>) {
+    out.extend_from_slice(&lane.to_le_bytes());
+    out.extend_from_slice(&thread_id.to_le_bytes());
+    for word in record.to_words() {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Losses as they stand in a frame.
+pub(super) fn losses_payload(losses: &[Loss]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(losses.len() * super::layout::LOSS_ENTRY_BYTES);
+    for loss in losses {
+        payload.extend_from_slice(&loss.count.to_le_bytes());
+        payload.extend_from_slice(&loss.first_ticks.to_le_bytes());
+        payload.extend_from_slice(&loss.last_ticks.to_le_bytes());
+        payload.extend_from_slice(&[loss.cause as u8, loss.kind as u8, 0, 0, 0, 0, 0, 0]);
+    }
+    payload
+}
+
+fn lane_set(area: Area, nonce: u64, pid: u32, counter: Counter) -> Option<&'static LaneSet> {
+    area.initialise(nonce, pid, counter as u32, ticks());
+    let layout = *area.layout();
+    let lanes = place::map(LaneSet::bytes_for(layout.lane_count) as u64, -1).ok()?;
+    let ring = place::map(FreeRing::bytes_for(layout.chunk_count) as u64, -1).ok()?;
+    // SAFETY: fresh anonymous mappings are zeroed, page-aligned and never unmapped.
+    Some(Box::leak(Box::new(unsafe { LaneSet::new(area, lanes, ring.cast::<AtomicU32>().cast_const()) })))
+}
+
+fn nonce() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is valid for its length.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 { u64::from_le_bytes(bytes) } else { ticks() ^ u64::from(std::process::id()) << 40 }
+}
+
+/// The segment file. Never kept open: a program's `closefrom` would hand our descriptor's number to its own files.
+struct SegmentFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    bytes: u64,
+}
+
+impl SegmentFile {
+    fn create(options: &Options, counter: Counter, nonce: u64, pid: u32) -> io::Result<Self> {
+        let host: String = process::host_name()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '_' })
+            .take(64)
+            .collect();
+        let path = options.run_dir.join(format!("{host}-{pid}-{nonce:016x}.{SEGMENT_EXTENSION}"));
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let header = FileHeader { version: super::layout::FORMAT_VERSION, counter: counter as u32, nonce, pid };
+        let bytes = header.to_bytes();
+        if let Err(error) = file.write_all(&bytes) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        let meta = file.metadata()?;
+        Ok(Self { path, device: meta.dev(), inode: meta.ino(), bytes: bytes.len() as u64 })
+    }
+
+    fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Appends whole frames; after a failure the file ends where it ended before, as far as the disk lets us.
+    fn append(&mut self, frames: &[u8]) -> io::Result<()> {
+        let mut file =
+            fs::OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(&self.path)?;
+        let meta = file.metadata()?;
+        if (meta.dev(), meta.ino()) != (self.device, self.inode) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the segment file was replaced"));
+        }
+        if let Err(error) = file.write_all(frames) {
+            let _ = file.set_len(self.bytes);
+            return Err(error);
+        }
+        self.bytes += frames.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Writes a rank log offline, in one go: for the collector's own logs, tests and benchmarks. A recording process uses
+//! the recorder instead, which writes the same bytes crash-safely.
+
+use super::clock::{Calibration, Counter};
+use super::codec::{self, Group};
+use super::definition::{self, Payload};
+use super::layout::{FORMAT_VERSION, RECORDS_PER_CHUNK};
+use super::loss::Loss;
+use super::record::Record;
+use super::recorder;
+use super::segment::{self, FileHeader, FrameKind};
+use std::io::{self, Write};
+
+/// Appends frames to any writer.
+pub struct LogWriter<W: Write> {
+    out: W,
+    definitions_position: u32,
+    ordinals: Vec<u64>,
+    buffer: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl<W: Write> LogWriter<W> {
+    /// Writes the file header.
+    pub fn new(mut out: W, counter: Counter, nonce: u64, pid: u32) -> io::Result<Self> {
+        let header = FileHeader { version: FORMAT_VERSION, counter: counter as u32, nonce, pid };
+        out.write_all(&header.to_bytes())?;
+        Ok(Self { out, definitions_position: 0, ordinals: Vec::new(), buffer: Vec::new(), payload: Vec::new() })
+    }
+
+    fn frame(&mut self, kind: FrameKind, position: u32) -> io::Result<()> {
+        self.buffer.clear();
+        segment::put_frame(kind, position, &self.payload, &mut self.buffer);
+        self.out.write_all(&self.buffer)
+    }
+
+    /// Writes definitions, each a kind and its payload.
+    pub fn definitions(&mut self, definitions: &[(u8, Payload)]) -> io::Result<()> {
+        self.payload.clear();
+        for (kind, payload) in definitions {
+            let bytes = payload.as_bytes();
+            let start = self.payload.len();
+            self.payload.extend_from_slice(&definition::commit_word(*kind, bytes).to_le_bytes());
+            self.payload.extend_from_slice(bytes);
+            self.payload.resize(start + definition::framed_bytes(bytes.len()), 0);
+        }
+        let position = self.definitions_position;
+        self.definitions_position += self.payload.len() as u32;
+        self.frame(FrameKind::Definitions, position)
+    }
+
+    /// Writes records of one lane in the order in which they were left, and a watermark after the last of them.
+    pub fn records(&mut self, lane: u32, thread_id: u32, records: &[Record]) -> io::Result<()> {
+        if self.ordinals.len() <= lane as usize {
+            self.ordinals.resize(lane as usize + 1, 0);
+        }
+        let groups: Vec<Group> = records
+            .chunks(RECORDS_PER_CHUNK)
+            .map(|part| {
+                let ordinal = self.ordinals[lane as usize];
+                self.ordinals[lane as usize] += 1;
+                Group {
+                    lane,
+                    thread_id,
+                    ordinal,
+                    // Offline there are no chunks to recycle: each group gets a name of its own.
+                    chunk: lane,
+                    generation: ordinal as u32 + 1,
+                    first: 0,
+                    records: part.to_vec(),
+                }
+            })
+            .collect();
+        self.payload.clear();
+        codec::encode(&groups, &mut self.payload);
+        self.frame(FrameKind::Records, 0)
+    }
+
+    /// Says that every record left before `ticks` has been written.
+    pub fn watermark(&mut self, ticks: u64) -> io::Result<()> {
+        self.payload.clear();
+        self.payload.extend_from_slice(&ticks.to_le_bytes());
+        self.frame(FrameKind::Watermark, 0)
+    }
+
+    /// Writes calibrations.
+    pub fn calibrations(&mut self, entries: &[Calibration]) -> io::Result<()> {
+        self.payload.clear();
+        for entry in entries {
+            self.payload.extend_from_slice(&entry.to_bytes());
+        }
+        self.frame(FrameKind::Calibrations, 0)
+    }
+
+    /// Writes the losses so far.
+    pub fn losses(&mut self, losses: &[Loss]) -> io::Result<()> {
+        self.payload = recorder::losses_payload(losses);
+        self.frame(FrameKind::Losses, 0)
+    }
+
+    /// Writes packed groups as they are, for a log that is completed from its live area.
+    pub fn groups(&mut self, groups: &[Group]) -> io::Result<()> {
+        self.payload.clear();
+        codec::encode(groups, &mut self.payload);
+        self.frame(FrameKind::Records, 0)
+    }
+
+    /// Writes calls in progress: lane, thread id, record.
+    pub fn in_flight(&mut self, calls: &[(u32, u32, Record)]) -> io::Result<()> {
+        self.payload.clear();
+        for (lane, thread_id, record) in calls {
+            recorder::put_in_flight(*lane, *thread_id, record, &mut self.payload);
+        }
+        self.frame(FrameKind::InFlight, 0)
+    }
+
+    /// Says that nothing is missing, and hands the writer back.
+    pub fn end(mut self) -> io::Result<W> {
+        self.payload.clear();
+        self.frame(FrameKind::End, 0)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
