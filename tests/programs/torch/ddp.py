@@ -29,4 +29,4 @@ for step in range(int(os.environ.get("STEPS", "20"))):
     optimizer.step()
     truth("step", step=step, begin_ns=begin, end_ns=time.monotonic_ns(), loss=loss.item())
 dist.barrier()
-dist.destroy_process_group()
+rank.finish()

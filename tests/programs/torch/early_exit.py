@@ -24,3 +24,4 @@ else:
         truth("recv", tensor, peer=0)
     if RANK % 2 == 1:
         os._exit(5)
+rank.settle()

@@ -21,5 +21,6 @@ try:
         dist.all_reduce(torch.ones(99))
 except RuntimeError:
     print("caught a RuntimeError", flush=True)
+    rank.settle()
     sys.exit(7)
 sys.exit(1)

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,17 @@ _file = open(f"{_directory}/rank{RANK}.jsonl", "a") if _directory else sys.stdou
 def start(timeout=60):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))
+
+
+def settle():
+    """Seen with PyTorch 2.15, rarely: Gloo's worker thread still holds a tensor when Python ends, wants
+    Python's lock to drop it, and the process aborts. That is not what these programs test."""
+    time.sleep(0.2)
+
+
+def finish():
+    dist.destroy_process_group()
+    settle()
 
 
 def truth(op, tensor=None, group="world", root=-1, peer=-1, count=None, **more):
