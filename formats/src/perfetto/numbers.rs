@@ -1,0 +1,60 @@
+//! Process and thread numbers that are unique on the engine's machine.
+//!
+//! The engine identifies a process by machine and pid, a thread by machine and tid. Processes of
+//! several hosts shown on one machine, of several containers, or of several attempts of a job, may
+//! have equal numbers: the engine would take them for one reused, or mix up their threads.
+
+use std::collections::HashSet;
+
+/// Linux gives out pids below 2^22: replacements start there and are recognisable.
+const FIRST_REPLACEMENT: u32 = 1 << 22;
+
+/// The numbers taken, by machine. Processes and threads share one space, as they do in Linux.
+pub(super) struct Numbers {
+    taken: HashSet<(u32, u32)>,
+    next: u32,
+}
+
+impl Numbers {
+    /// No number taken; replacements count up from 2^22.
+    pub(super) fn new() -> Self {
+        Numbers {
+            taken: HashSet::new(),
+            next: FIRST_REPLACEMENT,
+        }
+    }
+
+    /// `wanted` if it is free and fits into an int32, else another number that is.
+    pub(super) fn take(&mut self, machine: u32, wanted: u64) -> u32 {
+        if let Ok(number) = u32::try_from(wanted)
+            && number <= i32::MAX.cast_unsigned()
+            && self.taken.insert((machine, number))
+        {
+            return number;
+        }
+        // Bounded by the number of tracks, of which there are fewer than 2^24.
+        loop {
+            let number = self.next;
+            self.next += 1;
+            if self.taken.insert((machine, number)) {
+                return number;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_taken_or_oversized_numbers_are_replaced() {
+        let mut numbers = Numbers::new();
+        assert_eq!(numbers.take(0, 100), 100);
+        assert_eq!(numbers.take(1, 100), 100);
+        let replaced = numbers.take(0, 100);
+        assert!(replaced >= FIRST_REPLACEMENT);
+        assert_ne!(numbers.take(0, 1 << 40), replaced);
+        assert_ne!(numbers.take(0, u64::from(replaced)), replaced);
+    }
+}
