@@ -1,0 +1,36 @@
+# What a developer and CI call. Everything is plain cargo underneath; CONTRIBUTING.md says more.
+.PHONY: help build demo test setup lint bench
+
+help:
+	@echo "make build   the program and the preloaded library, in target/release"
+	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
+	@echo "make test    all tests that need no GPU; installs what it can"
+	@echo "make lint    formatting and clippy, warnings are errors"
+	@echo "make bench   the benchmarks"
+
+build:
+	cargo build --locked --release -p rankscope -p rankscope-interpose
+
+RUN ?= demo-run
+demo: build
+	examples/ddp/demo.sh $(RUN)
+
+setup:
+	tests/setup/system.sh
+	tests/setup/python.sh wheel
+	tests/setup/python.sh debian
+	tests/setup/node.sh
+
+# The artefacts under test are the released ones. The tests themselves are built for development: with
+# overflow checks and debug assertions, and without link-time optimisation of every test program.
+# Plain `cargo test`, no other runner needed: it runs one test program after another, and tests of real
+# processes take turns by a lock, since they share few cores (tests/src/turn.rs).
+test: build setup
+	cargo test --locked --workspace --no-fail-fast
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+bench:
+	cargo bench --locked --workspace --bench '*'

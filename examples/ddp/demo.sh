@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# A real training of four ranks under rankscope. One rank is slow: the job draws it and tells nobody
+# until the end. SLOW=none or SLOW=2 decide instead. Usage: demo.sh DIRECTORY (default demo-run)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+directory=${1:-demo-run}
+program=${CARGO_TARGET_DIR:-target}/release/rankscope
+
+python=$(tests/setup/python.sh any)
+echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') of $python"
+
+launcher=(-m torch.distributed.run --standalone --nproc_per_node 4)
+if "$python" -c 'import sys, torch; sys.exit(not (sys.version_info >= (3, 11) and torch.__version__ < "2"))'; then
+    # The launcher of PyTorch 1.13 fails on Python 3.11 unless it is told about redirection: of a fifth rank.
+    launcher+=(-r 4:1 -t 4:1)
+fi
+
+# The answer lies outside the run directory: rankscope must find it by itself.
+secret=$(mktemp -d)
+trap 'rm -r "$secret"' EXIT
+export DEMO_TRUTH=${DEMO_TRUTH:-$secret/slow}
+# Four ranks share the cores: one thread each.
+export OMP_NUM_THREADS=1
+
+if [ "$directory" = demo-run ]; then
+    # Ours, of the last demo. Any other directory is rankscope's to refuse or extend.
+    rm -rf demo-run
+fi
+"$program" run -o "$directory" -- "$python" "${launcher[@]}" examples/ddp/train.py
+echo
+case $(cat "$DEMO_TRUTH") in
+none) echo "And the truth, now that rankscope has spoken: the job slowed nobody." ;;
+*) echo "And the truth, now that rankscope has spoken: the job slowed rank $(cat "$DEMO_TRUTH")." ;;
+esac

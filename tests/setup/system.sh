@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs the system packages that the tests want and that are missing. Needs Debian or Ubuntu and root;
+# otherwise it says what is missing.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/say.sh"
+
+missing=()
+# want PACKAGE CHECK...: the package is wanted where the check fails.
+want() {
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+want gcc command -v cc
+want g++ command -v c++
+want make command -v make
+want perl command -v perl
+want git command -v git
+want nodejs command -v node
+want npm command -v npm
+want default-jre-headless command -v java
+want libc6-dev test -n "$(find /usr/lib -name libc.a -print -quit 2>/dev/null)"
+want libgloo-dev test -e /usr/include/gloo/config.h
+want python3-torch test -d /usr/lib/python3/dist-packages/torch
+want python3-numpy test -d /usr/lib/python3/dist-packages/numpy
+want python3-venv python3 -c 'import venv, ensurepip'
+
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    skip "no apt-get here; please install the counterparts of: ${missing[*]}"
+elif [ "$(id -u)" != 0 ]; then
+    skip "not root; please run: apt-get install ${missing[*]}"
+else
+    say "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -qq update >&2
+    apt-get -qq install --yes --no-install-recommends "${missing[@]}" >&2
+fi

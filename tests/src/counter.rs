@@ -1,0 +1,86 @@
+//! Descriptor 3 of a rank: eight bytes after each finished operation. What was read when the rank is
+//! killed is the least that must have been recorded.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// A pipe whose writing end the command, not yet started, will have as descriptor 3.
+#[derive(Debug)]
+pub struct Attached {
+    reader: File,
+    writer: OwnedFd,
+}
+
+/// Gives the command its descriptor 3.
+pub fn attach(command: &mut Command) -> Attached {
+    let mut ends = [0; 2];
+    // SAFETY: pipe2 writes two descriptors into the array of two.
+    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert!(made == 0, "pipe: {}", std::io::Error::last_os_error());
+    // SAFETY: pipe2 has just made both, and nobody else knows them.
+    let (reader, writer) = unsafe { (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+    let source = writer.as_raw_fd();
+    let take_three = move || {
+        // dup2 onto itself would leave close-on-exec set.
+        // SAFETY: both calls only touch descriptors of the child.
+        let done = unsafe {
+            if source == 3 {
+                libc::fcntl(3, libc::F_SETFD, 0)
+            } else {
+                libc::dup2(source, 3)
+            }
+        };
+        if done < 0 {
+            Err(std::io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    };
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(take_three) };
+    Attached { reader, writer }
+}
+
+impl Attached {
+    /// Starts to listen; to be called when the process has been started.
+    pub fn listen(self) -> Counter {
+        // Ours must go, or the pipe never ends.
+        drop(self.writer);
+        let told = Arc::new(AtomicU64::new(0));
+        let mut reader = self.reader;
+        let shared = Arc::clone(&told);
+        let listener = std::thread::spawn(move || {
+            let mut number = [0; 8];
+            while reader.read_exact(&mut number).is_ok() {
+                shared.store(u64::from_ne_bytes(number), Ordering::Release);
+            }
+        });
+        Counter { told, listener }
+    }
+}
+
+/// The number that a rank last told.
+#[derive(Debug)]
+pub struct Counter {
+    told: Arc<AtomicU64>,
+    listener: JoinHandle<()>,
+}
+
+impl Counter {
+    /// Until now; the rank goes on.
+    pub fn so_far(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    /// For good: when the rank has ended.
+    pub fn last(self) -> u64 {
+        let _ = self.listener.join();
+        self.told.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,268 @@
+//! A job: the ranks of one of our programs, with what they say they did.
+
+use std::ffi::{OsStr, OsString};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::counter::{self, Counter};
+use crate::process::{self, Ended, Process};
+use crate::python::Python;
+use crate::turn::Turn;
+use crate::{compile, skip};
+
+/// Ranks to be started, one process each.
+#[derive(Debug)]
+pub struct Job {
+    size: usize,
+    kind: Kind,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    preload: Preload,
+    limit: Duration,
+    counted: bool,
+    scratch: TempDir,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Gloo(PathBuf),
+    Torch(Python, PathBuf),
+}
+
+#[derive(Debug)]
+enum Preload {
+    No,
+    Idle,
+    Into(PathBuf),
+}
+
+impl Job {
+    /// Ranks of a C++ program of `tests/programs/`; nothing where Gloo or a compiler is missing.
+    pub fn gloo(source: &str, size: usize) -> Option<Job> {
+        compile::gloo(source).map(|program| Job::new(Kind::Gloo(program), size))
+    }
+
+    /// Ranks of a Python program of `tests/programs/torch/`.
+    pub fn torch(python: &Python, source: &str, size: usize) -> Job {
+        let script = compile::programs().join("torch").join(source);
+        Job::new(Kind::Torch(python.clone(), script), size)
+    }
+
+    fn new(kind: Kind, size: usize) -> Job {
+        Job {
+            size,
+            kind,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            preload: Preload::No,
+            limit: Duration::from_secs(120),
+            counted: false,
+            scratch: scratch(),
+        }
+    }
+
+    /// One more argument for each rank.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Job {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// One more variable in each rank's environment.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Job {
+        self.environment
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Preloads the library, which records into this directory.
+    pub fn record_into(mut self, directory: &Path) -> Job {
+        self.preload = Preload::Into(directory.to_owned());
+        self
+    }
+
+    /// Preloads the library, but names no directory: it has to do nothing.
+    pub fn preload_idle(mut self) -> Job {
+        self.preload = Preload::Idle;
+        self
+    }
+
+    /// How long the ranks may take (two minutes if not said).
+    pub fn limit(mut self, limit: Duration) -> Job {
+        self.limit = limit;
+        self
+    }
+
+    /// Gives each rank a descriptor 3 to tell its finished operations on: [`Running::counter`].
+    pub fn counted(mut self) -> Job {
+        self.counted = true;
+        self
+    }
+
+    /// Starts all ranks.
+    pub fn start(self, turn: &Turn) -> Running<'_> {
+        let store = self.scratch.path().join("store");
+        let truth = self.scratch.path().join("truth");
+        for directory in [&store, &truth] {
+            std::fs::create_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        }
+        let port = free_port();
+        let mut ranks = Vec::new();
+        let mut counters = Vec::new();
+        for rank in 0..self.size {
+            let mut command = match &self.kind {
+                Kind::Gloo(program) => {
+                    let mut command = Command::new(program);
+                    command
+                        .args([rank.to_string(), self.size.to_string()])
+                        .arg(&store);
+                    command
+                }
+                Kind::Torch(python, script) => {
+                    let mut command = Command::new(&python.path);
+                    // -B: the checkout stays as it is.
+                    command.arg("-B").arg(script);
+                    command
+                        .env("MASTER_ADDR", "127.0.0.1")
+                        .env("MASTER_PORT", port.to_string());
+                    command
+                        .env("RANK", rank.to_string())
+                        .env("LOCAL_RANK", rank.to_string());
+                    command
+                        .env("WORLD_SIZE", self.size.to_string())
+                        .env("OMP_NUM_THREADS", "1");
+                    command
+                }
+            };
+            command.args(&self.arguments).env("TRUTH_DIR", &truth);
+            match &self.preload {
+                Preload::No => process::clean(&mut command),
+                Preload::Idle => process::preload(&mut command, None),
+                Preload::Into(directory) => process::preload(&mut command, Some(directory)),
+            }
+            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+            if self.counted {
+                counters.push(counter::attach(&mut command));
+            }
+            ranks.push(Process::start(command));
+        }
+        let counters = counters.into_iter().map(counter::Attached::listen).collect();
+        Running {
+            ranks,
+            counters,
+            limit: self.limit,
+            scratch: self.scratch,
+            _turn: turn,
+        }
+    }
+
+    /// Starts all ranks and waits for all.
+    pub fn run(self, turn: &Turn) -> Finished {
+        self.start(turn).wait()
+    }
+}
+
+/// A started job; its ranks die with this value.
+#[derive(Debug)]
+pub struct Running<'turn> {
+    ranks: Vec<Process>,
+    counters: Vec<Counter>,
+    limit: Duration,
+    scratch: TempDir,
+    _turn: &'turn Turn,
+}
+
+impl Running<'_> {
+    /// The process of a rank, to be signalled.
+    pub fn rank(&self, rank: usize) -> &Process {
+        &self.ranks[rank]
+    }
+
+    /// What a [`Job::counted`] rank has told so far.
+    pub fn counter(&self, rank: usize) -> &Counter {
+        &self.counters[rank]
+    }
+
+    /// Waits for all ranks.
+    pub fn wait(self) -> Finished {
+        let deadline = Instant::now() + self.limit;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let ranks = self.ranks.into_iter().map(|rank| rank.wait(left())).collect();
+        let counts = self.counters.into_iter().map(Counter::last).collect();
+        Finished {
+            ranks,
+            counts,
+            scratch: self.scratch,
+        }
+    }
+}
+
+/// What is left of a job.
+#[derive(Debug)]
+pub struct Finished {
+    /// How each rank ended.
+    pub ranks: Vec<Ended>,
+    /// The last number that each counted rank told.
+    pub counts: Vec<u64>,
+    scratch: TempDir,
+}
+
+impl Finished {
+    /// What a rank says it did, operation by operation (`tests/programs/truth.h`).
+    pub fn truth(&self, rank: usize) -> Vec<Value> {
+        let path = self.scratch.path().join(format!("truth/rank{rank}.jsonl"));
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            return Vec::new();
+        };
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        text.lines().map(parse).collect()
+    }
+
+    /// # Panics
+    /// If any rank ended otherwise; with its output.
+    pub fn expect_status(&self, code: i32) {
+        self.expect_statuses(&vec![code; self.ranks.len()]);
+    }
+
+    /// # Panics
+    /// If the ranks ended otherwise; with their output.
+    pub fn expect_statuses(&self, codes: &[i32]) {
+        let got: Vec<i32> = self.ranks.iter().map(Ended::code).collect();
+        let told: Vec<String> = self
+            .ranks
+            .iter()
+            .map(|rank| rank.text() + &rank.complaints())
+            .collect();
+        assert_eq!(got, codes, "exit statuses; the ranks said:\n{}", told.join("\n"));
+    }
+}
+
+/// Runs a test with every Python that this machine has.
+pub fn for_each_python(mut test: impl FnMut(&Python)) {
+    let pythons = Python::all();
+    if pythons.is_empty() {
+        skip("no Python with PyTorch");
+    }
+    for python in &pythons {
+        test(python);
+    }
+}
+
+fn scratch() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("rankscope-test-")
+        .tempdir()
+        .unwrap_or_else(|error| panic!("a temporary directory: {error}"))
+}
+
+/// A port that nobody has now. Tests take turns, so hardly anybody takes it before the job does.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    listener
+        .unwrap_or_else(|error| panic!("a free port: {error}"))
+        .port()
+}

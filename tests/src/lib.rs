@@ -1,0 +1,30 @@
+//! What the end-to-end tests in `tests/tests/` stand on: real processes, with and without the preload.
+//!
+//! A test takes its turn, makes a job, runs it and compares what was recorded with what the program says
+//! it did (its *truth*):
+//!
+//! ```no_run
+//! use rankscope_tests::{job::Job, turn};
+//!
+//! let turn = turn::take();
+//! let Some(job) = Job::gloo("gloo_all.cc", 4) else { return };
+//! let directory = tempfile::tempdir().expect("a temporary directory");
+//! let finished = job.record_into(directory.path()).run(&turn);
+//! finished.expect_status(0);
+//! let truth = finished.truth(0);
+//! ```
+//!
+//! The programs are in `tests/programs/`, each with its purpose in its first lines. What a machine lacks is
+//! skipped aloud ([`skip()`]); with `CI=true` a skip is a failure.
+
+pub mod artefacts;
+pub mod compile;
+pub mod counter;
+pub mod job;
+pub mod process;
+pub mod python;
+pub mod results;
+mod skip;
+pub mod turn;
+
+pub use skip::skip;

@@ -1,0 +1,79 @@
+//! The Pythons with PyTorch to test against: the current wheel, and Debian's with another Gloo.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::artefacts::root;
+use crate::skip;
+
+/// A Python with PyTorch.
+#[derive(Debug, Clone)]
+pub struct Python {
+    /// `wheel` or `debian`.
+    pub name: &'static str,
+    /// The interpreter.
+    pub path: PathBuf,
+}
+
+impl Python {
+    /// The current wheel; made if it is missing (`tests/setup/python.sh`).
+    pub fn wheel() -> Option<Python> {
+        static FOUND: OnceLock<Option<Python>> = OnceLock::new();
+        FOUND.get_or_init(|| find("wheel")).clone()
+    }
+
+    /// Debian's python3-torch: PyTorch 1.13, whose Gloo is a library of its own.
+    pub fn debian() -> Option<Python> {
+        static FOUND: OnceLock<Option<Python>> = OnceLock::new();
+        FOUND.get_or_init(|| find("debian")).clone()
+    }
+
+    /// All that this machine has.
+    pub fn all() -> Vec<Python> {
+        [Python::wheel(), Python::debian()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// torchrun of this Python: complete but for the script and its arguments.
+    pub fn torchrun(&self, ranks: usize) -> Command {
+        let mut command = Command::new(&self.path);
+        // The launcher's option has dashes only in newer versions.
+        command.args([
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node",
+            &ranks.to_string(),
+        ]);
+        if self.name == "debian" {
+            // On Python 3.11 the launcher of PyTorch 1.13 fails unless told about redirection: of a rank
+            // that does not exist.
+            let nobody = format!("{ranks}:1");
+            command.args(["-r", &nobody, "-t", &nobody]);
+        }
+        command.env("OMP_NUM_THREADS", "1");
+        command
+    }
+}
+
+fn find(name: &'static str) -> Option<Python> {
+    let script = root().join("tests/setup/python.sh");
+    let output = Command::new(&script).arg(name).output();
+    let output = output.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !output.status.success() || path.is_empty() {
+        let told = String::from_utf8_lossy(&output.stderr);
+        skip(&format!(
+            "PyTorch ({name}): {}",
+            told.trim().lines().last().unwrap_or("not found")
+        ));
+        return None;
+    }
+    Some(Python {
+        name,
+        path: Path::new(&path).to_owned(),
+    })
+}
