@@ -42,9 +42,9 @@ enum Preload {
 }
 
 impl Job {
-    /// Ranks of a C++ program of `tests/programs/`; nothing where Gloo or a compiler is missing.
-    pub fn gloo(source: &str, size: usize) -> Option<Job> {
-        compile::gloo(source).map(|program| Job::new(Kind::Gloo(program), size))
+    /// Ranks of a compiled C++ program of `tests/programs/` ([`compile::gloo`]).
+    pub fn gloo(program: &Path, size: usize) -> Job {
+        Job::new(Kind::Gloo(program.to_owned()), size)
     }
 
     /// Ranks of a Python program of `tests/programs/torch/`.

@@ -4,12 +4,12 @@
 //! it did (its *truth*):
 //!
 //! ```no_run
-//! use rankscope_tests::{job::Job, turn};
+//! use rankscope_tests::{compile, job::Job, turn};
 //!
 //! let turn = turn::take();
-//! let Some(job) = Job::gloo("gloo_all.cc", 4) else { return };
+//! let Some(program) = compile::gloo("gloo_all.cc") else { return };
 //! let directory = tempfile::tempdir().expect("a temporary directory");
-//! let finished = job.record_into(directory.path()).run(&turn);
+//! let finished = Job::gloo(&program, 4).record_into(directory.path()).run(&turn);
 //! finished.expect_status(0);
 //! let truth = finished.truth(0);
 //! ```

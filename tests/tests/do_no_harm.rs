@@ -1,6 +1,8 @@
-//! Every program of `tests/programs/` behaves the same without the library, with it and nothing to do, and
-//! being recorded: same exit status and output, same operations done, same exceptions caught.
+//! Every program of `tests/programs/` behaves the same without the library and being recorded (the small ones
+//! also preloaded with nothing to do): same exit status and output, same operations done, same exceptions
+//! caught.
 
+use rankscope_tests::compile;
 use rankscope_tests::job::{Finished, Job, for_each_python};
 use rankscope_tests::turn::{self, Turn};
 use serde_json::Value;
@@ -70,14 +72,21 @@ fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Option<J
 /// A C++ program with one more argument, if not empty.
 fn gloo(source: &str, argument: &str, statuses: &[i32]) {
     let turn = turn::take();
-    compare(&turn, &format!("{source} {argument}"), statuses, || {
-        let job = Job::gloo(source, statuses.len())?;
-        Some(if argument.is_empty() {
+    let Some(program) = compile::gloo(source) else {
+        return;
+    };
+    let job = || {
+        let job = Job::gloo(&program, statuses.len());
+        if argument.is_empty() {
             job
         } else {
             job.arg(argument)
-        })
-    });
+        }
+    };
+    let what = format!("{source} {argument}");
+    let plain = compare(&turn, &what, statuses, job);
+    let idle = job().preload_idle().run(&turn);
+    assert_eq!(Behaviour::of(&idle), plain, "{what}: preloaded, nothing to do");
 }
 
 fn torch(source: &str, statuses: &[i32]) {
@@ -85,7 +94,7 @@ fn torch(source: &str, statuses: &[i32]) {
     for_each_python(|python| {
         let what = format!("{source} on {}", python.name);
         compare(&turn, &what, statuses, || {
-            Some(Job::torch(python, source, statuses.len()))
+            Job::torch(python, source, statuses.len())
         });
     });
 }
