@@ -5,5 +5,7 @@ pub mod operation;
 #[cfg(feature = "perfetto")]
 pub mod perfetto;
 pub mod ranklog;
+#[cfg(feature = "session")]
+pub mod session;
 
 pub use operation::{Library, Operation, Pattern};

@@ -1,0 +1,42 @@
+//! A session: what the collector computed from a run's rank logs. A directory that any data frame library reads.
+//!
+//! ```text
+//! session/
+//!   session.json                 what a person wants to know first: [`Session`]
+//!   operations/rank=R.parquet    one row per operation of a rank: [`OperationRow`]
+//!   instances/part-0.parquet     one row per matched instance: [`InstanceRow`]
+//!   spans/rank=R.parquet         intervals beside operations: blocked, queued: [`SpanRow`]
+//!   steps/rank=R.parquet         one row per rank and step: [`StepRow`]
+//!   losses/part-0.parquet        what could not be recorded: [`LossRow`]
+//!   problems/part-0.parquet      what was not as it should be: [`ProblemRow`]
+//! ```
+//!
+//! `R` is the index of the rank in [`Session::ranks`], not its number in the job: a session may hold several worlds
+//! and attempts, and two rank 0s are never merged. All times are nanoseconds on the session's axis
+//! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
+
+mod rows;
+mod summary;
+mod table;
+
+pub use rows::{
+    InstanceRow, InstanceState, LossRow, OperationRow, OperationState, ProblemRow, SpanKind, SpanRow,
+    StepRow, WaitClass,
+};
+pub use summary::*;
+pub use table::{Table, TableError, TableReader, TableWriter};
+
+use std::path::{Path, PathBuf};
+
+/// Name of the summary inside a session directory.
+pub const SUMMARY_FILE: &str = "session.json";
+
+/// Where the part of table `T` that belongs to one rank lies.
+pub fn rank_path<T: Table>(session: &Path, rank: u32) -> PathBuf {
+    session.join(T::NAME).join(format!("rank={rank}.parquet"))
+}
+
+/// Where the only part of a table that is not partitioned lies.
+pub fn part_path<T: Table>(session: &Path) -> PathBuf {
+    session.join(T::NAME).join("part-0.parquet")
+}

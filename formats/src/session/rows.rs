@@ -1,0 +1,340 @@
+//! The rows of a session's tables.
+
+use super::table::{Cell, Named, named_cell, table};
+use crate::operation::{Library, Operation};
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $named:ident { $($(#[$value_doc:meta])* $value:ident = $name:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum $named { $($(#[$value_doc])* $value,)* }
+
+        impl $named {
+            /// Every value.
+            pub const ALL: &'static [Self] = &[$(Self::$value,)*];
+
+            /// The name used in tables, reports and traces.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $name,)* }
+            }
+        }
+
+        impl Named for $named {
+            const ALL: &'static [Self] = $named::ALL;
+            fn name(self) -> &'static str { self.name() }
+            fn position(self) -> u8 { self as u8 }
+        }
+
+        named_cell!($named);
+    )*};
+}
+
+names! {
+    /// How an operation ended on its rank.
+    OperationState {
+        /// It returned without an error.
+        Completed = "completed",
+        /// It threw, returned an error or was aborted.
+        Failed = "failed",
+        /// It was in progress when the log ended.
+        InFlight = "in-flight",
+        /// It was queued, and never began before the log ended.
+        Queued = "queued",
+    }
+    /// How the calls of an instance fit together.
+    InstanceState {
+        /// All members are there and agree.
+        Complete = "complete",
+        /// A member's record is missing, failed or never ended.
+        Incomplete = "incomplete",
+        /// Members disagree in operation, type, root or size.
+        Mismatched = "mismatched",
+        /// A send without its receive, or a receive without its send.
+        Unmatched = "unmatched",
+        /// There is no key to match by.
+        WithoutKey = "without-key",
+        /// The communicator has one member.
+        Alone = "alone",
+    }
+    /// What bound a launch (METRICS.md, section 3).
+    WaitClass {
+        /// No class: one member, nothing needed, or not complete.
+        None = "none",
+        /// Wait share ≤ 20 %.
+        TransferBound = "transfer-bound",
+        /// Wait share ≥ 80 %.
+        SkewBound = "skew-bound",
+        /// Between.
+        Mixed = "mixed",
+        /// The two ends of the clock interval disagree.
+        Inconclusive = "inconclusive",
+    }
+    /// What an interval beside operations is.
+    SpanKind {
+        /// Blocked in `Work::wait`.
+        WorkWait = "work-wait",
+        /// Blocked in a wait for a sent message.
+        SendWait = "send-wait",
+        /// Blocked in a wait for a message.
+        ReceiveWait = "receive-wait",
+        /// Blocked in DistributedDataParallel's reducer.
+        ReducerFinalize = "reducer-finalize",
+        /// Blocked in a call into c10d itself.
+        ProcessGroup = "process-group",
+        /// Building a communicator.
+        Connect = "connect",
+        /// A worker thread ran a queued work.
+        Execute = "execute",
+        /// The program's own mark.
+        Mark = "mark",
+    }
+}
+
+table! {
+    /// One operation of one rank. The interval in which it was queued is `issue_ns` to `enter_ns`.
+    OperationRow = "operations", sorted by |row| row.enter_ns;
+    /// Instance it belongs to ([`InstanceRow::instance`]); missing if it has no key.
+    instance: Option<u64> = Delta,
+    /// Position in [`super::Session::communicators`].
+    communicator: Option<u32> = Dictionary,
+    /// Library that was called.
+    library: Library = Dictionary,
+    /// What was called.
+    operation: Operation = Dictionary,
+    /// Tag.
+    tag: u32 = Delta,
+    /// n-th use of operation and tag on the communicator; of a message: n-th between its two ends and tag.
+    sequence: u32 = Delta,
+    /// The program asked for it, ns; missing where no queue lies between.
+    issue_ns: Option<i64> = Delta,
+    /// The library began, ns.
+    enter_ns: i64 = Delta,
+    /// The library was done, ns; missing if it never was.
+    leave_ns: Option<i64> = Delta,
+    /// Own payload c·e in bytes (METRICS.md, section 2); missing if unknown.
+    bytes: Option<u64> = Dictionary,
+    /// Bytes per element, 0 if unknown.
+    element_bytes: u8 = Dictionary,
+    /// Root or peer, in the communicator's numbering.
+    peer: Option<u32> = Dictionary,
+    /// System id of the thread that ran it.
+    thread_id: u32 = Dictionary,
+    /// The program called the library itself, without c10d.
+    direct: bool = Plain,
+    /// How it ended.
+    state: OperationState = Dictionary,
+    /// How its instance fits together.
+    matched: InstanceState = Dictionary,
+    /// Step it belongs to.
+    step: Option<u32> = Dictionary,
+    /// Waiting for needed peers while the program was blocked, ns; missing if not computed.
+    exposed_wait_ns: Option<i64> = Delta,
+    /// Waiting for needed peers while the program computed, ns; missing if not computed.
+    hidden_wait_ns: Option<i64> = Delta,
+    /// Position in the order of arrivals at the instance, from 0.
+    arrival_order: Option<u32> = Dictionary,
+}
+
+table! {
+    /// One instance: the matching calls of all members.
+    InstanceRow = "instances", sorted by |row| row.start_ns;
+    /// Its number, unique in the session.
+    instance: u64 = Delta,
+    /// Position in [`super::Session::communicators`].
+    communicator: u32 = Dictionary,
+    /// What was called.
+    operation: Operation = Dictionary,
+    /// Tag.
+    tag: u32 = Delta,
+    /// n-th use of operation and tag; of a message: n-th between its two ends and tag.
+    sequence: u32 = Delta,
+    /// Members it needs.
+    members: u32 = Dictionary,
+    /// Members whose records are there.
+    seen: u32 = Dictionary,
+    /// How its calls fit together.
+    state: InstanceState = Dictionary,
+    /// First enter, ns.
+    start_ns: i64 = Delta,
+    /// Last leave, ns.
+    end_ns: i64 = Delta,
+    /// First arrival, ns.
+    first_arrival_ns: i64 = Delta,
+    /// Last arrival, ns.
+    last_arrival_ns: i64 = Delta,
+    /// Rank that arrived last: position in [`super::Session::ranks`]; missing if not complete.
+    last_rank: Option<u32> = Dictionary,
+    /// S of METRICS.md, section 2, in bytes.
+    size_bytes: Option<u64> = Dictionary,
+    /// Transfer time, ns.
+    transfer_ns: Option<i64> = Delta,
+    /// The transfer time is the shortest member duration, because the clock interval is too wide.
+    shortest_duration: bool = Plain,
+    /// Σ exposed wait, rank-ns.
+    exposed_wait_rank_ns: Option<i64> = Delta,
+    /// Σ hidden wait, rank-ns.
+    hidden_wait_rank_ns: Option<i64> = Delta,
+    /// Algorithm bandwidth, bytes/s; missing for launches with a wait share above 20 %.
+    algorithm_bytes_per_s: Option<f64> = Plain,
+    /// Bus bandwidth, bytes/s; missing for launches with a wait share above 20 %.
+    bus_bytes_per_s: Option<f64> = Plain,
+    /// What bound it.
+    class: WaitClass = Dictionary,
+    /// Step it belongs to.
+    step: Option<u32> = Dictionary,
+}
+
+table! {
+    /// An interval of one rank beside its operations.
+    SpanRow = "spans", sorted by |row| row.start_ns;
+    /// What it is.
+    kind: SpanKind = Dictionary,
+    /// System id of its thread.
+    thread_id: u32 = Dictionary,
+    /// Start, ns.
+    start_ns: i64 = Delta,
+    /// End, ns.
+    end_ns: i64 = Delta,
+    /// The work it was for, as an address that is used again later; 0 if for none in particular.
+    object: u64 = Dictionary,
+    /// Name, of marks.
+    name: Option<String> = Dictionary,
+}
+
+table! {
+    /// One step of one rank.
+    StepRow = "steps", sorted by |row| row.start_ns;
+    /// World: position in [`super::Session::worlds`].
+    world: u32 = Dictionary,
+    /// Its number, the same on all ranks of the world.
+    step: u32 = Delta,
+    /// Start, ns.
+    start_ns: i64 = Delta,
+    /// End, ns.
+    end_ns: i64 = Delta,
+    /// Not blocked for communication, ns.
+    host_ns: i64 = Delta,
+    /// Blocked while communication ran, ns.
+    exposed_communication_ns: i64 = Delta,
+    /// Blocked while none ran, ns.
+    other_blocked_ns: i64 = Delta,
+    /// Communication at library level, ns.
+    communication_ns: i64 = Delta,
+    /// Waiting for peers while blocked, union over operations, ns.
+    exposed_wait_ns: i64 = Delta,
+    /// Waiting for peers while computing, union over operations, ns.
+    hidden_wait_ns: i64 = Delta,
+    /// Host time beyond the median of the peers, ns; missing without peers.
+    own_delay_ns: Option<i64> = Delta,
+    /// The rank was late in this step (METRICS.md, section 8).
+    late: bool = Plain,
+}
+
+table! {
+    /// What one log could not record.
+    LossRow = "losses", sorted by |row| row.first_ns;
+    /// Position in [`super::Session::ranks`].
+    rank: Option<u32> = Dictionary,
+    /// The log, or `merge`.
+    source: String = Dictionary,
+    /// Why.
+    cause: String = Dictionary,
+    /// What kind of record.
+    kind: String = Dictionary,
+    /// How many.
+    count: u64 = Plain,
+    /// First of them, ns.
+    first_ns: i64 = Delta,
+    /// Last of them, ns.
+    last_ns: i64 = Delta,
+}
+
+table! {
+    /// Something that was not as it should be.
+    ProblemRow = "problems", sorted by |_| 0;
+    /// Position in [`super::Session::ranks`], where one is concerned.
+    rank: Option<u32> = Dictionary,
+    /// File, where one is concerned.
+    file: Option<String> = Dictionary,
+    /// Offset in it, bytes.
+    offset_bytes: Option<u64> = Plain,
+    /// What was expected, and what was kept.
+    what: String = Plain,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{TableReader, TableWriter};
+
+    fn operation(enter_ns: i64) -> OperationRow {
+        OperationRow {
+            instance: (enter_ns % 2 == 0).then_some(enter_ns as u64),
+            communicator: Some(1),
+            library: Library::Gloo,
+            operation: Operation::ALL[enter_ns as usize % Operation::ALL.len()],
+            tag: 7,
+            sequence: enter_ns as u32,
+            issue_ns: None,
+            enter_ns,
+            leave_ns: Some(enter_ns + 5),
+            bytes: Some(1 << 20),
+            element_bytes: 4,
+            peer: None,
+            thread_id: 12,
+            direct: enter_ns % 3 == 0,
+            state: OperationState::Completed,
+            matched: InstanceState::Complete,
+            step: Some(3),
+            exposed_wait_ns: Some(-1),
+            hidden_wait_ns: None,
+            arrival_order: Some(0),
+        }
+    }
+
+    #[test]
+    fn rows_come_back_as_written_sorted_inside_their_row_group() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("operations/rank=0.parquet");
+        let mut writer = TableWriter::create(&path).expect("create");
+        let mut rows: Vec<OperationRow> = (0..100).rev().map(operation).collect();
+        writer.write(&mut rows).expect("write");
+        assert!(rows.is_empty());
+        let mut rows: Vec<OperationRow> = (100..20_000).map(operation).collect();
+        writer.write(&mut rows).expect("write");
+        let (count, bytes) = writer.finish().expect("finish");
+        assert_eq!(count, 20_000);
+        assert!(bytes > 0);
+        let back = TableReader::<OperationRow>::read_all(&path).expect("read");
+        assert_eq!(back, (0..20_000).map(operation).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn another_table_is_refused_by_its_columns() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("losses.parquet");
+        let mut writer = TableWriter::create(&path).expect("create");
+        writer
+            .write(&mut vec![ProblemRow {
+                rank: None,
+                file: None,
+                offset_bytes: None,
+                what: "odd".to_owned(),
+            }])
+            .expect("write");
+        writer.finish().expect("finish");
+        assert!(TableReader::<LossRow>::open(&path).is_err());
+        assert!(TableReader::<LossRow>::open(&folder.path().join("nothing")).is_err());
+        assert_eq!(TableReader::<ProblemRow>::read_all(&path).expect("read").len(), 1);
+    }
+
+    #[test]
+    fn a_name_of_every_operation_is_its_own() {
+        for &operation in Operation::ALL {
+            assert_eq!(Operation::ALL[usize::from(Named::position(operation))], operation);
+        }
+    }
+}

@@ -1,0 +1,785 @@
+//! `session.json`: everything the summary and the report print.
+//!
+//! Every figure is named with its unit. A [`Figure`] that could not be computed has no value and says why; it is
+//! never 0 or NaN. Lists that could grow without bound are cut, and stand beside their totals.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Version of this layout; a reader refuses what is newer.
+pub const SESSION_VERSION: u32 = 1;
+
+/// A number, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure<T> {
+    /// The number; `null` if it could not be computed.
+    pub value: Option<T>,
+    /// Why there is no number; `null` if there is one.
+    pub reason: Option<String>,
+}
+
+impl<T> Figure<T> {
+    /// A number.
+    pub fn known(value: T) -> Self {
+        Self {
+            value: Some(value),
+            reason: None,
+        }
+    }
+
+    /// No number, and why.
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Self {
+            value: None,
+            reason: Some(reason.into()),
+        }
+    }
+
+    /// The number, or the reason.
+    pub fn get(&self) -> Result<&T, &str> {
+        self.value
+            .as_ref()
+            .ok_or_else(|| self.reason.as_deref().unwrap_or("not computed"))
+    }
+}
+
+/// A percentage with what it was computed from; the share is `numerator / denominator`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Above the line, in the unit that the field holding this ratio names.
+    pub numerator: i64,
+    /// Below the line, in the same unit; above 0.
+    pub denominator: i64,
+}
+
+impl Ratio {
+    /// The ratio, or the reason why there is none.
+    pub fn figure(numerator: i64, denominator: i64, reason_if_zero: &str) -> Figure<Self> {
+        if denominator > 0 {
+            Figure::known(Self {
+                numerator,
+                denominator,
+            })
+        } else {
+            Figure::unknown(reason_if_zero)
+        }
+    }
+
+    /// The share, 0 to 1 where the numerator is a part of the denominator.
+    pub fn share(self) -> f64 {
+        self.numerator as f64 / self.denominator as f64
+    }
+}
+
+/// Quantiles from a sketch, in the unit that the field holding them names.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many values.
+    pub count: u64,
+    /// Smallest, exact.
+    pub min: f64,
+    /// Lower quartile.
+    pub p25: f64,
+    /// Median.
+    pub p50: f64,
+    /// Upper quartile.
+    pub p75: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest, exact.
+    pub max: f64,
+    /// Sum, exact.
+    pub sum: f64,
+    /// Largest relative error of the percentiles, 0.01 for one percent.
+    pub relative_error: f64,
+}
+
+/// A session's summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// [`SESSION_VERSION`].
+    pub version: u32,
+    /// Name and version of the program that wrote it.
+    pub tool: Tool,
+    /// When it was written, ns since 1970.
+    pub written_unix_ns: i64,
+    /// Run directories it was made from, as given.
+    pub directories: Vec<String>,
+    /// The time axis.
+    pub axis: Axis,
+    /// Who was seen: the first line of every summary.
+    pub coverage: Coverage,
+    /// Incarnations of the job in order of time.
+    pub attempts: Vec<Attempt>,
+    /// Worlds: sets of ranks numbered by one communicator.
+    pub worlds: Vec<World>,
+    /// Hosts.
+    pub hosts: Vec<Host>,
+    /// Ranks; their position is the `rank` of all tables and lists.
+    pub ranks: Vec<Rank>,
+    /// Communicators; their position is the `communicator` of all tables and lists.
+    pub communicators: Vec<CommunicatorSummary>,
+    /// Sums over the session.
+    pub totals: Totals,
+    /// Operations by kind, size and scope, the most time first. Communicator building is not among them.
+    pub operations: Vec<OperationClass>,
+    /// Time spent building communicators; `null` fields if none was seen.
+    pub connect: Connect,
+    /// Steps.
+    pub steps: Steps,
+    /// Where each rank's time went, one entry per rank.
+    pub breakdown: Vec<RankBreakdown>,
+    /// Waits per rank and step.
+    pub waits: WaitMatrix,
+    /// Who caused waiting.
+    pub blame: Blame,
+    /// What a person should know, the costliest first.
+    pub findings: Vec<Finding>,
+    /// How well calls could be matched.
+    pub matching: Matching,
+    /// What could not be recorded.
+    pub losses: Vec<LossSummary>,
+    /// What was not as it should be.
+    pub problems: Problems,
+    /// The tables beside this file.
+    pub tables: Vec<TableInfo>,
+}
+
+/// The program that wrote a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The session's time axis: nanoseconds since its first event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Wall-clock time of the axis's zero, ns since 1970, as the reference host told it.
+    pub origin_unix_ns: i64,
+    /// Time of the first record, ns on the axis.
+    pub start_ns: i64,
+    /// Time of the last record, ns on the axis.
+    pub end_ns: i64,
+    /// Largest clock error between any two hosts, ± ns; 0 with one host; unknown with an unsynchronised clock.
+    pub error_between_hosts_ns: Figure<i64>,
+    /// Largest error of the conversion inside a host, ± ns.
+    pub error_inside_host_ns: i64,
+    /// How hosts were brought onto one axis: `one-host` or `realtime`.
+    pub method: String,
+}
+
+/// Ranks seen of those that exist.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Ranks whose logs were read, over all worlds.
+    pub ranks_seen: u32,
+    /// Ranks that the worlds have.
+    pub ranks_expected: Figure<u32>,
+    /// Missing ranks.
+    pub missing: Vec<MissingRank>,
+    /// What to do about them; `null` if none is missing.
+    pub advice: Option<String>,
+    /// Logs of processes that never communicated: they have no rank.
+    pub logs_without_rank: u32,
+    /// Ranks whose log ends before its process closed it.
+    pub ranks_not_closed: u32,
+}
+
+/// A rank of which no log was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MissingRank {
+    /// Its world.
+    pub world: u32,
+    /// Its number there.
+    pub number: u32,
+}
+
+/// One incarnation of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Elastic run id (`TORCHELASTIC_RUN_ID`), `null` if the launcher set none.
+    pub run_id: Option<String>,
+    /// Restart count, 0 for the first.
+    pub restart: u32,
+    /// First record, ns on the axis.
+    pub start_ns: i64,
+    /// Last record, ns on the axis.
+    pub end_ns: i64,
+    /// Time between the end of the attempt before and this one's start, ns; `null` for the first.
+    pub lost_before_ns: Option<i64>,
+    /// Worlds in it.
+    pub worlds: Vec<u32>,
+}
+
+/// A set of ranks that one communicator numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct World {
+    /// Position in [`Session::attempts`].
+    pub attempt: u32,
+    /// Ranks it has.
+    pub size: u32,
+    /// Ranks of it that were seen: positions in [`Session::ranks`].
+    pub ranks: Vec<u32>,
+    /// The communicator that numbers it, `null` if its numbers come from the environment.
+    pub communicator: Option<u32>,
+    /// How numbers were learnt: `communicator`, `environment` or `order`.
+    pub source: String,
+}
+
+/// One clock: a machine's kernel and time namespace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Name for people.
+    pub name: String,
+    /// Boot id of its kernel.
+    pub boot_id: Option<String>,
+    /// Time-namespace inode.
+    pub time_namespace: Option<String>,
+    /// Counter that stamps were read from: `tsc`, `monotonic-raw`, `cntvct`.
+    pub counter: String,
+    /// Frequency of the counter as calibrated, ticks per second; unknown with one calibration only.
+    pub ticks_per_second: Figure<f64>,
+    /// Calibrations used.
+    pub calibrations: u32,
+    /// Error of the conversion inside this host, ± ns.
+    pub error_ns: i64,
+    /// Error of this host's wall clock, ± ns; unknown while it is not synchronised.
+    pub realtime_error_ns: Figure<i64>,
+    /// The kernel stopped trusting the counter during the run.
+    pub counter_distrusted: bool,
+    /// Ranks on it.
+    pub ranks: Vec<u32>,
+}
+
+/// One rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rank {
+    /// Position in [`Session::ranks`].
+    pub index: u32,
+    /// Position in [`Session::worlds`]; `null` if it belongs to none.
+    pub world: Option<u32>,
+    /// Position in [`Session::attempts`].
+    pub attempt: u32,
+    /// Its number in its world.
+    pub number: Figure<u32>,
+    /// Name for people, unique in the session: `rank 3`, with the world where there are several.
+    pub name: String,
+    /// Position in [`Session::hosts`].
+    pub host: u32,
+    /// Process id as its own namespace saw it.
+    pub pid: u32,
+    /// The rank log.
+    pub log: String,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// How the log ended: `closed`, `live-area`, `torn`, `running`.
+    pub ending: String,
+    /// Rank that the environment stated when the first communicator was made.
+    pub environment_rank: Option<u32>,
+    /// False if environment and communicators disagree, which is a finding; `null` if there is nothing to compare.
+    pub environment_agrees: Option<bool>,
+    /// Command line, secrets redacted.
+    pub command_line: Option<String>,
+    /// First record, ns on the axis; unknown without records.
+    pub start_ns: Figure<i64>,
+    /// Last record, ns on the axis; unknown without records.
+    pub end_ns: Figure<i64>,
+    /// Records read.
+    pub records: u64,
+    /// Operations among them.
+    pub operations: u64,
+    /// Records lost (sum over causes; see [`Session::losses`]).
+    pub lost: u64,
+    /// Operations in progress when the log ended, as text: what a hang needs.
+    pub in_flight: Vec<String>,
+}
+
+/// One communicator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommunicatorSummary {
+    /// Position in [`Session::communicators`].
+    pub index: u32,
+    /// Library: `gloo`, `nccl`, `mpi`.
+    pub library: String,
+    /// Identity in hexadecimal, the same on all members.
+    pub identity: String,
+    /// How sure the identity is: `key-and-blob`, `partial`, `ordinal`, `unique-id`, `self-only`.
+    pub identity_source: String,
+    /// Number of members.
+    pub size: u32,
+    /// Seen members, by their number in the communicator: position in [`Session::ranks`], `null` if not seen.
+    pub members: Vec<Option<u32>>,
+    /// Name it was made under (store key), for people.
+    pub name: String,
+    /// What it is for: `world` (c10d's default group or the set that numbers the world), `sub-group`, `self`.
+    pub role: String,
+    /// Where it reaches: `inside-host`, `across-hosts`, `mixed`, or `unknown` with missing members.
+    pub scope: String,
+    /// World it belongs to.
+    pub world: Option<u32>,
+    /// When its first member made it, ns on the axis.
+    pub created_ns: i64,
+    /// Operations on it.
+    pub operations: u64,
+}
+
+/// Sums over the session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Operations (calls of one rank), communicator building excluded.
+    pub operations: u64,
+    /// Instances (matched calls of all members).
+    pub instances: u64,
+    /// Payload of all operations, bytes.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Operations in progress when their log ended.
+    pub in_flight: u64,
+    /// Σ wait over ranks, exposed, ns.
+    pub exposed_wait_rank_ns: i64,
+    /// Σ wait over ranks, hidden behind computation, ns.
+    pub hidden_wait_rank_ns: i64,
+    /// Records read.
+    pub records: u64,
+    /// Records lost.
+    pub lost: u64,
+}
+
+/// Operations of one kind, size class, library and scope.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationClass {
+    /// Library that was called: `gloo`, `nccl`, `mpi`.
+    pub library: String,
+    /// Operation, `all-reduce`.
+    pub operation: String,
+    /// Smallest payload c·e of the class, bytes; `null` where sizes are unknown.
+    pub size_from_bytes: Option<u64>,
+    /// First payload beyond the class, bytes; `null` where sizes are unknown.
+    pub size_below_bytes: Option<u64>,
+    /// Role of the communicators: see [`CommunicatorSummary::role`].
+    pub role: String,
+    /// Scope of the communicators: see [`CommunicatorSummary::scope`].
+    pub scope: String,
+    /// Members of the communicators.
+    pub members: u32,
+    /// Calls, over all ranks.
+    pub operations: u64,
+    /// Complete instances.
+    pub instances: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Payload over all calls, bytes; unknown where the library's structures could not be read.
+    pub bytes: Figure<u64>,
+    /// Duration enter → leave of a call, ns.
+    pub duration_ns: Figure<Quantiles>,
+    /// Time between issue and enter of a call, ns; unknown where no queue lies between.
+    pub queue_ns: Figure<Quantiles>,
+    /// Σ exposed wait over ranks, ns.
+    pub exposed_wait_rank_ns: i64,
+    /// Σ hidden wait over ranks, ns.
+    pub hidden_wait_rank_ns: i64,
+    /// True where counts were not recorded, so that waits are upper bounds.
+    pub wait_is_upper_bound: bool,
+    /// Transfer time of an instance, ns.
+    pub transfer_ns: Figure<Quantiles>,
+    /// Algorithm bandwidth S / t of launches with a wait share ≤ 20 %, bytes/s.
+    pub algorithm_bytes_per_s: Figure<Quantiles>,
+    /// Bus bandwidth of the same launches, bytes/s.
+    pub bus_bytes_per_s: Figure<Quantiles>,
+    /// S over the whole duration (first enter → last leave) of all complete instances, bytes/s.
+    pub effective_bytes_per_s: Figure<Quantiles>,
+    /// Launches whose t is the shortest member duration, because the clock interval exceeds 10 % of the transfer.
+    pub shortest_duration_used: u64,
+    /// Launches with t ≤ 0, left out of the bandwidth.
+    pub bandwidth_invalid: u64,
+    /// How the launches divide.
+    pub classes: ClassCounts,
+}
+
+/// Launches by what bound them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCounts {
+    /// Wait share ≤ 20 %.
+    pub transfer_bound: u64,
+    /// Wait share ≥ 80 %.
+    pub skew_bound: u64,
+    /// Between.
+    pub mixed: u64,
+    /// The ends of the clock interval disagree.
+    pub inconclusive: u64,
+    /// One member, nothing to wait for, or not complete.
+    pub none: u64,
+}
+
+/// Time spent building communicators, kept apart from operations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connect {
+    /// Calls, over all ranks.
+    pub calls: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Σ duration over ranks, ns.
+    pub duration_rank_ns: i64,
+    /// Longest call, ns.
+    pub longest_ns: i64,
+}
+
+/// Steps of the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Where steps come from: `marks`, `pattern`, `pattern-with-sizes`, `none`.
+    pub source: String,
+    /// The repeating sequence, for people.
+    pub pattern: Option<String>,
+    /// Share of the operations of the reference rank that the pattern explains; below 0.9 there are no steps.
+    pub confidence: Figure<f64>,
+    /// Operations explained and all, of which `confidence` is the ratio.
+    pub explained_operations: Figure<Ratio>,
+    /// Whole steps seen on all ranks of their world.
+    pub count: u64,
+    /// Step time over all ranks and steps, ns.
+    pub duration_ns: Figure<Quantiles>,
+    /// Median step time, ns.
+    pub median_ns: Figure<i64>,
+    /// Steps that each entry of `list` stands for: 1 unless the run is long.
+    pub steps_per_entry: u32,
+    /// One entry per step, or per group of steps in a long run.
+    pub list: Vec<StepSummary>,
+}
+
+/// One step over all ranks, or the means of a group of steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSummary {
+    /// World: position in [`Session::worlds`].
+    pub world: u32,
+    /// First step of the entry.
+    pub step: u64,
+    /// Steps in it.
+    pub steps: u32,
+    /// Earliest start over ranks of the first step, ns on the axis.
+    pub start_ns: i64,
+    /// Latest end over ranks of the last step, ns on the axis.
+    pub end_ns: i64,
+    /// Longest step time over ranks, mean over the entry's steps, ns.
+    pub duration_ns: i64,
+    /// Σ exposed wait over ranks, mean over the entry's steps, ns.
+    pub exposed_wait_rank_ns: i64,
+    /// Rank with the largest own delay, most often over the entry's steps.
+    pub latest_rank: Option<u32>,
+    /// Its own delay, mean over the entry's steps, ns.
+    pub latest_delay_ns: Option<i64>,
+}
+
+/// Where one rank's time went (METRICS.md, section 5, host-only ranks). The three parts add up to the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankBreakdown {
+    /// Position in [`Session::ranks`].
+    pub rank: u32,
+    /// What the window is: `steps` (all whole steps) or `run` (first to last record).
+    pub window: String,
+    /// Window, ns.
+    pub window_ns: i64,
+    /// Steps in the window.
+    pub steps: u64,
+    /// Time in which the training thread was not blocked for communication, ns.
+    pub host_ns: i64,
+    /// Blocked while communication ran, ns.
+    pub exposed_communication_ns: i64,
+    /// Blocked while none ran (queueing, bookkeeping), ns.
+    pub other_blocked_ns: i64,
+    /// Communication at library level, overlapped or not, ns.
+    pub communication_ns: i64,
+    /// Of the exposed communication, time spent waiting for peers, ns; the rest is transfer.
+    pub exposed_wait_ns: i64,
+    /// Waiting for peers that passed while the program computed, ns.
+    pub hidden_wait_ns: i64,
+    /// Time from issue to enter, union over operations, ns; unknown where nothing is queued.
+    pub queued_ns: Figure<i64>,
+    /// Communication behind which the program computed, of all communication, in ns; or the reason for "–".
+    pub overlap: Figure<Ratio>,
+    /// Completed operations with a wait or test seen on an issuing thread, of all completed ones.
+    pub operations_with_wait_seen: Figure<Ratio>,
+    /// Training threads: those that issued operations. With several, blocked time is that of the busiest.
+    pub training_threads: u32,
+    /// False if the parts do not add up to the window: a bug, shown and exit code 3.
+    pub adds_up: bool,
+}
+
+/// Waits per rank and step, as a picture needs it; exact rows are in the table `steps`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitMatrix {
+    /// Positions in [`Session::ranks`], one per row.
+    pub ranks: Vec<u32>,
+    /// First step of each column.
+    pub steps: Vec<u64>,
+    /// Steps per column; values are means over them.
+    pub steps_per_column: u32,
+    /// Exposed wait, ns per step: row per rank, column per step; `null` where the rank lacks the step.
+    pub exposed_wait_ns: Vec<Vec<Option<i64>>>,
+    /// Own delay against the median of the peers, ns per step (METRICS.md, section 8), same shape.
+    pub own_delay_ns: Vec<Vec<Option<i64>>>,
+    /// Step time, ns, same shape.
+    pub duration_ns: Vec<Vec<Option<i64>>>,
+    /// Why the matrix is empty; `null` if it is not.
+    pub reason: Option<String>,
+}
+
+/// Who caused waiting (METRICS.md, section 8).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Blame {
+    /// One entry per rank, the costliest first.
+    pub ranks: Vec<RankBlame>,
+    /// Σ of all waiting from arrivals, rank-ns: what the ranks' `caused_rank_ns` add up to.
+    pub total_rank_ns: i64,
+    /// The exposed part of it, rank-ns.
+    pub total_exposed_rank_ns: i64,
+}
+
+/// What one rank caused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankBlame {
+    /// Position in [`Session::ranks`].
+    pub rank: u32,
+    /// Waiting it caused, Σ over the ranks that waited, rank-ns.
+    pub caused_rank_ns: i64,
+    /// The part of it in which the waiting program was blocked, rank-ns.
+    pub caused_exposed_rank_ns: i64,
+    /// Time by which the job would have gone on earlier (last minus second-last arrival, union over launches), ns.
+    pub job_lost_ns: i64,
+    /// The part of it in which the second-last rank was blocked, ns: what the job would win.
+    pub job_lost_exposed_ns: i64,
+    /// Launches in which it arrived last.
+    pub last_arrivals: u64,
+    /// Launches it took part in, with at least two members.
+    pub launches: u64,
+}
+
+/// Something a person should know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What: `late-rank`, `rotating-lateness`, `rank-mismatch`, `failed-operations`, `never-finished`, `mismatched`,
+    /// `restart`, `breakdown`, `losses`.
+    pub kind: String,
+    /// `critical`, `warning` or `note`.
+    pub severity: String,
+    /// One sentence for people, with numbers and units.
+    pub title: String,
+    /// What supports it, one sentence each.
+    pub evidence: Vec<String>,
+    /// What to do; `null` if nothing can be said.
+    pub advice: Option<String>,
+    /// Ranks concerned: positions in [`Session::ranks`].
+    pub ranks: Vec<u32>,
+    /// What it cost the job, ns of its time; unknown where it cannot be told.
+    pub cost_ns: Figure<i64>,
+    /// Cost per step as a share of the median step, both in ns.
+    pub cost_of_step: Figure<Ratio>,
+    /// Details where the finding is about lateness.
+    pub lateness: Option<Lateness>,
+}
+
+/// How a rank is late.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// `persistent` (≥ 50 % of the steps), `recurrent` (≥ 5 % in ≥ 3 episodes), `transient`, `rotating`.
+    pub class: String,
+    /// Steps in which it was late, of all steps.
+    pub late_steps: Ratio,
+    /// Runs of consecutive late steps.
+    pub episodes: u64,
+    /// Median of its own delay over the late steps, ns.
+    pub median_delay_ns: i64,
+    /// Launches in which it arrived last, of all.
+    pub last_arrivals: Ratio,
+    /// Probability of as many last arrivals if all ranks were alike (binomial).
+    pub p_value: f64,
+}
+
+/// How well calls could be matched.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Matching {
+    /// Instances with all members' records, which agree.
+    pub complete: u64,
+    /// Instances whose members disagree in operation, type, root or size.
+    pub mismatched: u64,
+    /// Instances that lack a member's record.
+    pub incomplete: u64,
+    /// Sends without a receive, and receives without a send.
+    pub unmatched_messages: u64,
+    /// Operations without a key (no communicator, no sequence): not matched at all.
+    pub without_key: u64,
+    /// Instances in which a member leaves before another entered, though it needs it: the axis is wrong there.
+    pub causality_violations: u64,
+    /// Why instances are incomplete, with counts.
+    pub incomplete_reasons: Vec<ReasonCount>,
+    /// The first of those that did not match, at most [`Matching::MAX_LISTED`].
+    pub listed: Vec<Unmatched>,
+}
+
+impl Matching {
+    /// Longest list of unmatched instances; the counts are always whole.
+    pub const MAX_LISTED: usize = 200;
+}
+
+/// A reason and how often it held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonCount {
+    /// The reason.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// An instance that did not match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unmatched {
+    /// `mismatched`, `incomplete` or `unmatched-message`.
+    pub kind: String,
+    /// Position in [`Session::communicators`].
+    pub communicator: u32,
+    /// Operation, as the first member called it.
+    pub operation: String,
+    /// Tag.
+    pub tag: u32,
+    /// n-th use of operation and tag.
+    pub sequence: u32,
+    /// When the first member entered, ns on the axis.
+    pub start_ns: i64,
+    /// Members whose records are there: positions in [`Session::ranks`].
+    pub ranks: Vec<u32>,
+    /// Members whose records are not, by their number in the communicator.
+    pub missing_members: Vec<u32>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// What one rank could not record, by cause and kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossSummary {
+    /// Position in [`Session::ranks`]; `null` for a log without a rank.
+    pub rank: Option<u32>,
+    /// The log, where there is no rank, or `merge` for what the merge itself left out.
+    pub source: String,
+    /// Cause: `no-chunk`, `disk`, ….
+    pub cause: String,
+    /// Kind of record: `call`, `issue`, ….
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+    /// First of them, ns on the axis.
+    pub first_ns: i64,
+    /// Last of them, ns on the axis.
+    pub last_ns: i64,
+    /// What to do about it.
+    pub advice: String,
+}
+
+/// What was not as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Problems {
+    /// How many there are.
+    pub total: u64,
+    /// The first of them, at most [`Problems::MAX_LISTED`]; all are in the table `problems`.
+    pub listed: Vec<ProblemSummary>,
+}
+
+impl Problems {
+    /// Longest list; the total is always whole.
+    pub const MAX_LISTED: usize = 200;
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProblemSummary {
+    /// Position in [`Session::ranks`], where one is concerned.
+    pub rank: Option<u32>,
+    /// File, where one is concerned.
+    pub file: Option<String>,
+    /// Offset in it, bytes.
+    pub offset_bytes: Option<u64>,
+    /// What was expected, and what was kept.
+    pub what: String,
+}
+
+/// One table of the session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// Its name, which is its directory.
+    pub name: String,
+    /// Rows over all parts.
+    pub rows: u64,
+    /// Bytes over all parts.
+    pub bytes: u64,
+}
+
+/// A summary could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SummaryError {
+    /// The operating system refused.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not a session's summary.
+    #[error("{path} is not a session summary: {source}")]
+    Format {
+        /// The file.
+        path: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A newer program wrote it.
+    #[error("{path} has layout {found}; this program reads up to {SESSION_VERSION}")]
+    Version {
+        /// The file.
+        path: String,
+        /// Its layout.
+        found: u32,
+    },
+}
+
+impl Session {
+    /// Reads `session.json` of a session directory.
+    pub fn read(session: &Path) -> Result<Self, SummaryError> {
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
+        }
+        let path = session.join(super::SUMMARY_FILE);
+        let name = path.display().to_string();
+        let text = fs::read_to_string(&path).map_err(|source| SummaryError::Io {
+            path: name.clone(),
+            source,
+        })?;
+        let head: Head = serde_json::from_str(&text).map_err(|source| SummaryError::Format {
+            path: name.clone(),
+            source,
+        })?;
+        if head.version > SESSION_VERSION {
+            return Err(SummaryError::Version {
+                path: name,
+                found: head.version,
+            });
+        }
+        serde_json::from_str(&text).map_err(|source| SummaryError::Format { path: name, source })
+    }
+
+    /// Writes `session.json` into a session directory, whole or not at all.
+    pub fn write(&self, session: &Path) -> io::Result<()> {
+        let path = session.join(super::SUMMARY_FILE);
+        let unfinished = session.join(format!("{}.unfinished", super::SUMMARY_FILE));
+        fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
+        fs::rename(&unfinished, &path)
+    }
+}
