@@ -43,23 +43,14 @@ impl Behaviour {
     }
 }
 
-/// Runs a job in the three ways. `statuses` are those that it has by itself.
-fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Option<Job>) {
-    let Some(plain) = job() else { return };
-    let plain = plain.run(turn);
+/// Runs a job by itself, which must end with these statuses, and recorded.
+fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> Behaviour {
+    let plain = job().run(turn);
     plain.expect_statuses(statuses);
     let plain = Behaviour::of(&plain);
 
-    let Some(idle) = job() else { return };
-    assert_eq!(
-        Behaviour::of(&idle.preload_idle().run(turn)),
-        plain,
-        "{what}: preloaded, nothing to do"
-    );
-
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let Some(recorded) = job() else { return };
-    let recorded = recorded.record_into(directory.path()).run(turn);
+    let recorded = job().record_into(directory.path()).run(turn);
     let told: Vec<String> = recorded.ranks.iter().map(|rank| rank.complaints()).collect();
     assert_eq!(
         Behaviour::of(&recorded),
@@ -67,6 +58,7 @@ fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Option<J
         "{what}: recorded; standard error:\n{}",
         told.join("\n")
     );
+    plain
 }
 
 /// A C++ program with one more argument, if not empty.
@@ -157,10 +149,10 @@ fn sigwait() {
 #[test]
 fn counted_operations() {
     let turn = turn::take();
-    let Some(job) = Job::gloo("gloo_counter.cc", 2) else {
+    let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;
     };
-    let finished = job.arg("1000").counted().run(&turn);
+    let finished = Job::gloo(&program, 2).arg("1000").counted().run(&turn);
     finished.expect_status(0);
     assert_eq!(finished.counts, [1000, 1000]);
 }
