@@ -1,1 +1,44 @@
-//! interpose
+//! The preloaded library: wrappers around communication functions, and the life of the recorder behind them.
+//!
+//! Loaded into every process of a job and inert in nearly all of them: nothing is opened, printed, started or
+//! allocated before the first intercepted call, and nothing at all where RANKSCOPE_DIR is not set.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
+compile_error!("interpose/src/stub.rs knows x86-64 Linux only; port its two stubs first");
+
+pub mod communicators;
+pub mod gloo;
+pub mod hash;
+pub mod life;
+pub mod resolve;
+pub mod stub;
+pub mod thread;
+pub mod torch;
+
+/// Stops taking records until [`rankscope_resume`]; sequence counters and definitions go on. For benchmarks, and for
+/// programs that find the library by `dlsym`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rankscope_pause() {
+    life::RECORDER.pause();
+}
+
+/// Takes records again.
+#[unsafe(no_mangle)]
+pub extern "C" fn rankscope_resume() {
+    life::RECORDER.resume();
+}
+
+/// Version of the library, NUL-terminated.
+#[unsafe(no_mangle)]
+pub extern "C" fn rankscope_version() -> *const std::ffi::c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// Runs at a regular exit. Everything works without it: a killed process simply never comes here.
+extern "C" fn at_exit() {
+    life::finish();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

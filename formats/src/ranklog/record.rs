@@ -9,6 +9,9 @@ pub const NO_COMMUNICATOR: u32 = u32::MAX;
 /// `peer` of a record that has neither a peer nor a root.
 pub const NO_PEER: i32 = -1;
 
+/// Numbers in a continuation record.
+pub const CONTINUATION_COUNTS: usize = 5;
+
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -25,7 +28,8 @@ pub enum RecordKind {
     Post = 5,
     /// A posted message was waited for: `object` is the buffer; `peer` is who it came from, where the library says.
     Complete = 6,
-    /// Six 64-bit numbers that belong to the next `Call` of the lane: bytes per member, in member order.
+    /// Five 64-bit numbers that belong to the next `Call` of the lane: bytes per member, in member order
+    /// ([`Record::continuation_counts`]). Enter and leave are the call's enter.
     Continuation = 7,
     /// The lane has a new owner: `object` is the thread id, `bytes` and `aux` 16 bytes of its name.
     Thread = 8,
@@ -186,6 +190,32 @@ impl Record {
         }
     }
 
+    /// A continuation record of up to [`CONTINUATION_COUNTS`] numbers, for a call entered at `enter_ticks`.
+    pub const fn continuation(counts: [u64; CONTINUATION_COUNTS], enter_ticks: u64) -> Self {
+        let mut record = Self::new(RecordKind::Continuation);
+        record.enter_ticks = enter_ticks;
+        record.leave_ticks = enter_ticks;
+        record.bytes = counts[0];
+        record.object = counts[1];
+        record.aux = counts[2];
+        record.communicator = counts[3] as u32;
+        record.tag = (counts[3] >> 32) as u32;
+        record.sequence = counts[4] as u32;
+        record.peer = (counts[4] >> 32) as u32 as i32;
+        record
+    }
+
+    /// The numbers of a continuation record.
+    pub const fn continuation_counts(&self) -> [u64; CONTINUATION_COUNTS] {
+        [
+            self.bytes,
+            self.object,
+            self.aux,
+            (self.communicator as u64) | (self.tag as u64) << 32,
+            (self.sequence as u64) | (self.peer as u32 as u64) << 32,
+        ]
+    }
+
     /// The first eight bytes as one number: what makes the record visible.
     #[inline]
     pub const fn commit_word(&self, generation: u32) -> u64 {
@@ -242,6 +272,12 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn continuation_counts_survive() {
+        let counts = [1, u64::MAX, 1 << 40, (7 << 32) | 9, u64::MAX - 1];
+        assert_eq!(Record::continuation(counts, 5).continuation_counts(), counts);
+    }
 
     #[test]
     fn words_and_fields_are_the_same_bytes() {

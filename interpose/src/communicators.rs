@@ -1,0 +1,406 @@
+//! Communicators of this process: from an address to an entry, in a table that never allocates and is read without a
+//! lock. An address is never an identity: an entry is made anew each time a communicator is.
+
+use crate::life;
+use rankscope_formats::Library;
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::definition::{
+    IdentitySource, KIND_COMMUNICATOR, KIND_COMMUNICATOR_END, Payload,
+};
+use rankscope_formats::ranklog::lanes::LaneSet;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::{NO_COMMUNICATOR, RecordKind};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Live communicators at most.
+const ENTRIES: usize = 4096;
+/// Places of the address table: a power of two, twice the entries.
+const PLACES: usize = 8192;
+/// Longest name kept.
+const NAME_BYTES: usize = 256;
+/// Tags whose uses are counted one by one, per communicator.
+const TAG_PLACES: usize = 512;
+
+/// A place whose address was removed: a search goes on behind it.
+const REMOVED: usize = 1;
+
+/// What is known about a communicator.
+pub struct Entry {
+    /// Number in this process's log; [`NO_COMMUNICATOR`] until it is defined.
+    index: AtomicU32,
+    rank: AtomicU32,
+    size: AtomicU32,
+    state: AtomicU32,
+    created_ticks: AtomicU64,
+    /// Communicators made from this one so far.
+    children: AtomicU32,
+    /// From this tick on the next collective's messages are kept as clock evidence.
+    sample_at_ticks: AtomicU64,
+    /// Collectives that are still to be sampled in this round.
+    sample_left: AtomicU32,
+    tags: AtomicPtr<TagTable>,
+    text: UnsafeCell<Text>,
+}
+
+#[derive(Clone, Copy)]
+struct Text {
+    identity: [u8; 16],
+    source: IdentitySource,
+    library: Library,
+    parent: u32,
+    name: [u8; NAME_BYTES],
+    name_bytes: usize,
+}
+
+/// `state` of an entry.
+const FREE: u32 = 0;
+const MADE: u32 = 1;
+const DEFINED: u32 = 2;
+
+// SAFETY: `text` is written only while the entry is not DEFINED, by the thread that makes the communicator, and read
+// only after acquiring DEFINED; everything else is atomic.
+unsafe impl Sync for Entry {}
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            index: AtomicU32::new(NO_COMMUNICATOR),
+            rank: AtomicU32::new(0),
+            size: AtomicU32::new(0),
+            state: AtomicU32::new(FREE),
+            created_ticks: AtomicU64::new(0),
+            children: AtomicU32::new(0),
+            sample_at_ticks: AtomicU64::new(0),
+            sample_left: AtomicU32::new(0),
+            tags: AtomicPtr::new(std::ptr::null_mut()),
+            text: UnsafeCell::new(Text {
+                identity: [0; 16],
+                source: IdentitySource::Ordinal,
+                library: Library::Gloo,
+                parent: u32::MAX,
+                name: [0; NAME_BYTES],
+                name_bytes: 0,
+            }),
+        }
+    }
+
+    /// Number by which records name this communicator.
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index.load(Ordering::Relaxed)
+    }
+
+    /// This process's number in it.
+    #[inline]
+    pub fn rank(&self) -> u32 {
+        self.rank.load(Ordering::Relaxed)
+    }
+
+    /// Number of members.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Its identity, once defined.
+    pub fn identity(&self) -> Option<[u8; 16]> {
+        // SAFETY: DEFINED was acquired, after which `text` does not change while the entry lives.
+        (self.state.load(Ordering::Acquire) == DEFINED).then(|| unsafe { (*self.text.get()).identity })
+    }
+
+    /// Ordinal for the next communicator made from this one.
+    pub fn next_child(&self) -> u32 {
+        self.children.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// n-th use of this (operation, tag), from 0; `None` if the table of tags is full.
+    #[inline]
+    pub fn next_sequence(&self, operation: u8, tag: u32) -> Option<u32> {
+        // SAFETY: null or a mapping that is never undone.
+        let table = unsafe { self.tags.load(Ordering::Acquire).as_ref() }?;
+        table.next(u64::from(operation) << 32 | u64::from(tag))
+    }
+
+    /// True if messages inside the collective that starts now are to be kept: two collectives in a row once per
+    /// interval, so that both ends of a message, which decide alone, nearly always agree on one of them.
+    #[inline]
+    pub fn should_sample(&self, now_ticks: u64, interval_ticks: u64) -> bool {
+        let at = self.sample_at_ticks.load(Ordering::Relaxed);
+        if now_ticks >= at {
+            self.sample_at_ticks.store(now_ticks + interval_ticks, Ordering::Relaxed);
+            self.sample_left.store(1, Ordering::Relaxed);
+            return true;
+        }
+        if self.sample_left.load(Ordering::Relaxed) > 0 {
+            self.sample_left.store(0, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+}
+
+/// Counts uses of tags: open addressing, insert only, no lock.
+struct TagTable {
+    keys: [AtomicU64; TAG_PLACES],
+    counts: [AtomicU32; TAG_PLACES],
+}
+
+impl TagTable {
+    fn next(&self, key: u64) -> Option<u32> {
+        // Key 0 would read as an empty place.
+        let key = key + 1;
+        let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize;
+        for step in 0..TAG_PLACES {
+            let place = (start + step) % TAG_PLACES;
+            let mut found = self.keys[place].load(Ordering::Relaxed);
+            if found == 0 {
+                found = match self.keys[place].compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => key,
+                    Err(other) => other,
+                };
+            }
+            if found == key {
+                return Some(self.counts[place].fetch_add(1, Ordering::Relaxed));
+            }
+        }
+        None
+    }
+}
+
+static ENTRY: [Entry; ENTRIES] = [const { Entry::new() }; ENTRIES];
+static ADDRESS: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
+static PLACE: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
+static NEXT_INDEX: AtomicU32 = AtomicU32::new(0);
+
+/// Held while an address is added or removed, which only happens when communicators are made or destroyed. The hot
+/// path never takes it. Bounded: whoever cannot get it gives up, and that communicator's operations are told apart
+/// by nothing but "unknown".
+static EDITING: AtomicU32 = AtomicU32::new(0);
+
+struct Editing;
+
+impl Editing {
+    fn begin() -> Option<Self> {
+        for attempt in 0..100_000u32 {
+            if EDITING.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Some(Self);
+            }
+            if attempt > 100 {
+                // SAFETY: no arguments.
+                unsafe { libc::sched_yield() };
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Editing {
+    fn drop(&mut self) {
+        EDITING.store(0, Ordering::Release);
+    }
+}
+
+fn start_place(address: usize) -> usize {
+    (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 51
+}
+
+/// The communicator at this address.
+#[inline]
+pub fn find(address: usize) -> Option<&'static Entry> {
+    let start = start_place(address);
+    for step in 0..PLACES {
+        let place = (start + step) % PLACES;
+        match ADDRESS[place].load(Ordering::Acquire) {
+            0 => return None,
+            found if found == address => {
+                return ENTRY.get(PLACE[place].load(Ordering::Relaxed) as usize);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Notes a communicator that was constructed at `address`; what was there before is gone.
+pub fn made(address: usize, rank: u32, size: u32) {
+    if address <= REMOVED || !life::is_on() {
+        return;
+    }
+    gone(address);
+    let Some(_editing) = Editing::begin() else { return };
+    let Some(number) = ENTRY.iter().position(|entry| entry.state.load(Ordering::Relaxed) == FREE) else {
+        count_missing_definition();
+        return;
+    };
+    let entry = &ENTRY[number];
+    entry.index.store(NO_COMMUNICATOR, Ordering::Relaxed);
+    entry.rank.store(rank, Ordering::Relaxed);
+    entry.size.store(size, Ordering::Relaxed);
+    entry.children.store(0, Ordering::Relaxed);
+    entry.sample_at_ticks.store(0, Ordering::Relaxed);
+    entry.created_ticks.store(ticks(), Ordering::Relaxed);
+    entry.state.store(MADE, Ordering::Release);
+    let start = start_place(address);
+    for step in 0..PLACES {
+        let place = (start + step) % PLACES;
+        if ADDRESS[place].load(Ordering::Relaxed) <= REMOVED {
+            PLACE[place].store(number as u32, Ordering::Relaxed);
+            ADDRESS[place].store(address, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// What a communicator is called and told apart by.
+pub struct Identity<'a> {
+    /// The same on all members.
+    pub value: [u8; 16],
+    /// How sure.
+    pub source: IdentitySource,
+    /// Whose.
+    pub library: Library,
+    /// Index of the parent, `u32::MAX` if none.
+    pub parent: u32,
+    /// For people.
+    pub name: &'a [u8],
+}
+
+/// Gives the communicator at `address` its identity, a number, and a table of tags; writes its definition.
+pub fn define(address: usize, identity: &Identity<'_>) {
+    let Some(entry) = find(address) else { return };
+    let Some(_editing) = Editing::begin() else { return };
+    if entry.state.load(Ordering::Acquire) == DEFINED {
+        // Connected a second time: a new communicator at the same address.
+        end(entry);
+    }
+    let name_bytes = identity.name.len().min(NAME_BYTES);
+    let mut text = Text {
+        identity: identity.value,
+        source: identity.source,
+        library: identity.library,
+        parent: identity.parent,
+        name: [0; NAME_BYTES],
+        name_bytes,
+    };
+    text.name[..name_bytes].copy_from_slice(&identity.name[..name_bytes]);
+    entry.state.store(MADE, Ordering::Release);
+    // SAFETY: the entry is not DEFINED and the editing lock is held, so nobody reads or writes the text.
+    unsafe { *entry.text.get() = text };
+    entry.tags.store(new_tag_table(entry.tags.load(Ordering::Relaxed)), Ordering::Release);
+    entry.index.store(NEXT_INDEX.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    entry.state.store(DEFINED, Ordering::Release);
+    if let Some(set) = life::RECORDER.lanes_even_if_paused() {
+        write_definition(set, entry);
+    }
+}
+
+/// A zeroed table, the old one's memory if there is one. Mapped, not allocated: the job's allocator stays out of it.
+fn new_tag_table(old: *mut TagTable) -> *mut TagTable {
+    // SAFETY: `old` is null or such a table, which only an ended communicator used.
+    if let Some(table) = unsafe { old.as_ref() } {
+        for (key, count) in table.keys.iter().zip(&table.counts) {
+            key.store(0, Ordering::Relaxed);
+            count.store(0, Ordering::Relaxed);
+        }
+        return old;
+    }
+    // SAFETY: a fresh anonymous mapping, zeroed, which is a valid empty table.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<TagTable>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED { std::ptr::null_mut() } else { address.cast() }
+}
+
+fn write_definition(set: &LaneSet, entry: &Entry) {
+    // SAFETY: callers hold the editing lock, or run before any record is taken; the entry is DEFINED.
+    let text = unsafe { &*entry.text.get() };
+    let payload = Payload::communicator(
+        entry.index(),
+        text.library,
+        text.source,
+        entry.rank(),
+        entry.size(),
+        text.identity,
+        entry.created_ticks.load(Ordering::Relaxed),
+        text.parent,
+        &text.name[..text.name_bytes],
+    );
+    if !set.area.define(KIND_COMMUNICATOR, payload.as_bytes()) {
+        count_missing_definition();
+    }
+}
+
+fn count_missing_definition() {
+    if let Some(set) = life::RECORDER.lanes_even_if_paused() {
+        let now = ticks();
+        set.area.count_loss(LossCause::NoDefinition, RecordKind::Call, 1, now, now);
+    }
+}
+
+/// Writes the definitions of all communicators that exist when the recorder is ready: those made while it started,
+/// and in a forked child those inherited.
+pub fn define_all(set: &LaneSet) {
+    let Some(_editing) = Editing::begin() else { return };
+    for entry in &ENTRY {
+        if entry.state.load(Ordering::Acquire) == DEFINED {
+            write_definition(set, entry);
+        }
+    }
+}
+
+/// Forgets the communicator at this address, before its memory can be used for another.
+pub fn gone(address: usize) {
+    if find(address).is_none() {
+        return;
+    }
+    let Some(_editing) = Editing::begin() else { return };
+    let start = start_place(address);
+    for step in 0..PLACES {
+        let place = (start + step) % PLACES;
+        match ADDRESS[place].load(Ordering::Relaxed) {
+            0 => return,
+            found if found == address => {
+                if let Some(entry) = ENTRY.get(PLACE[place].load(Ordering::Relaxed) as usize) {
+                    end(entry);
+                    entry.state.store(FREE, Ordering::Release);
+                }
+                ADDRESS[place].store(REMOVED, Ordering::Release);
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn end(entry: &Entry) {
+    if entry.state.load(Ordering::Acquire) == DEFINED
+        && let Some(set) = life::RECORDER.lanes_even_if_paused()
+    {
+        let payload = Payload::communicator_end(entry.index(), ticks());
+        set.area.define(KIND_COMMUNICATOR_END, payload.as_bytes());
+    }
+    entry.index.store(NO_COMMUNICATOR, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_of_a_tag_are_counted_one_by_one_until_the_table_is_full() {
+        // SAFETY: all zero is an empty table.
+        let table: Box<TagTable> = unsafe { Box::new(std::mem::zeroed()) };
+        assert_eq!([table.next(0), table.next(0), table.next(7), table.next(0)], [Some(0), Some(1), Some(0), Some(2)]);
+        let new = (100..2000).filter(|&key| table.next(key).is_some()).count();
+        assert_eq!(new, TAG_PLACES - 2);
+        assert_eq!(table.next(7), Some(1));
+    }
+}

@@ -1,0 +1,73 @@
+//! Which communicator an unbound buffer belongs to, learnt where it is created.
+//!
+//! Every collective creates buffers too, so this is on the hot path: a fixed table of small buckets, overwritten
+//! without a lock. A buffer whose place was taken by others is recorded with an unknown communicator, never a wrong
+//! one.
+
+use rankscope_formats::ranklog::record::NO_COMMUNICATOR;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+const BUCKETS: usize = 4096;
+const WAYS: usize = 4;
+
+struct Place {
+    buffer: AtomicUsize,
+    communicator: AtomicU32,
+    bytes: AtomicU64,
+}
+
+static PLACES: [[Place; WAYS]; BUCKETS] = [const {
+    [const {
+        Place { buffer: AtomicUsize::new(0), communicator: AtomicU32::new(NO_COMMUNICATOR), bytes: AtomicU64::new(0) }
+    }; WAYS]
+}; BUCKETS];
+
+/// Which way of a bucket goes next when all are taken.
+static NEXT_WAY: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+
+fn bucket(buffer: usize) -> usize {
+    (buffer as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 52
+}
+
+/// Notes a new buffer.
+#[inline]
+pub fn created(buffer: usize, communicator: u32, bytes: u64) {
+    let bucket = bucket(buffer);
+    let places = &PLACES[bucket];
+    let place = places
+        .iter()
+        .find(|place| place.buffer.load(Ordering::Relaxed) == buffer)
+        .or_else(|| places.iter().find(|place| place.buffer.load(Ordering::Relaxed) == 0))
+        .unwrap_or_else(|| &places[NEXT_WAY[bucket].fetch_add(1, Ordering::Relaxed) as usize % WAYS]);
+    // A reader that sees the address sees what belongs to it: the address goes away first and comes back last.
+    place.buffer.store(0, Ordering::Release);
+    place.communicator.store(communicator, Ordering::Relaxed);
+    place.bytes.store(bytes, Ordering::Relaxed);
+    place.buffer.store(buffer, Ordering::Release);
+}
+
+/// The communicator and the bytes of a buffer; `None` if it is not known (any more).
+#[inline]
+pub fn find(buffer: usize) -> Option<(u32, u64)> {
+    let place = PLACES[bucket(buffer)].iter().find(|place| place.buffer.load(Ordering::Acquire) == buffer)?;
+    let found = (place.communicator.load(Ordering::Relaxed), place.bytes.load(Ordering::Relaxed));
+    (place.buffer.load(Ordering::Acquire) == buffer).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_found_until_others_take_its_place_and_then_it_is_unknown() {
+        created(0x5000, 3, 64);
+        assert_eq!(find(0x5000), Some((3, 64)));
+        created(0x5000, 4, 128);
+        assert_eq!(find(0x5000), Some((4, 128)));
+        for n in 1..200_000usize {
+            created(0x10_0000 + n * 48, 5, n as u64);
+        }
+        assert!(matches!(find(0x5000), None | Some((4, 128))));
+        assert_eq!(find(0x10_0000 + 199_999 * 48), Some((5, 199_999)));
+    }
+}

@@ -1,0 +1,87 @@
+//! Gloo contexts: an entry when one is constructed, an identity when it is connected or made from another.
+//!
+//! The pointer that option structs carry is the one `gloo::Context`'s own constructor sees. In PyTorch 2.15 that base
+//! class has no virtual table and lies eight bytes into `gloo::rendezvous::Context`.
+
+use super::memory::read;
+use crate::communicators::{self, Identity};
+use crate::hash::Hash128;
+use crate::life;
+use crate::stub::{Call, Narrow};
+use crate::thread;
+use rankscope_formats::Library;
+use rankscope_formats::ranklog::definition::IdentitySource;
+
+/// `gloo::Context::Context(int rank, int size, int base)`.
+///
+/// # Safety
+/// `real` and `arguments` must be this function's.
+pub unsafe fn constructed(real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: handed through.
+    let result = unsafe { arguments.call(real) };
+    let (rank, size) = (arguments[1] as i32, arguments[2] as i32);
+    communicators::made(arguments[0], u32::try_from(rank).unwrap_or(0), u32::try_from(size).unwrap_or(0));
+    let thread = thread::state();
+    if thread.forking.get() > 0 {
+        thread.forked_context.set(arguments[0]);
+    }
+    result
+}
+
+/// `gloo::Context::~Context()`. The entry goes first: once the real destructor has run the address can be another's.
+///
+/// # Safety
+/// `real` and `arguments` must be this function's.
+pub unsafe fn destroyed(real: usize, arguments: &Narrow) -> usize {
+    communicators::gone(arguments[0]);
+    // SAFETY: handed through.
+    unsafe { arguments.call(real) }
+}
+
+/// `gloo::rendezvous::ContextFactory::makeContext(device)`: a context from another one, without a store. All members
+/// call it in the same order, so its identity is the parent's and an ordinal.
+///
+/// # Safety
+/// `real` and `arguments` must be this function's.
+pub unsafe fn made_from_another(real: usize, arguments: &Narrow) -> usize {
+    if !life::is_on() {
+        // SAFETY: handed through.
+        return unsafe { arguments.call(real) };
+    }
+    let thread = thread::state();
+    thread.forked_context.set(0);
+    thread.forking.set(thread.forking.get() + 1);
+    let unforking = Unforking(thread);
+    // SAFETY: handed through.
+    let result = unsafe { arguments.call(real) };
+    drop(unforking);
+    let child = thread.forked_context.get();
+    // SAFETY: `this` is the second argument behind the hidden result; its first member is a shared_ptr to the parent.
+    let parent = communicators::find(unsafe { read(arguments[1], 0) });
+    if let Some(parent) = parent
+        && let Some(identity) = parent.identity()
+        && child != 0
+    {
+        let ordinal = parent.next_child();
+        communicators::define(
+            child,
+            &Identity {
+                value: Hash128::new().add(b"gloo fork").add(&identity).add(&ordinal.to_le_bytes()).finish(),
+                source: IdentitySource::KeyAndBlob,
+                library: Library::Gloo,
+                parent: parent.index(),
+                name: b"made from another context",
+            },
+        );
+    }
+    life::wait_for_start();
+    result
+}
+
+struct Unforking(&'static thread::ThreadState);
+
+impl Drop for Unforking {
+    fn drop(&mut self) {
+        self.0.forking.set(self.0.forking.get().saturating_sub(1));
+    }
+}

@@ -1,0 +1,65 @@
+//! What a thread remembers between hooks. No field has a destructor: thread-locals with one panic when they are used
+//! after it ran, and a panic in a hook is the job's crash.
+
+use crate::gloo::evidence::Sampler;
+use crate::gloo::rendezvous::ConnectFrame;
+use rankscope_formats::ranklog::lanes::Lane;
+use std::cell::Cell;
+
+/// One thread's state.
+pub struct ThreadState {
+    /// The process life in which `lane` was taken; 0: none. Compared with the word that fork wipes.
+    pub epoch: Cell<u32>,
+    /// The thread's lane, or null.
+    pub lane: Cell<*const Lane>,
+    /// Nesting of Gloo collectives: messages inside one are not operations of their own.
+    pub gloo_depth: Cell<u32>,
+    /// Nesting of blocking waits: only the outermost is time that a training thread lost.
+    pub blocked_depth: Cell<u32>,
+    /// Nesting of c10d process-group calls: only the outermost names the operation.
+    pub process_group_depth: Cell<u32>,
+    /// Operation of the outermost process-group call, 0 outside one.
+    pub process_group_operation: Cell<u8>,
+    /// Work object that this worker thread is executing, 0 if none.
+    pub work: Cell<u64>,
+    /// Operation of the last library call inside that work, and how many calls of it there were before.
+    pub work_operation: Cell<u8>,
+    /// See `work_operation`.
+    pub work_calls: Cell<u32>,
+    /// The rendezvous in progress, or null. Lives on the stack of the hook that started it.
+    pub connect: Cell<*mut ConnectFrame>,
+    /// The sampler of the collective in progress, or null. Lives on the stack of the hook that started it.
+    pub sampler: Cell<*mut Sampler>,
+    /// A context is being made from another one: the child's pointer as its constructor saw it.
+    pub forked_context: Cell<usize>,
+    /// Nesting of `ContextFactory::makeContext`.
+    pub forking: Cell<u32>,
+}
+
+thread_local! {
+    static STATE: ThreadState = const {
+        ThreadState {
+            epoch: Cell::new(0),
+            lane: Cell::new(std::ptr::null()),
+            gloo_depth: Cell::new(0),
+            blocked_depth: Cell::new(0),
+            process_group_depth: Cell::new(0),
+            process_group_operation: Cell::new(0),
+            work: Cell::new(0),
+            work_operation: Cell::new(0),
+            work_calls: Cell::new(0),
+            connect: Cell::new(std::ptr::null_mut()),
+            sampler: Cell::new(std::ptr::null_mut()),
+            forked_context: Cell::new(0),
+            forking: Cell::new(0),
+        }
+    };
+}
+
+/// This thread's state. A plain block of thread-local storage: the pointer is good until the thread ends.
+#[inline]
+pub fn state() -> &'static ThreadState {
+    // SAFETY: the state has no destructor and a constant initialiser, so it is there from the thread's first to its
+    // last instruction; no hook keeps the reference beyond its own call, and `Cell` makes it unusable elsewhere.
+    unsafe { &*STATE.with(|state| std::ptr::from_ref(state)) }
+}

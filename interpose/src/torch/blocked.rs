@@ -1,0 +1,78 @@
+//! Time in which a training thread could not go on because of communication.
+//!
+//! Only the outermost wait of a thread counts, and a wait inside a work's execution is the worker's own business: a
+//! barrier waits there for the works before it.
+
+use crate::life;
+use crate::stub::{Call, Narrow};
+use crate::thread::{self, ThreadState};
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
+
+/// `Work::wait(timeout)` and its overrides: `this` is the work.
+///
+/// # Safety
+/// `real` and `arguments` must be this row's.
+#[inline]
+pub unsafe fn in_work(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: handed through.
+    unsafe { blocked(place, arguments[0] as u64, real, arguments) }
+}
+
+/// A blocking function that waits for no single work.
+///
+/// # Safety
+/// `real` and `arguments` must be this row's.
+#[inline]
+pub unsafe fn elsewhere(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: handed through.
+    unsafe { blocked(place, 0, real, arguments) }
+}
+
+/// # Safety
+/// `real` and `arguments` must be this row's.
+#[inline]
+unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow) -> usize {
+    let thread = thread::state();
+    let depth = thread.blocked_depth.get();
+    if depth > 0 || thread.work.get() != 0 {
+        // SAFETY: handed through.
+        return unsafe { arguments.call(real) };
+    }
+    thread.blocked_depth.set(1);
+    let record = Record {
+        flags: FLAG_FAILED,
+        enter_ticks: ticks(),
+        object,
+        aux: place as u64,
+        ..Record::new(RecordKind::Blocked)
+    };
+    if let Some((set, lane)) = life::lane(thread) {
+        lane.enter(set, &record);
+    }
+    let mut ending = Ending { thread, record };
+    // SAFETY: handed through.
+    let result = unsafe { arguments.call(real) };
+    ending.record.flags = 0;
+    result
+}
+
+struct Ending {
+    thread: &'static ThreadState,
+    record: Record,
+}
+
+impl Drop for Ending {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.record.leave_ticks = ticks();
+        self.thread.blocked_depth.set(0);
+        match life::lane(self.thread) {
+            Some((set, lane)) => {
+                lane.leave(set);
+                lane.commit(set, &self.record);
+            }
+            None => life::commit(self.thread, &self.record),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! PyTorch's `c10d` above Gloo: when an operation was asked for, when a worker ran it, and how long a training thread
+//! was blocked for it. Operations themselves are recorded in Gloo; totals count that layer.
+
+pub mod blocked;
+pub mod process_group;
+pub mod work;
+
+use crate::stub::{Narrow, Wide};
+use crate::gloo::rendezvous;
+use process_group::asked;
+use rankscope_formats::Operation as O;
+use rankscope_formats::ranklog::record::BlockedIn as B;
+
+crate::wrappers! {
+    // A work object's road: queued, executed.
+    enqueue = "_ZN4c10d16ProcessGroupGloo7enqueueEN3c1013intrusive_ptrINS0_9AsyncWorkENS1_6detail34intrusive_target_default_null_typeIS3_EEEE",
+        seen "1.13, 2.4, 2.15", narrow work::enqueued;
+    execute_reference = "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_typeIS1_EEEE",
+        seen "2.4, 2.15", narrow work::executed;
+    execute_value = "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_typeIS1_EEEE",
+        seen "1.13", narrow work::executed;
+
+    // The stores below Gloo's: the innermost one sees the whole key.
+    c10d_prefix_get = "_ZN4c10d11PrefixStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        seen "1.13, 2.15", narrow rendezvous::store_get;
+    c10d_prefix_get_old = "_ZN4c10d11PrefixStore3getERKSs",
+        seen "2.4", narrow rendezvous::store_get_old_string;
+    c10d_prefix_set = "_ZN4c10d11PrefixStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
+        seen "1.13, 2.15", narrow rendezvous::store_set;
+    c10d_prefix_set_old = "_ZN4c10d11PrefixStore3setERKSsRKSt6vectorIhSaIhEE",
+        seen "2.4", narrow rendezvous::store_set_old_string;
+    c10d_prefix_multi_get = "_ZN4c10d11PrefixStore8multiGetERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS7_EE",
+        seen "2.15", narrow rendezvous::store_multi_get;
+    c10d_prefix_multi_get_old = "_ZN4c10d11PrefixStore8multiGetERKSt6vectorISsSaISsEE",
+        seen "2.4", narrow rendezvous::store_multi_get_old_string;
+    c10d_tcp_get = "_ZN4c10d8TCPStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        seen "1.13, 2.15", narrow rendezvous::store_get;
+    c10d_tcp_get_old = "_ZN4c10d8TCPStore3getERKSs",
+        seen "2.4", narrow rendezvous::store_get_old_string;
+    c10d_tcp_set = "_ZN4c10d8TCPStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
+        seen "1.13, 2.15", narrow rendezvous::store_set;
+    c10d_tcp_set_old = "_ZN4c10d8TCPStore3setERKSsRKSt6vectorIhSaIhEE",
+        seen "2.4", narrow rendezvous::store_set_old_string;
+    c10d_tcp_multi_get = "_ZN4c10d8TCPStore8multiGetERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS7_EE",
+        seen "2.15", narrow rendezvous::store_multi_get;
+    c10d_tcp_multi_get_old = "_ZN4c10d8TCPStore8multiGetERKSt6vectorISsSaISsEE",
+        seen "2.4", narrow rendezvous::store_multi_get_old_string;
+    c10d_file_get = "_ZN4c10d9FileStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        seen "1.13, 2.15", narrow rendezvous::store_get;
+    c10d_file_get_old = "_ZN4c10d9FileStore3getERKSs",
+        seen "2.4", narrow rendezvous::store_get_old_string;
+    c10d_file_set = "_ZN4c10d9FileStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
+        seen "1.13, 2.15", narrow rendezvous::store_set;
+    c10d_file_set_old = "_ZN4c10d9FileStore3setERKSsRKSt6vectorIhSaIhEE",
+        seen "2.4", narrow rendezvous::store_set_old_string;
+    c10d_hash_get = "_ZN4c10d9HashStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        seen "1.13, 2.15", narrow rendezvous::store_get;
+    c10d_hash_get_old = "_ZN4c10d9HashStore3getERKSs",
+        seen "2.4", narrow rendezvous::store_get_old_string;
+    c10d_hash_set = "_ZN4c10d9HashStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
+        seen "1.13, 2.15", narrow rendezvous::store_set;
+    c10d_hash_set_old = "_ZN4c10d9HashStore3setERKSsRKSt6vectorIhSaIhEE",
+        seen "2.4", narrow rendezvous::store_set_old_string;
+    c10d_hash_multi_get = "_ZN4c10d9HashStore8multiGetERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS7_EE",
+        seen "2.15", narrow rendezvous::store_multi_get;
+    c10d_hash_multi_get_old = "_ZN4c10d9HashStore8multiGetERKSt6vectorISsSaISsEE",
+        seen "2.4", narrow rendezvous::store_multi_get_old_string;
+
+    // Where training threads are blocked.
+    work_wait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE", seen "1.13, 2.4, 2.15",
+        narrow |real, a: &Narrow| blocked::in_work(B::WorkWait, real, a);
+    send_work_wait = "_ZN4c10d16ProcessGroupGloo8SendWork4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| blocked::in_work(B::SendWait, real, a);
+    receive_work_wait = "_ZN4c10d16ProcessGroupGloo8RecvWork4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| blocked::in_work(B::ReceiveWait, real, a);
+    finalize_backward = "_ZN4c10d7Reducer17finalize_backwardEv", seen "1.13, 2.4, 2.15",
+        narrow |real, a: &Narrow| blocked::elsewhere(B::ReducerFinalize, real, a);
+    monitored_barrier = "_ZN4c10d16ProcessGroupGloo16monitoredBarrierERKNS_14BarrierOptionsEb", seen "1.13, 2.4, 2.15",
+        narrow |real, a: &Narrow| blocked::elsewhere(B::ProcessGroup, real, a);
+
+    // What the program asked for: names the operation of the works queued inside.
+    pg_allreduce = "_ZN4c10d16ProcessGroupGloo9allreduceERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
+    pg_allreduce_sparse = "_ZN4c10d16ProcessGroupGloo16allreduce_sparseERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
+        seen "2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
+    pg_allreduce_coalesced = "_ZN4c10d16ProcessGroupGloo19allreduce_coalescedERSt6vectorIN2at6TensorESaIS3_EERKNS_25AllreduceCoalescedOptionsE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
+    pg_broadcast = "_ZN4c10d16ProcessGroupGloo9broadcastERSt6vectorIN2at6TensorESaIS3_EERKNS_16BroadcastOptionsE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Broadcast, real, a);
+    pg_reduce = "_ZN4c10d16ProcessGroupGloo6reduceERSt6vectorIN2at6TensorESaIS3_EERKNS_13ReduceOptionsE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Reduce, real, a);
+    pg_reduce_scatter = "_ZN4c10d16ProcessGroupGloo14reduce_scatterERSt6vectorIN2at6TensorESaIS3_EERS1_IS5_SaIS5_EERKNS_20ReduceScatterOptionsE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+    pg_reduce_scatter_single = "_ZN4c10d16ProcessGroupGloo21reduce_scatter_singleERN2at6TensorES3_RKNS_20ReduceScatterOptionsE",
+        seen "2.15", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+    pg_reduce_scatter_base = "_ZN4c10d16ProcessGroupGloo20_reduce_scatter_baseERN2at6TensorES3_RKNS_20ReduceScatterOptionsE",
+        seen "2.4", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+    pg_scatter = "_ZN4c10d16ProcessGroupGloo7scatterERSt6vectorIN2at6TensorESaIS3_EERS1_IS5_SaIS5_EERKNS_14ScatterOptionsE",
+        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Scatter, real, a);
+    pg_barrier = "_ZN4c10d16ProcessGroupGloo7barrierERKNS_14BarrierOptionsE", seen "1.13, 2.4, 2.15",
+        narrow |real, a: &Narrow| asked(O::Barrier, real, a);
+    pg_all_to_all_single = "_ZN4c10d16ProcessGroupGloo17all_to_all_singleERN2at6TensorES3_RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
+        seen "2.15", wide |real, a: &Wide| asked(O::AllToAll, real, a);
+    pg_alltoall_base = "_ZN4c10d16ProcessGroupGloo13alltoall_baseERN2at6TensorES3_RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
+        seen "1.13, 2.4", wide |real, a: &Wide| asked(O::AllToAll, real, a);
+}

@@ -1,0 +1,36 @@
+//! What the program asked a process group for. The works queued inside carry the name: a reduce-scatter that c10d
+//! builds from all-reduces is a reduce-scatter to its user.
+
+use crate::stub::Call;
+use crate::thread::{self, ThreadState};
+use rankscope_formats::Operation;
+
+/// Names the operation of the works that the real function queues.
+///
+/// # Safety
+/// `real` and `arguments` must be this row's.
+#[inline]
+pub unsafe fn asked<A: Call>(operation: Operation, real: usize, arguments: &A) -> usize {
+    let thread = thread::state();
+    let depth = thread.process_group_depth.get();
+    thread.process_group_depth.set(depth + 1);
+    if depth == 0 {
+        thread.process_group_operation.set(operation as u8);
+    }
+    let _ending = Ending(thread);
+    // SAFETY: handed through.
+    unsafe { arguments.call(real) }
+}
+
+struct Ending(&'static ThreadState);
+
+impl Drop for Ending {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let depth = self.0.process_group_depth.get().saturating_sub(1);
+        self.0.process_group_depth.set(depth);
+        if depth == 0 {
+            self.0.process_group_operation.set(0);
+        }
+    }
+}
