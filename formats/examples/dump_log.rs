@@ -14,7 +14,12 @@ fn main() {
                 std::process::exit(2);
             }
         };
-        println!("{path}: {} bytes, {:?}, {}", log.segment_bytes, log.ending, log.counter.name());
+        println!(
+            "{path}: {} bytes, {:?}, {}",
+            log.segment_bytes,
+            log.ending,
+            log.counter.name()
+        );
         for (key, value) in &log.properties {
             println!("  {key} = {value}");
         }
@@ -36,7 +41,10 @@ fn main() {
                 "{:>12} +{:<10} {:<20} {:<12} {:<14} comm {} tag {} seq {} bytes {} peer {} object {:#x} aux {:#x} flags {}",
                 r.enter_ticks.wrapping_sub(start) as i64,
                 r.leave_ticks.wrapping_sub(r.enter_ticks),
-                format!("{}/{}", threads[held.thread as usize].id, threads[held.thread as usize].name),
+                format!(
+                    "{}/{}",
+                    threads[held.thread as usize].id, threads[held.thread as usize].name
+                ),
                 RecordKind::from_u8(r.kind).map_or("?", RecordKind::name),
                 Operation::from_u8(r.operation).map_or("-", Operation::name),
                 r.communicator as i32,

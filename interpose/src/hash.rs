@@ -40,12 +40,21 @@ mod tests {
     #[test]
     fn it_is_fnv_1a() {
         // Test vector of the draft: the empty string and "a".
-        assert_eq!(u128::from_le_bytes(Hash128::new().finish()), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
-        assert_eq!(u128::from_le_bytes(Hash128::new().fold(b"a").finish()), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+        assert_eq!(
+            u128::from_le_bytes(Hash128::new().finish()),
+            0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
+        );
+        assert_eq!(
+            u128::from_le_bytes(Hash128::new().fold(b"a").finish()),
+            0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964
+        );
     }
 
     #[test]
     fn pieces_do_not_shift_into_each_other() {
-        assert_ne!(Hash128::new().add(b"ab").add(b"c").finish(), Hash128::new().add(b"a").add(b"bc").finish());
+        assert_ne!(
+            Hash128::new().add(b"ab").add(b"c").finish(),
+            Hash128::new().add(b"a").add(b"bc").finish()
+        );
     }
 }

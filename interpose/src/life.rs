@@ -28,7 +28,10 @@ struct WipedPage {
 }
 
 /// Before the page exists every thread reads epoch 0 here and takes the slow way.
-static NO_PAGE: WipedPage = WipedPage { epoch: AtomicU32::new(0), claimed: AtomicU32::new(1) };
+static NO_PAGE: WipedPage = WipedPage {
+    epoch: AtomicU32::new(0),
+    claimed: AtomicU32::new(1),
+};
 static PAGE: AtomicPtr<WipedPage> = AtomicPtr::new((&raw const NO_PAGE).cast_mut());
 
 /// 0 not decided, 1 off for this whole process (no RANKSCOPE_DIR, or no memory), 2 on.
@@ -137,7 +140,10 @@ pub fn start() {
     match SWITCH.load(Ordering::Acquire) {
         OFF | DECIDING => return,
         UNDECIDED => {
-            if SWITCH.compare_exchange(UNDECIDED, DECIDING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            if SWITCH
+                .compare_exchange(UNDECIDED, DECIDING, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
                 return;
             }
             let ready = configured() && make_page();
@@ -150,7 +156,10 @@ pub fn start() {
     }
     let page = page();
     if page.epoch.load(Ordering::Acquire) != 0
-        || page.claimed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        || page
+            .claimed
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
     {
         return;
     }
@@ -211,8 +220,12 @@ fn start_thread() -> bool {
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(&raw mut attributes, 512 << 10);
         let mut thread: libc::pthread_t = std::mem::zeroed();
-        let outcome =
-            libc::pthread_create(&raw mut thread, &raw const attributes, background, std::ptr::null_mut());
+        let outcome = libc::pthread_create(
+            &raw mut thread,
+            &raw const attributes,
+            background,
+            std::ptr::null_mut(),
+        );
         libc::pthread_attr_destroy(&raw mut attributes);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         outcome == 0
@@ -249,12 +262,27 @@ struct Configuration {
 /// Every variable that the library reads. The table is their documentation.
 const VARIABLES: [(&CStr, &str); 7] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
-    (c"RANKSCOPE_LIVE_DIR", "directory for live areas instead of /dev/shm"),
+    (
+        c"RANKSCOPE_LIVE_DIR",
+        "directory for live areas instead of /dev/shm",
+    ),
     (c"RANKSCOPE_LIVE_MIB", "size of the live area in MiB, default 8"),
-    (c"RANKSCOPE_MAX_DISK_MIB", "stop recording when the log has this many MiB, default 4096"),
-    (c"RANKSCOPE_MIN_FREE_MIB", "stop recording below this much free space, default the larger of 1 GiB and 5 %"),
-    (c"RANKSCOPE_PARTIAL_MS", "write half-full chunks out after this many ms, default 5000"),
-    (c"RANKSCOPE_EXIT_WAIT_MS", "wait at most this long at exit for the log to be closed, default 250"),
+    (
+        c"RANKSCOPE_MAX_DISK_MIB",
+        "stop recording when the log has this many MiB, default 4096",
+    ),
+    (
+        c"RANKSCOPE_MIN_FREE_MIB",
+        "stop recording below this much free space, default the larger of 1 GiB and 5 %",
+    ),
+    (
+        c"RANKSCOPE_PARTIAL_MS",
+        "write half-full chunks out after this many ms, default 5000",
+    ),
+    (
+        c"RANKSCOPE_EXIT_WAIT_MS",
+        "wait at most this long at exit for the log to be closed, default 250",
+    ),
 ];
 const DIR: usize = 0;
 const LIVE_DIR: usize = 1;
@@ -264,8 +292,9 @@ const MIN_FREE_MIB: usize = 4;
 const PARTIAL_MS: usize = 5;
 const EXIT_WAIT_MS: usize = 6;
 
-static CONFIGURATION: Configuration =
-    Configuration { values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()] };
+static CONFIGURATION: Configuration = Configuration {
+    values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()],
+};
 
 /// Where the copies stand: no allocation at the first event, and none that a fork could catch half-way.
 static COPIES: [CopiedValue; VARIABLES.len()] = [const { CopiedValue::new() }; VARIABLES.len()];
@@ -313,7 +342,11 @@ impl Configuration {
 
     fn path(&self, index: usize) -> Option<PathBuf> {
         let path = PathBuf::from(OsStr::from_bytes(self.bytes(index)?));
-        if path.is_absolute() { Some(path) } else { Some(std::env::current_dir().ok()?.join(path)) }
+        if path.is_absolute() {
+            Some(path)
+        } else {
+            Some(std::env::current_dir().ok()?.join(path))
+        }
     }
 
     fn number(&self, index: usize) -> Option<u64> {

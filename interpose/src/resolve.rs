@@ -50,7 +50,8 @@ impl Table {
     pub fn real(&self, row: usize, caller: usize) -> usize {
         let count = self.count.load(Ordering::Acquire) as usize;
         for known in &self.callers[..count.min(MAX_CALLERS)] {
-            if caller.wrapping_sub(known.start.load(Ordering::Relaxed)) < known.bytes.load(Ordering::Relaxed) {
+            if caller.wrapping_sub(known.start.load(Ordering::Relaxed)) < known.bytes.load(Ordering::Relaxed)
+            {
                 return known.real[row].load(Ordering::Relaxed);
             }
         }
@@ -82,7 +83,12 @@ impl Table {
             for _ in 0..10_000 {
                 if self
                     .count
-                    .compare_exchange(index as u32, index as u32 + 1, Ordering::AcqRel, Ordering::Relaxed)
+                    .compare_exchange(
+                        index as u32,
+                        index as u32 + 1,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    )
                     .is_ok()
                 {
                     break;
@@ -149,7 +155,11 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *m
         }
     }
     if (start..end).contains(&search.address) {
-        search.found = Some(Object { start, end, name: info.dlpi_name });
+        search.found = Some(Object {
+            start,
+            end,
+            name: info.dlpi_name,
+        });
         return 1;
     }
     0
@@ -209,7 +219,13 @@ unsafe extern "C" fn gather(info: *mut libc::dl_phdr_info, _: usize, state: *mut
 
 /// Asks every loaded object in turn. The names are gathered first: dlopen must not be called inside the iteration.
 fn find_anywhere(symbol: &CStr) -> usize {
-    let mut state = Anywhere { symbol, names: [std::ptr::null(); 64], count: 0, skip: 0, seen: 0 };
+    let mut state = Anywhere {
+        symbol,
+        names: [std::ptr::null(); 64],
+        count: 0,
+        skip: 0,
+        seen: 0,
+    };
     loop {
         state.count = 0;
         state.seen = 0;

@@ -99,7 +99,12 @@ macro_rules! wrappers {
 macro_rules! wrapper_body {
     (narrow $name:ident $handler:expr) => {
         pub unsafe extern "C-unwind" fn $name(
-            a: usize, b: usize, c: usize, d: usize, e: usize, caller: usize,
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            e: usize,
+            caller: usize,
         ) -> usize {
             let real = TABLE.real(Row::$name as usize, caller);
             if real == 0 {
@@ -113,8 +118,17 @@ macro_rules! wrapper_body {
     (wide $name:ident $handler:expr) => {
         #[allow(clippy::too_many_arguments, reason = "one per register and stack slot")]
         pub unsafe extern "C-unwind" fn $name(
-            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, caller: usize,
-            g: usize, h: usize, i: usize, j: usize,
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            e: usize,
+            f: usize,
+            caller: usize,
+            g: usize,
+            h: usize,
+            i: usize,
+            j: usize,
         ) -> usize {
             let real = TABLE.real(Row::$name as usize, caller);
             if real == 0 {

@@ -3,8 +3,8 @@
 use super::clock::{CALIBRATION_BYTES, Calibration};
 use super::definition;
 use super::layout::{
-    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, LiveLayout,
-    RECORDS_PER_CHUNK, chunk, header, lane,
+    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES,
+    LiveLayout, RECORDS_PER_CHUNK, chunk, header, lane,
 };
 use super::loss::{Loss, LossCause};
 use super::record::{RECORD_BYTES, Record, RecordKind};
@@ -93,9 +93,11 @@ impl Area {
         put32(header::COUNTER, counter);
         put64(header::START_TICKS, start_ticks);
         for index in 0..self.layout.chunk_count {
-            self.u32_at(self.chunk_offset(index) + chunk::GENERATION as u64).store(1, Ordering::Relaxed);
+            self.u32_at(self.chunk_offset(index) + chunk::GENERATION as u64)
+                .store(1, Ordering::Relaxed);
         }
-        self.u64_at(header::MAGIC as u64).store(LIVE_MAGIC, Ordering::Release);
+        self.u64_at(header::MAGIC as u64)
+            .store(LIVE_MAGIC, Ordering::Release);
     }
 
     /// Sets the state that a reader sees.
@@ -105,23 +107,30 @@ impl Area {
 
     /// Tells a reader how far the segment file is whole.
     pub fn set_segment_bytes(&self, value: u64) {
-        self.u64_at(header::SEGMENT_BYTES as u64).store(value, Ordering::Release);
+        self.u64_at(header::SEGMENT_BYTES as u64)
+            .store(value, Ordering::Release);
     }
 
     /// Adds a calibration to the ring; the first entry is never overwritten.
     pub fn push_calibration(&self, entry: &Calibration) {
         let count = self.u32_at(header::CALIBRATIONS as u64).load(Ordering::Relaxed);
-        let position = if count == 0 { 0 } else { 1 + (count as usize - 1) % (CALIBRATION_ENTRIES - 1) };
+        let position = if count == 0 {
+            0
+        } else {
+            1 + (count as usize - 1) % (CALIBRATION_ENTRIES - 1)
+        };
         let offset = (CALIBRATION_OFFSET + position * CALIBRATION_BYTES) as u64;
         let bytes = entry.to_bytes();
         // The tick word is zero while the rest is being written, so a reader never takes half an entry.
         self.u64_at(offset).store(0, Ordering::Release);
         for (word, value) in bytes.chunks_exact(8).enumerate().skip(1) {
             let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
-            self.u64_at(offset + 8 * word as u64).store(value, Ordering::Relaxed);
+            self.u64_at(offset + 8 * word as u64)
+                .store(value, Ordering::Relaxed);
         }
         self.u64_at(offset).store(entry.ticks, Ordering::Release);
-        self.u32_at(header::CALIBRATIONS as u64).store(count.wrapping_add(1), Ordering::Release);
+        self.u32_at(header::CALIBRATIONS as u64)
+            .store(count.wrapping_add(1), Ordering::Release);
     }
 
     /// Appends a definition; false if the definitions are full. Any thread; no lock, no allocation.
@@ -137,15 +146,19 @@ impl Area {
         for (word, part) in payload.chunks(8).enumerate() {
             let mut value = [0u8; 8];
             value[..part.len()].copy_from_slice(part);
-            self.u64_at(offset + 8 + 8 * word as u64).store(u64::from_le_bytes(value), Ordering::Relaxed);
+            self.u64_at(offset + 8 + 8 * word as u64)
+                .store(u64::from_le_bytes(value), Ordering::Relaxed);
         }
-        self.u64_at(offset).store(definition::commit_word(kind, payload), Ordering::Release);
+        self.u64_at(offset)
+            .store(definition::commit_word(kind, payload), Ordering::Release);
         true
     }
 
     /// Copies the definitions in `[from, used)` into `out`; returns the new end. Stops before one still being written.
     pub fn copy_definitions(&self, from: u64, out: &mut Vec<u8>) -> u64 {
-        let used = self.u64_at(header::DEFINITIONS_USED as u64).load(Ordering::Acquire);
+        let used = self
+            .u64_at(header::DEFINITIONS_USED as u64)
+            .load(Ordering::Acquire);
         let end = used.min(self.layout.definitions_bytes);
         let mut at = from;
         while at < end {
@@ -169,11 +182,19 @@ impl Area {
 
     /// Tells a reader how many bytes of definitions are in segments.
     pub fn set_definitions_flushed(&self, bytes: u64) {
-        self.u64_at(header::DEFINITIONS_FLUSHED as u64).store(bytes, Ordering::Release);
+        self.u64_at(header::DEFINITIONS_FLUSHED as u64)
+            .store(bytes, Ordering::Release);
     }
 
     /// Counts what was not recorded.
-    pub fn count_loss(&self, cause: LossCause, kind: RecordKind, count: u64, first_ticks: u64, last_ticks: u64) {
+    pub fn count_loss(
+        &self,
+        cause: LossCause,
+        kind: RecordKind,
+        count: u64,
+        first_ticks: u64,
+        last_ticks: u64,
+    ) {
         let index = cause as usize * RecordKind::COUNT + kind as usize;
         let offset = self.layout.losses_offset() + (index * LOSS_ENTRY_BYTES) as u64;
         let first = self.u64_at(offset + 8);
@@ -214,18 +235,22 @@ impl Area {
     /// Names the owner of a lane.
     pub fn own_lane(&self, index: u32, thread_id: u32) {
         let offset = self.lane_offset(index);
-        self.u32_at(offset + lane::THREAD_ID as u64).store(thread_id, Ordering::Relaxed);
-        self.u32_at(offset + lane::STATE as u64).store(1, Ordering::Release);
+        self.u32_at(offset + lane::THREAD_ID as u64)
+            .store(thread_id, Ordering::Relaxed);
+        self.u32_at(offset + lane::STATE as u64)
+            .store(1, Ordering::Release);
     }
 
     /// Says that a lane waits for its next owner.
     pub fn free_lane(&self, index: u32) {
-        self.u32_at(self.lane_offset(index) + lane::STATE as u64).store(2, Ordering::Release);
+        self.u32_at(self.lane_offset(index) + lane::STATE as u64)
+            .store(2, Ordering::Release);
     }
 
     /// Counts a call for which no in-flight slot was left.
     pub fn count_in_flight_lost(&self, index: u32) {
-        self.u64_at(self.lane_offset(index) + lane::IN_FLIGHT_LOST as u64).fetch_add(1, Ordering::Relaxed);
+        self.u64_at(self.lane_offset(index) + lane::IN_FLIGHT_LOST as u64)
+            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Address of a lane's in-flight slot.
@@ -251,17 +276,24 @@ impl Area {
     /// Gives a free chunk to a lane; returns its generation.
     pub fn own_chunk(&self, index: u32, lane: u32, thread_id: u32, ordinal: u64) -> u32 {
         let offset = self.chunk_offset(index);
-        self.u32_at(offset + chunk::LANE as u64).store(lane, Ordering::Relaxed);
-        self.u32_at(offset + chunk::THREAD_ID as u64).store(thread_id, Ordering::Relaxed);
-        self.u64_at(offset + chunk::ORDINAL as u64).store(ordinal, Ordering::Relaxed);
-        let generation = self.u32_at(offset + chunk::GENERATION as u64).load(Ordering::Relaxed);
-        self.u32_at(offset + chunk::STATE as u64).store(chunk_state::OWNED, Ordering::Release);
+        self.u32_at(offset + chunk::LANE as u64)
+            .store(lane, Ordering::Relaxed);
+        self.u32_at(offset + chunk::THREAD_ID as u64)
+            .store(thread_id, Ordering::Relaxed);
+        self.u64_at(offset + chunk::ORDINAL as u64)
+            .store(ordinal, Ordering::Relaxed);
+        let generation = self
+            .u32_at(offset + chunk::GENERATION as u64)
+            .load(Ordering::Relaxed);
+        self.u32_at(offset + chunk::STATE as u64)
+            .store(chunk_state::OWNED, Ordering::Release);
         generation
     }
 
     /// Says that a lane has filled a chunk.
     pub fn fill_chunk(&self, index: u32) {
-        self.u32_at(self.chunk_offset(index) + chunk::STATE as u64).store(chunk_state::FULL, Ordering::Release);
+        self.u32_at(self.chunk_offset(index) + chunk::STATE as u64)
+            .store(chunk_state::FULL, Ordering::Release);
     }
 
     /// A chunk's header line.
@@ -269,17 +301,26 @@ impl Area {
         let offset = self.chunk_offset(index);
         ChunkHeader {
             state: self.u32_at(offset + chunk::STATE as u64).load(Ordering::Acquire),
-            generation: self.u32_at(offset + chunk::GENERATION as u64).load(Ordering::Relaxed),
+            generation: self
+                .u32_at(offset + chunk::GENERATION as u64)
+                .load(Ordering::Relaxed),
             lane: self.u32_at(offset + chunk::LANE as u64).load(Ordering::Relaxed),
-            thread_id: self.u32_at(offset + chunk::THREAD_ID as u64).load(Ordering::Relaxed),
-            ordinal: self.u64_at(offset + chunk::ORDINAL as u64).load(Ordering::Relaxed),
-            flushed: self.u32_at(offset + chunk::FLUSHED as u64).load(Ordering::Relaxed),
+            thread_id: self
+                .u32_at(offset + chunk::THREAD_ID as u64)
+                .load(Ordering::Relaxed),
+            ordinal: self
+                .u64_at(offset + chunk::ORDINAL as u64)
+                .load(Ordering::Relaxed),
+            flushed: self
+                .u32_at(offset + chunk::FLUSHED as u64)
+                .load(Ordering::Relaxed),
         }
     }
 
     /// Remembers how many records of a chunk are in segments.
     pub fn set_chunk_flushed(&self, index: u32, records: u32) {
-        self.u32_at(self.chunk_offset(index) + chunk::FLUSHED as u64).store(records, Ordering::Release);
+        self.u32_at(self.chunk_offset(index) + chunk::FLUSHED as u64)
+            .store(records, Ordering::Release);
     }
 
     /// Makes a chunk's records stale and frees it. The generation changes first: from that store on no reader takes
@@ -289,8 +330,10 @@ impl Area {
         let generation = self.u32_at(offset + chunk::GENERATION as u64);
         let next = generation.load(Ordering::Relaxed).wrapping_add(1).max(1);
         generation.store(next, Ordering::Release);
-        self.u32_at(offset + chunk::FLUSHED as u64).store(0, Ordering::Release);
-        self.u32_at(offset + chunk::STATE as u64).store(chunk_state::FREE, Ordering::Release);
+        self.u32_at(offset + chunk::FLUSHED as u64)
+            .store(0, Ordering::Release);
+        self.u32_at(offset + chunk::STATE as u64)
+            .store(chunk_state::FREE, Ordering::Release);
     }
 
     /// Copies the committed records `[first, …)` of a chunk into `out`, up to the first that is not committed.
@@ -318,7 +361,9 @@ impl Area {
             if self.u32_at(offset + lane::STATE as u64).load(Ordering::Acquire) == 0 {
                 continue;
             }
-            let thread_id = self.u32_at(offset + lane::THREAD_ID as u64).load(Ordering::Relaxed);
+            let thread_id = self
+                .u32_at(offset + lane::THREAD_ID as u64)
+                .load(Ordering::Relaxed);
             for slot in 0..super::layout::IN_FLIGHT_SLOTS as u64 {
                 let at = offset + 64 + slot * RECORD_BYTES as u64;
                 let word = self.u64_at(at).load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! The recorder's clock: which counter a stamp is read from, and calibrations that tie it to the kernel's clocks.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Where ticks come from. Stored in the live header as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,28 @@ pub fn set_counter(counter: Counter) {
     COUNTER.store(counter as u32, Ordering::Relaxed);
 }
 
+/// Ticks per second as last measured; until then a guess that no counter is far from.
+static TICKS_PER_SECOND: AtomicU64 = AtomicU64::new(2_000_000_000);
+
+/// About how many ticks a second has: for intervals, never for measuring.
+#[inline]
+pub fn ticks_per_second() -> u64 {
+    TICKS_PER_SECOND.load(Ordering::Relaxed)
+}
+
+/// Learns the counter's rate from two calibrations.
+pub fn learn_rate(first: &Calibration, later: &Calibration) {
+    let elapsed_ns = later.monotonic_raw_ns.saturating_sub(first.monotonic_raw_ns);
+    let elapsed_ticks = later.ticks.saturating_sub(first.ticks);
+    if elapsed_ns > 1_000_000 && elapsed_ticks > 0 {
+        let rate = u128::from(elapsed_ticks) * 1_000_000_000 / elapsed_ns as u128;
+        TICKS_PER_SECOND.store(
+            u64::try_from(rate).unwrap_or(u64::MAX >> 8).max(1),
+            Ordering::Relaxed,
+        );
+    }
+}
+
 /// Reads the counter chosen by [`set_counter`].
 #[inline]
 pub fn ticks() -> u64 {
@@ -101,7 +123,10 @@ pub fn ticks() -> u64 {
 
 /// One of the kernel's clocks, in nanoseconds.
 pub fn clock_ns(clock: libc::clockid_t) -> i64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a valid timespec; a clock that does not exist leaves it zero.
     unsafe { libc::clock_gettime(clock, &raw mut t) };
     t.tv_sec * 1_000_000_000 + t.tv_nsec
@@ -141,7 +166,10 @@ pub const CALIBRATION_BYTES: usize = 64;
 impl Calibration {
     /// Reads all clocks: the best of sixteen bracketed reads, about ten microseconds. Not for the hot path.
     pub fn take(counter: Counter) -> Self {
-        let mut best = Self { half_width_ticks: u32::MAX, ..Self::default() };
+        let mut best = Self {
+            half_width_ticks: u32::MAX,
+            ..Self::default()
+        };
         let mut realtime_best = u32::MAX;
         for _ in 0..16 {
             let before = ticks();
@@ -175,8 +203,11 @@ impl Calibration {
         };
         // SAFETY: `timex` is valid and `modes` is 0, so nothing is changed.
         let state = unsafe { libc::adjtimex(&raw mut timex) };
-        best.realtime_maxerror_us =
-            if state < 0 { u32::MAX } else { u32::try_from(timex.maxerror).unwrap_or(u32::MAX) };
+        best.realtime_maxerror_us = if state < 0 {
+            u32::MAX
+        } else {
+            u32::try_from(timex.maxerror).unwrap_or(u32::MAX)
+        };
         best.adjtimex_status = timex.status as u32;
         best.counter_trusted = u32::from(counter.still_trusted());
         best

@@ -155,11 +155,19 @@ impl Model {
 
     /// The tick that `enter` is told from: c10d's execution encloses the call recorded just before it.
     fn enter_base(&self, kind: u8) -> u64 {
-        if kind == RecordKind::Execute as u8 { self.enter } else { self.leave }
+        if kind == RecordKind::Execute as u8 {
+            self.enter
+        } else {
+            self.leave
+        }
     }
 
     fn leave_base(&self, kind: u8, enter: u64) -> u64 {
-        if kind == RecordKind::Execute as u8 { self.leave } else { enter }
+        if kind == RecordKind::Execute as u8 {
+            self.leave
+        } else {
+            enter
+        }
     }
 }
 
@@ -223,7 +231,10 @@ pub fn encode(groups: &[Group], out: &mut Vec<u8>) {
             mask |= u8::from(!sequence_right) * MASK_SEQUENCE;
             mask |= u8::from(!aux_right) * MASK_AUX;
             out.push(mask);
-            put_signed(out, record.enter_ticks.wrapping_sub(model.enter_base(record.kind)) as i64);
+            put_signed(
+                out,
+                record.enter_ticks.wrapping_sub(model.enter_base(record.kind)) as i64,
+            );
             let leave_base = model.leave_base(record.kind, record.enter_ticks);
             put_signed(out, record.leave_ticks.wrapping_sub(leave_base) as i64);
             if object == OBJECT_LITERAL {
@@ -231,7 +242,10 @@ pub fn encode(groups: &[Group], out: &mut Vec<u8>) {
             }
             model.remember(record.object, object);
             if !tag_right {
-                put_signed(out, i64::from(record.tag.wrapping_sub(model.tag.predicted()) as i32));
+                put_signed(
+                    out,
+                    i64::from(record.tag.wrapping_sub(model.tag.predicted()) as i32),
+                );
             }
             if !sequence_right {
                 let predicted = model.sequences[index].predicted();
@@ -377,9 +391,19 @@ impl<'a> Decoder<'a> {
         };
         let mask = self.byte()?;
         let code = mask >> 3;
-        let enter_ticks = self.model.enter_base(template.kind).wrapping_add(self.signed()? as u64);
-        let leave_ticks = self.model.leave_base(template.kind, enter_ticks).wrapping_add(self.signed()? as u64);
-        let object = if code == OBJECT_LITERAL { self.varint()? } else { self.model.object_of(code) };
+        let enter_ticks = self
+            .model
+            .enter_base(template.kind)
+            .wrapping_add(self.signed()? as u64);
+        let leave_ticks = self
+            .model
+            .leave_base(template.kind, enter_ticks)
+            .wrapping_add(self.signed()? as u64);
+        let object = if code == OBJECT_LITERAL {
+            self.varint()?
+        } else {
+            self.model.object_of(code)
+        };
         self.model.remember(object, code);
         let mut tag = self.model.tag.predicted();
         if mask & MASK_TAG != 0 {
@@ -395,7 +419,11 @@ impl<'a> Decoder<'a> {
             if code > OBJECT_LITERAL {
                 return self.damage();
             }
-            aux = if code == OBJECT_LITERAL { self.varint()? } else { self.model.object_of(code) };
+            aux = if code == OBJECT_LITERAL {
+                self.varint()?
+            } else {
+                self.model.object_of(code)
+            };
             self.model.remember(aux, code);
         }
         self.model.tag.update(tag);
@@ -424,7 +452,9 @@ impl<'a> Decoder<'a> {
     fn u32_or_none(&mut self) -> Result<u32, Damage> {
         let value = self.varint()?;
         // 0 stands for "none" (u32::MAX), n for n - 1.
-        u32::try_from(value).map(|value| value.wrapping_sub(1)).or_else(|_| self.damage())
+        u32::try_from(value)
+            .map(|value| value.wrapping_sub(1))
+            .or_else(|_| self.damage())
     }
 }
 
@@ -523,8 +553,15 @@ mod tests {
             });
             t += 1_000_000;
         }
-        let group =
-            Group { lane: 1, thread_id: 2, ordinal: 0, chunk: 3, generation: 1, first: 0, records };
+        let group = Group {
+            lane: 1,
+            thread_id: 2,
+            ordinal: 0,
+            chunk: 3,
+            generation: 1,
+            first: 0,
+            records,
+        };
         let mut bytes = Vec::new();
         encode(&[group], &mut bytes);
         assert!(bytes.len() < 120 * 10, "{} bytes for 120 records", bytes.len());

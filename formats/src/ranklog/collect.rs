@@ -48,9 +48,15 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
         Ending::Torn => return Ok(Collected::Missing),
         Ending::LiveArea => {}
     }
-    let write_error = |source| CollectError::Write { path: path.to_path_buf(), source };
+    let write_error = |source| CollectError::Write {
+        path: path.to_path_buf(),
+        source,
+    };
     let frames = log.live_frames();
-    let mut file = fs::OpenOptions::new().append(true).open(path).map_err(write_error)?;
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(path)
+        .map_err(write_error)?;
     if let Err(error) = file.write_all(&frames).and_then(|()| file.sync_data()) {
         let _ = file.set_len(log.segment_bytes);
         return Err(write_error(error));
@@ -75,7 +81,12 @@ impl RankLog {
         }
         segment::put_frame(FrameKind::Calibrations, 0, &payload, &mut out);
         if !self.losses.is_empty() {
-            segment::put_frame(FrameKind::Losses, 0, &recorder::losses_payload(&self.losses), &mut out);
+            segment::put_frame(
+                FrameKind::Losses,
+                0,
+                &recorder::losses_payload(&self.losses),
+                &mut out,
+            );
         }
         payload.clear();
         for call in &self.in_flight {

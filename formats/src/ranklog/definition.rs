@@ -117,7 +117,10 @@ pub struct Payload {
 impl Payload {
     /// An empty payload.
     pub const fn new() -> Self {
-        Self { bytes: [0; MAX_PAYLOAD_BYTES], len: 0 }
+        Self {
+            bytes: [0; MAX_PAYLOAD_BYTES],
+            len: 0,
+        }
     }
 
     /// The bytes so far.
@@ -153,7 +156,10 @@ impl Payload {
     }
 
     /// The payload of a communicator.
-    #[allow(clippy::too_many_arguments, reason = "one argument per field of the layout; a struct would need a String")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one argument per field of the layout; a struct would need a String"
+    )]
     pub fn communicator(
         index: u32,
         library: Library,
@@ -244,11 +250,18 @@ pub fn decode(kind: u8, payload: &[u8]) -> Option<Definition> {
             parent: u32_at(payload, 40)?,
             name: text_from(payload.get(44..)?),
         }),
-        KIND_TEXT => Definition::Text { index: u32_at(payload, 0)?, value: text_from(payload.get(4..)?) },
-        KIND_COMMUNICATOR_END => {
-            Definition::CommunicatorEnd { index: u32_at(payload, 0)?, ticks: u64_at(payload, 4)? }
-        }
-        _ => Definition::Other { kind, payload: payload.to_vec() },
+        KIND_TEXT => Definition::Text {
+            index: u32_at(payload, 0)?,
+            value: text_from(payload.get(4..)?),
+        },
+        KIND_COMMUNICATOR_END => Definition::CommunicatorEnd {
+            index: u32_at(payload, 0)?,
+            ticks: u64_at(payload, 4)?,
+        },
+        _ => Definition::Other {
+            kind,
+            payload: payload.to_vec(),
+        },
     })
 }
 

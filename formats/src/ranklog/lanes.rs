@@ -56,7 +56,10 @@ impl FreeRing {
             }
             // If another thread takes this position first, the exchange fails and the value is not used.
             let chunk = self.slot(head).load(Ordering::Relaxed);
-            match self.head.compare_exchange_weak(head, head + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            match self
+                .head
+                .compare_exchange_weak(head, head + 1, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Ok(_) => return Some(chunk),
                 Err(now) => head = now,
             }
@@ -65,7 +68,9 @@ impl FreeRing {
 
     /// Chunks in the ring now.
     pub fn len(&self) -> u64 {
-        self.tail.load(Ordering::Relaxed).saturating_sub(self.head.load(Ordering::Relaxed))
+        self.tail
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.head.load(Ordering::Relaxed))
     }
 
     /// True if no chunk is free now.
@@ -149,7 +154,8 @@ impl LaneSet {
     pub fn acquire(&self, thread_id: u32, name: [u8; 16], now_ticks: u64) -> Option<&Lane> {
         let lane = self.pop_freed().or_else(|| self.fresh_lane());
         let Some(lane) = lane else {
-            self.area.count_loss(LossCause::NoLane, RecordKind::Thread, 1, now_ticks, now_ticks);
+            self.area
+                .count_loss(LossCause::NoLane, RecordKind::Thread, 1, now_ticks, now_ticks);
             return None;
         };
         lane.thread_id.set(thread_id);
@@ -169,7 +175,9 @@ impl LaneSet {
     fn fresh_lane(&self) -> Option<&Lane> {
         let index = self
             .fresh
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < self.lane_count).then_some(n + 1))
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| {
+                (n < self.lane_count).then_some(n + 1)
+            })
             .ok()?;
         let lane = self.lane(index);
         lane.index.set(index);
@@ -185,7 +193,10 @@ impl LaneSet {
             let index = (head as u32).checked_sub(1)?;
             let lane = self.lane(index);
             let next = u64::from(lane.next_free.load(Ordering::Relaxed)) | ((head >> 32) + 1) << 32;
-            match self.freed.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
+            match self
+                .freed
+                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return Some(lane),
                 Err(now) => head = now,
             }
@@ -199,7 +210,10 @@ impl LaneSet {
         loop {
             lane.next_free.store(head as u32, Ordering::Relaxed);
             let next = u64::from(lane.index.get() + 1) | ((head >> 32) + 1) << 32;
-            match self.freed.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
+            match self
+                .freed
+                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -223,7 +237,11 @@ impl Lane {
         // SAFETY: `chunk` points to a chunk this lane owns and `position` is below RECORDS_PER_CHUNK, so the slot is
         // inside it; nobody else writes it, and readers wait for the commit word.
         unsafe {
-            let slot = self.chunk.get().add((position as usize + 1) * RECORD_BYTES).cast::<u64>();
+            let slot = self
+                .chunk
+                .get()
+                .add((position as usize + 1) * RECORD_BYTES)
+                .cast::<u64>();
             for (step, value) in record.body().into_iter().enumerate() {
                 slot.add(1 + step).write(value);
             }
@@ -246,10 +264,18 @@ impl Lane {
                 LossCause::NoChunk
             };
             let kind = RecordKind::from_u8(record.kind).unwrap_or(RecordKind::Call);
-            set.area.count_loss(cause, kind, 1, record.enter_ticks, record.leave_ticks.max(record.enter_ticks));
+            set.area.count_loss(
+                cause,
+                kind,
+                1,
+                record.enter_ticks,
+                record.leave_ticks.max(record.enter_ticks),
+            );
             return false;
         };
-        let generation = set.area.own_chunk(index, self.index.get(), self.thread_id.get(), self.ordinal.get());
+        let generation =
+            set.area
+                .own_chunk(index, self.index.get(), self.thread_id.get(), self.ordinal.get());
         self.ordinal.set(self.ordinal.get() + 1);
         self.chunk.set(set.area.chunk_address(index));
         self.chunk_index.set(index);
@@ -311,13 +337,17 @@ mod tests {
         let area = unsafe { Area::from_raw(base, layout) };
         area.initialise(1, 2, 2, 3);
         // SAFETY: as above.
-        Box::leak(Box::new(unsafe { LaneSet::new(area, lanes, ring.cast::<AtomicU32>().cast_const()) }))
+        Box::leak(Box::new(unsafe {
+            LaneSet::new(area, lanes, ring.cast::<AtomicU32>().cast_const())
+        }))
     }
 
     #[test]
     fn records_come_out_in_the_order_they_went_in() {
         let set = lane_set(1 << 20);
-        let lane = set.acquire(77, *b"main\0\0\0\0\0\0\0\0\0\0\0\0", 5).expect("a lane");
+        let lane = set
+            .acquire(77, *b"main\0\0\0\0\0\0\0\0\0\0\0\0", 5)
+            .expect("a lane");
         let mut record = Record::new(RecordKind::Call);
         for n in 0..300 {
             record.enter_ticks = n;
@@ -334,14 +364,23 @@ mod tests {
         }
         assert_eq!(out.len(), 301);
         assert_eq!(out[0].object, 77);
-        assert!(out[1..].iter().zip(0..).all(|(record, n)| record.enter_ticks == n));
+        assert!(
+            out[1..]
+                .iter()
+                .zip(0..)
+                .all(|(record, n)| record.enter_ticks == n)
+        );
     }
 
     #[test]
     fn a_full_area_counts_what_it_drops() {
         let set = lane_set(256 * 1024);
         let lane = set.acquire(1, [0; 16], 5).expect("a lane");
-        let record = Record { enter_ticks: 9, leave_ticks: 10, ..Record::new(RecordKind::Call) };
+        let record = Record {
+            enter_ticks: 9,
+            leave_ticks: 10,
+            ..Record::new(RecordKind::Call)
+        };
         let room = u64::from(set.area.layout().chunk_count) * RECORDS_PER_CHUNK as u64 - 1;
         let kept = (0..room + 50).filter(|_| lane.commit(set, &record)).count() as u64;
         assert_eq!(kept, room);
@@ -361,7 +400,9 @@ mod tests {
             lane.commit(set, &record);
             set.release(lane);
         }
-        let used = (0..set.area.layout().chunk_count).filter(|&i| set.area.chunk_header(i).state != 0).count();
+        let used = (0..set.area.layout().chunk_count)
+            .filter(|&i| set.area.chunk_header(i).state != 0)
+            .count();
         assert_eq!(used, 4000usize.div_ceil(RECORDS_PER_CHUNK));
     }
 
@@ -373,7 +414,10 @@ mod tests {
                 scope.spawn(move || {
                     let lane = set.acquire(thread, [0; 16], 1).expect("a lane");
                     for n in 0..5000u64 {
-                        let record = Record { object: u64::from(thread) << 32 | n, ..Record::new(RecordKind::Call) };
+                        let record = Record {
+                            object: u64::from(thread) << 32 | n,
+                            ..Record::new(RecordKind::Call)
+                        };
                         assert!(lane.commit(set, &record));
                     }
                     set.release(lane);
@@ -385,8 +429,11 @@ mod tests {
             let header = set.area.chunk_header(index);
             set.area.copy_records(index, header.generation, 0, &mut seen);
         }
-        let mut objects: Vec<u64> =
-            seen.iter().filter(|r| r.kind == RecordKind::Call as u8).map(|r| r.object).collect();
+        let mut objects: Vec<u64> = seen
+            .iter()
+            .filter(|r| r.kind == RecordKind::Call as u8)
+            .map(|r| r.object)
+            .collect();
         objects.sort_unstable();
         objects.dedup();
         assert_eq!(objects.len(), 40_000);
@@ -396,11 +443,22 @@ mod tests {
     fn calls_in_progress_are_seen_until_they_end() {
         let set = lane_set(1 << 20);
         let lane = set.acquire(4, [0; 16], 1).expect("a lane");
-        let outer = Record { enter_ticks: 10, ..Record::new(RecordKind::Execute) };
-        let inner = Record { enter_ticks: 11, ..Record::new(RecordKind::Call) };
+        let outer = Record {
+            enter_ticks: 10,
+            ..Record::new(RecordKind::Execute)
+        };
+        let inner = Record {
+            enter_ticks: 11,
+            ..Record::new(RecordKind::Call)
+        };
         lane.enter(set, &outer);
         lane.enter(set, &inner);
-        let seen: Vec<u64> = set.area.in_flight().iter().map(|(_, _, record)| record.enter_ticks).collect();
+        let seen: Vec<u64> = set
+            .area
+            .in_flight()
+            .iter()
+            .map(|(_, _, record)| record.enter_ticks)
+            .collect();
         assert_eq!(seen, vec![10, 11]);
         lane.leave(set);
         lane.leave(set);

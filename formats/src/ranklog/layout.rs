@@ -115,7 +115,11 @@ impl LiveLayout {
         }
         let definitions_bytes = (total_bytes / 16).clamp(32 * 1024, 1024 * 1024) & !4095;
         let lane_count = (total_bytes / 16 / LANE_BYTES as u64).clamp(32, 2048) as u32;
-        let mut layout = Self { lane_count, chunk_count: 0, definitions_bytes };
+        let mut layout = Self {
+            lane_count,
+            chunk_count: 0,
+            definitions_bytes,
+        };
         let left = total_bytes.checked_sub(layout.chunks_offset())?;
         layout.chunk_count = u32::try_from(left / CHUNK_BYTES as u64).ok()?;
         (layout.chunk_count >= 8).then_some(layout)

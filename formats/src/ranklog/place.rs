@@ -42,7 +42,10 @@ pub fn shared_memory_directory() -> io::Result<PathBuf> {
     }
     let meta = fs::symlink_metadata(&dir)?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o022 != 0 {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a private directory of this user"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "not a private directory of this user",
+        ));
     }
     Ok(dir)
 }
@@ -57,7 +60,11 @@ pub fn space(dir: &Path) -> io::Result<(u64, u64, i64)> {
         return Err(io::Error::last_os_error());
     }
     let block = stat.f_bsize as u64;
-    Ok((stat.f_bavail.saturating_mul(block), stat.f_blocks.saturating_mul(block), stat.f_type as i64))
+    Ok((
+        stat.f_bavail.saturating_mul(block),
+        stat.f_blocks.saturating_mul(block),
+        stat.f_type as i64,
+    ))
 }
 
 /// Free space below which recording into `dir` stops, in bytes. `override_bytes` replaces the rule.
@@ -85,20 +92,30 @@ pub fn place_area(bytes: u64, nonce: u64, wanted: Option<&Path>, run_dir: &Path)
         }
     }
     for dir in candidates {
-        let Ok((free, _, magic)) = space(&dir) else { continue };
+        let Ok((free, _, magic)) = space(&dir) else {
+            continue;
+        };
         if !LOCAL_FILE_SYSTEMS.contains(&magic) {
             continue;
         }
-        let Some(layout) = LiveLayout::for_bytes(bytes.min(free / 16)) else { continue };
+        let Some(layout) = LiveLayout::for_bytes(bytes.min(free / 16)) else {
+            continue;
+        };
         let path = dir.join(format!("{nonce:016x}.{LIVE_EXTENSION}"));
         if let Ok(area) = map_file(&path, layout) {
-            return Some(PlacedArea { area, path: Some(path) });
+            return Some(PlacedArea {
+                area,
+                path: Some(path),
+            });
         }
     }
     let layout = LiveLayout::for_bytes(bytes)?;
     let base = map(layout.total_bytes(), -1).ok()?;
     // SAFETY: an anonymous mapping of that size, zeroed, never unmapped.
-    Some(PlacedArea { area: unsafe { Area::from_raw(base, layout) }, path: None })
+    Some(PlacedArea {
+        area: unsafe { Area::from_raw(base, layout) },
+        path: None,
+    })
 }
 
 fn map_file(path: &Path, layout: LiveLayout) -> io::Result<Area> {
@@ -130,7 +147,11 @@ fn map_file(path: &Path, layout: LiveLayout) -> io::Result<Area> {
 
 /// Maps `bytes` bytes of a file (shared) or of anonymous memory (`fd` −1), populated, kept out of forked children.
 pub fn map(bytes: u64, fd: i32) -> io::Result<*mut u8> {
-    let kind = if fd < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
+    let kind = if fd < 0 {
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS
+    } else {
+        libc::MAP_SHARED
+    };
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
     let address = unsafe {
         libc::mmap(

@@ -49,8 +49,16 @@ const ENVIRONMENT_NAMES: [&str; 14] = [
     "KINETO_USE_DAEMON",
 ];
 
-const SECRET_WORDS: [&str; 8] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY"];
+const SECRET_WORDS: [&str; 8] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+];
 
 /// Shown in place of a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -83,7 +91,10 @@ pub fn environment_is_relevant(name: &str) -> bool {
 }
 
 fn read_trimmed(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
 }
 
 fn zero_separated(path: &str) -> Vec<String> {
@@ -123,17 +134,33 @@ pub fn properties() -> Vec<(String, String)> {
     };
     put("host", Some(host_name()));
     put("boot_id", boot_id());
-    put("time_namespace", fs::metadata("/proc/self/ns/time").ok().map(|meta| meta.ino().to_string()));
+    put(
+        "time_namespace",
+        fs::metadata("/proc/self/ns/time")
+            .ok()
+            .map(|meta| meta.ino().to_string()),
+    );
     put("pid", Some(std::process::id().to_string()));
     // SAFETY: getppid cannot fail.
     put("parent_pid", Some(unsafe { libc::getppid() }.to_string()));
     put("start_time", start_time("self"));
-    put("executable", fs::read_link("/proc/self/exe").ok().map(|path| path.to_string_lossy().into_owned()));
-    put("command_line", Some(redact_command_line(&zero_separated("/proc/self/cmdline"))));
+    put(
+        "executable",
+        fs::read_link("/proc/self/exe")
+            .ok()
+            .map(|path| path.to_string_lossy().into_owned()),
+    );
+    put(
+        "command_line",
+        Some(redact_command_line(&zero_separated("/proc/self/cmdline"))),
+    );
     put("kernel", read_trimmed("/proc/sys/kernel/osrelease"));
     put("rankscope_version", Some(env!("CARGO_PKG_VERSION").to_owned()));
     for variable in zero_separated("/proc/self/environ") {
-        if let Some((name, value)) = variable.split_once('=').filter(|(name, _)| environment_is_relevant(name)) {
+        if let Some((name, value)) = variable
+            .split_once('=')
+            .filter(|(name, _)| environment_is_relevant(name))
+        {
             let value = if is_secret(name) { REDACTED } else { value };
             out.push((format!("env.{name}"), value.to_owned()));
         }
@@ -147,10 +174,22 @@ mod tests {
 
     #[test]
     fn secrets_do_not_reach_the_header() {
-        let arguments: Vec<String> =
-            ["train.py", "--hf-token=abc", "--api-key", "xyz", "PASSWORD=1", "--lr", "0.1"].map(str::to_owned).into();
+        let arguments: Vec<String> = [
+            "train.py",
+            "--hf-token=abc",
+            "--api-key",
+            "xyz",
+            "PASSWORD=1",
+            "--lr",
+            "0.1",
+        ]
+        .map(str::to_owned)
+        .into();
         let line = redact_command_line(&arguments);
-        assert_eq!(line, "train.py --hf-token=[redacted] --api-key [redacted] PASSWORD=[redacted] --lr 0.1");
+        assert_eq!(
+            line,
+            "train.py --hf-token=[redacted] --api-key [redacted] PASSWORD=[redacted] --lr 0.1"
+        );
         assert!(environment_is_relevant("NCCL_DEBUG") && !environment_is_relevant("HOME"));
     }
 
@@ -158,7 +197,12 @@ mod tests {
     fn this_process_can_be_named() {
         let properties = properties();
         for key in ["host", "boot_id", "pid", "start_time", "command_line"] {
-            assert!(properties.iter().any(|(name, value)| name == key && !value.is_empty()), "{key}");
+            assert!(
+                properties
+                    .iter()
+                    .any(|(name, value)| name == key && !value.is_empty()),
+                "{key}"
+            );
         }
     }
 }

@@ -7,13 +7,15 @@ use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
 use super::codec::{Decoder, Group};
 use super::definition::{self, Communicator, Definition, Scanned};
 use super::layout::{
-    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS, LANE_BYTES,
-    LIVE_MAGIC, LOSS_ENTRY_BYTES, LOSS_TABLE_BYTES, RECORDS_PER_CHUNK, chunk, header, lane,
+    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS,
+    LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, LOSS_TABLE_BYTES, RECORDS_PER_CHUNK, chunk, header, lane,
 };
 use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
-use super::segment::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault};
+use super::segment::{
+    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
@@ -33,7 +35,13 @@ pub struct Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: at byte {}: {}", self.path.display(), self.offset, self.what)
+        write!(
+            f,
+            "{}: at byte {}: {}",
+            self.path.display(),
+            self.offset,
+            self.what
+        )
     }
 }
 
@@ -166,7 +174,10 @@ impl RankLog {
     }
 
     fn open_segments(path: &Path) -> Result<Self, OpenError> {
-        let io_error = |source| OpenError::Io { path: path.to_path_buf(), source };
+        let io_error = |source| OpenError::Io {
+            path: path.to_path_buf(),
+            source,
+        };
         let file = File::open(path).map_err(io_error)?;
         let segment_bytes = file.metadata().map_err(io_error)?.len();
         let mut head = [0u8; FILE_HEADER_BYTES];
@@ -175,7 +186,10 @@ impl RankLog {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(HeaderFault::NotARankLog),
             Err(error) => return Err(io_error(error)),
         }
-        .map_err(|fault| OpenError::Header { path: path.to_path_buf(), fault })?;
+        .map_err(|fault| OpenError::Header {
+            path: path.to_path_buf(),
+            fault,
+        })?;
         let mut log = Self {
             path: path.to_path_buf(),
             live_path: None,
@@ -204,7 +218,11 @@ impl RankLog {
     }
 
     fn problem(&mut self, offset: u64, what: impl Into<String>) {
-        self.problems.push(Problem { path: self.path.clone(), offset, what: what.into() });
+        self.problems.push(Problem {
+            path: self.path.clone(),
+            offset,
+            what: what.into(),
+        });
     }
 
     fn scan_frames(&mut self, from: u64) -> io::Result<()> {
@@ -215,8 +233,15 @@ impl RankLog {
             let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
                 let next = find_frame(&self.file, offset + 1, self.segment_bytes)?;
                 let end = next.unwrap_or(self.segment_bytes);
-                let rest = if next.is_some() { "the frames after it were kept" } else { "all before it was kept" };
-                self.problem(offset, format!("expected a frame; {} bytes skipped, {rest}", end - offset));
+                let rest = if next.is_some() {
+                    "the frames after it were kept"
+                } else {
+                    "all before it was kept"
+                };
+                self.problem(
+                    offset,
+                    format!("expected a frame; {} bytes skipped, {rest}", end - offset),
+                );
                 offset = end;
                 continue;
             };
@@ -224,7 +249,11 @@ impl RankLog {
             if end > self.segment_bytes {
                 self.problem(
                     offset,
-                    format!("the last frame is cut short ({} of {} bytes); all before it was kept", self.segment_bytes - offset, end - offset),
+                    format!(
+                        "the last frame is cut short ({} of {} bytes); all before it was kept",
+                        self.segment_bytes - offset,
+                        end - offset
+                    ),
                 );
                 self.whole_bytes = offset;
                 return Ok(());
@@ -248,9 +277,16 @@ impl RankLog {
     /// The payload of a frame; `None` (and a problem) if its checksum is wrong.
     fn payload(&mut self, at: FrameAt) -> io::Result<Option<Vec<u8>>> {
         let mut payload = vec![0u8; at.header.payload_bytes as usize];
-        self.file.read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64)?;
+        self.file
+            .read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64)?;
         if crc32fast::hash(&payload) != at.header.payload_check {
-            self.problem(at.offset, format!("the checksum of this frame is wrong; its {} bytes were dropped", payload.len()));
+            self.problem(
+                at.offset,
+                format!(
+                    "the checksum of this frame is wrong; its {} bytes were dropped",
+                    payload.len()
+                ),
+            );
             return Ok(None);
         }
         Ok(Some(payload))
@@ -268,7 +304,12 @@ impl RankLog {
                 }
             }
             FrameKind::Losses => {
-                self.losses = payload.as_chunks::<LOSS_ENTRY_BYTES>().0.iter().filter_map(loss_from).collect();
+                self.losses = payload
+                    .as_chunks::<LOSS_ENTRY_BYTES>()
+                    .0
+                    .iter()
+                    .filter_map(loss_from)
+                    .collect();
             }
             FrameKind::InFlight => {
                 for entry in payload.as_chunks::<{ 8 + RECORD_BYTES }>().0 {
@@ -318,7 +359,12 @@ impl RankLog {
     }
 
     fn find_live_area(&mut self) {
-        let Some(live) = self.properties.get("live_path").filter(|path| *path != "none").map(PathBuf::from) else {
+        let Some(live) = self
+            .properties
+            .get("live_path")
+            .filter(|path| *path != "none")
+            .map(PathBuf::from)
+        else {
             return;
         };
         // Another machine, or this one before its last boot, may have a file of that name by accident.
@@ -338,7 +384,8 @@ impl RankLog {
     /// segments by then.
     fn catch_up(&mut self) {
         let (from, path) = (self.whole_bytes, self.path.clone());
-        self.problems.retain(|problem| problem.path != path || problem.offset < from);
+        self.problems
+            .retain(|problem| problem.path != path || problem.offset < from);
         let outcome = self.file.metadata().and_then(|meta| {
             self.segment_bytes = meta.len();
             self.scan_frames(from)
@@ -360,23 +407,41 @@ impl RankLog {
     }
 
     fn live_problem(&mut self, path: &Path, offset: usize, what: String) {
-        self.problems.push(Problem { path: path.to_path_buf(), offset: offset as u64, what });
+        self.problems.push(Problem {
+            path: path.to_path_buf(),
+            offset: offset as u64,
+            what,
+        });
     }
 
     fn read_live_area(&mut self, path: &Path) {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) => return self.live_problem(path, 0, format!("the live area cannot be read: {error}")),
+            Err(error) => {
+                return self.live_problem(path, 0, format!("the live area cannot be read: {error}"));
+            }
         };
         if bytes.len() < HEADER_BYTES + LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC {
-            return self.live_problem(path, 0, "not a live area (the first eight bytes are not RSLIVE01)".to_owned());
+            return self.live_problem(
+                path,
+                0,
+                "not a live area (the first eight bytes are not RSLIVE01)".to_owned(),
+            );
         }
         let version = u32_at(&bytes, header::VERSION);
         if version > FORMAT_VERSION {
-            return self.live_problem(path, header::VERSION, format!("live area format {version} is newer than this rankscope reads"));
+            return self.live_problem(
+                path,
+                header::VERSION,
+                format!("live area format {version} is newer than this rankscope reads"),
+            );
         }
         if u64_at(&bytes, header::NONCE) != self.nonce {
-            return self.live_problem(path, header::NONCE, "this live area belongs to another process's log".to_owned());
+            return self.live_problem(
+                path,
+                header::NONCE,
+                "this live area belongs to another process's log".to_owned(),
+            );
         }
         self.live_path = Some(path.to_path_buf());
         self.ending = Ending::LiveArea;
@@ -390,7 +455,9 @@ impl RankLog {
     fn read_live_calibrations(&mut self, bytes: &[u8]) {
         for position in 0..CALIBRATION_ENTRIES {
             let at = CALIBRATION_OFFSET + position * CALIBRATION_BYTES;
-            if let Some(entry) = bytes[at..].first_chunk::<CALIBRATION_BYTES>().and_then(Calibration::from_bytes)
+            if let Some(entry) = bytes[at..]
+                .first_chunk::<CALIBRATION_BYTES>()
+                .and_then(Calibration::from_bytes)
                 && !self.calibrations.iter().any(|known| known.ticks == entry.ticks)
             {
                 self.calibrations.push(entry);
@@ -401,14 +468,22 @@ impl RankLog {
 
     fn read_live_definitions(&mut self, path: &Path, bytes: &[u8]) {
         let start = u64_at(bytes, header::DEFINITIONS_OFFSET) as usize;
-        let used = u64_at(bytes, header::DEFINITIONS_USED).min(u64_at(bytes, header::DEFINITIONS_BYTES)) as usize;
+        let used =
+            u64_at(bytes, header::DEFINITIONS_USED).min(u64_at(bytes, header::DEFINITIONS_BYTES)) as usize;
         let flushed = (u64_at(bytes, header::DEFINITIONS_FLUSHED) as usize).min(used);
-        match start.checked_add(used).and_then(|end| bytes.get(start + flushed..end)) {
+        match start
+            .checked_add(used)
+            .and_then(|end| bytes.get(start + flushed..end))
+        {
             Some(part) => {
                 self.live_definitions = part.to_vec();
                 self.take_definitions(part, path, (start + flushed) as u64);
             }
-            None => self.live_problem(path, header::DEFINITIONS_OFFSET, "the definitions lie outside the file".to_owned()),
+            None => self.live_problem(
+                path,
+                header::DEFINITIONS_OFFSET,
+                "the definitions lie outside the file".to_owned(),
+            ),
         }
     }
 
@@ -417,9 +492,15 @@ impl RankLog {
         let count = u32_at(bytes, header::LANE_COUNT) as usize;
         let mut blind_calls = 0;
         for index in 0..count {
-            let Some(block) = start.checked_add(index * LANE_BYTES).and_then(|at| bytes.get(at..)?.get(..LANE_BYTES))
+            let Some(block) = start
+                .checked_add(index * LANE_BYTES)
+                .and_then(|at| bytes.get(at..)?.get(..LANE_BYTES))
             else {
-                return self.live_problem(path, header::LANES_OFFSET, "the lanes lie outside the file".to_owned());
+                return self.live_problem(
+                    path,
+                    header::LANES_OFFSET,
+                    "the lanes lie outside the file".to_owned(),
+                );
             };
             if u32_at(block, lane::STATE) == 0 {
                 continue;
@@ -454,7 +535,11 @@ impl RankLog {
         for index in 0..u32_at(bytes, header::CHUNK_COUNT) {
             let at = start.checked_add(index as usize * CHUNK_BYTES);
             let Some(block) = at.and_then(|at| bytes.get(at..)?.get(..CHUNK_BYTES)) else {
-                return self.live_problem(path, header::CHUNKS_OFFSET, format!("chunk {index} and those after it lie outside the file; the others were kept"));
+                return self.live_problem(
+                    path,
+                    header::CHUNKS_OFFSET,
+                    format!("chunk {index} and those after it lie outside the file; the others were kept"),
+                );
             };
             if u32_at(block, chunk::STATE) == 0 {
                 continue;
@@ -463,7 +548,10 @@ impl RankLog {
             let records: Vec<Record> = (0..RECORDS_PER_CHUNK)
                 .map(|position| record_at(block, (position + 1) * RECORD_BYTES))
                 .take_while(|record| record.generation == generation)
-                .map(|record| Record { generation: 0, ..record })
+                .map(|record| Record {
+                    generation: 0,
+                    ..record
+                })
                 .collect();
             self.live.push(LiveGroup {
                 lane: u32_at(block, chunk::LANE),
@@ -484,15 +572,18 @@ impl RankLog {
 
     /// The chunks that only the live area holds.
     pub(super) fn live_groups(&self) -> impl Iterator<Item = Group> + '_ {
-        self.live.iter().filter(|group| !group.records.is_empty()).map(|group| Group {
-            lane: group.lane,
-            thread_id: group.thread_id,
-            ordinal: group.ordinal,
-            chunk: group.chunk,
-            generation: group.generation,
-            first: 0,
-            records: group.records.clone(),
-        })
+        self.live
+            .iter()
+            .filter(|group| !group.records.is_empty())
+            .map(|group| Group {
+                lane: group.lane,
+                thread_id: group.thread_id,
+                ordinal: group.ordinal,
+                chunk: group.chunk,
+                generation: group.generation,
+                first: 0,
+                records: group.records.clone(),
+            })
     }
 
     /// Streams the records in the order in which their calls were left.
@@ -565,7 +656,10 @@ impl RecordStream<'_> {
         while out.is_empty() {
             match self.read_until_watermark() {
                 Some(watermark) => {
-                    out.extend(self.held.extract_if(.., |held| held.record.leave_ticks < watermark));
+                    out.extend(
+                        self.held
+                            .extract_if(.., |held| held.record.leave_ticks < watermark),
+                    );
                 }
                 None => {
                     if self.held.is_empty() {
@@ -585,13 +679,22 @@ impl RecordStream<'_> {
         while let Some(&at) = self.log.frames.get(self.next_frame) {
             self.next_frame += 1;
             let mut payload = vec![0u8; at.header.payload_bytes as usize];
-            let read = self.log.file.read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64);
+            let read = self
+                .log
+                .file
+                .read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64);
             if let Err(error) = read {
-                self.problem(at.offset, format!("cannot be read: {error}; its records are missing"));
+                self.problem(
+                    at.offset,
+                    format!("cannot be read: {error}; its records are missing"),
+                );
                 continue;
             }
             if crc32fast::hash(&payload) != at.header.payload_check {
-                self.problem(at.offset, "the checksum of this frame is wrong; its records are missing".to_owned());
+                self.problem(
+                    at.offset,
+                    "the checksum of this frame is wrong; its records are missing".to_owned(),
+                );
                 continue;
             }
             if at.header.kind == FrameKind::Watermark as u8 {
@@ -620,7 +723,11 @@ impl RecordStream<'_> {
     }
 
     fn problem(&mut self, offset: u64, what: String) {
-        self.problems.push(Problem { path: self.log.path.clone(), offset, what });
+        self.problems.push(Problem {
+            path: self.log.path.clone(),
+            offset,
+            what,
+        });
     }
 
     fn take_records(&mut self, at: FrameAt, payload: &[u8]) {
@@ -647,7 +754,10 @@ impl RecordStream<'_> {
         })();
         if let Err(damage) = outcome {
             let offset = at.offset + (FRAME_HEADER_BYTES + damage.offset) as u64;
-            self.problem(offset, "packed records do not decode here; those before it were kept".to_owned());
+            self.problem(
+                offset,
+                "packed records do not decode here; those before it were kept".to_owned(),
+            );
         }
     }
 
@@ -656,7 +766,10 @@ impl RecordStream<'_> {
         if continued && self.lane_threads.contains_key(&lane) {
             return;
         }
-        let known = self.lane_threads.get(&lane).map(|&number| self.threads[number as usize].id);
+        let known = self
+            .lane_threads
+            .get(&lane)
+            .map(|&number| self.threads[number as usize].id);
         if known != Some(thread_id) {
             let number = self.thread_number(thread_id, "");
             self.lane_threads.insert(lane, number);
@@ -668,7 +781,10 @@ impl RecordStream<'_> {
             return number;
         }
         let number = self.threads.len() as u32;
-        self.threads.push(Thread { id, name: name.to_owned() });
+        self.threads.push(Thread {
+            id,
+            name: name.to_owned(),
+        });
         self.thread_numbers.insert((id, name.to_owned()), number);
         number
     }
@@ -722,12 +838,18 @@ fn loss_from(entry: &[u8; LOSS_ENTRY_BYTES]) -> Option<Loss> {
 
 /// Four little-endian bytes, or 0 beyond the end: callers have checked the bounds that matter.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// Eight little-endian bytes, or 0 beyond the end.
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 fn record_at(bytes: &[u8], at: usize) -> Record {
@@ -760,7 +882,8 @@ fn find_frame(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
         let got = read_up_to(file, &mut buffer, at)?;
         for start in 0..got.min(WINDOW) {
             if let Some(header) = FrameHeader::from_bytes(&buffer[start..got]) {
-                let frame_end = at + start as u64 + FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+                let frame_end =
+                    at + start as u64 + FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
                 if frame_end <= end {
                     return Ok(Some(at + start as u64));
                 }

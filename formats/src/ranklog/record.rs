@@ -265,7 +265,16 @@ impl Record {
     /// The eight 64-bit words of the record in little-endian file order.
     pub const fn to_words(&self) -> [u64; 8] {
         let b = self.body();
-        [self.commit_word(self.generation), b[0], b[1], b[2], b[3], b[4], b[5], b[6]]
+        [
+            self.commit_word(self.generation),
+            b[0],
+            b[1],
+            b[2],
+            b[3],
+            b[4],
+            b[5],
+            b[6],
+        ]
     }
 }
 

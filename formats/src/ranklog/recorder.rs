@@ -4,7 +4,7 @@
 //! writes, grows or allocates happens in [`Recorder::run`], on that thread.
 
 use super::area::{Area, ChunkHeader, chunk_state, state};
-use super::clock::{Calibration, Counter, set_counter, ticks};
+use super::clock::{self, Calibration, Counter, set_counter, ticks};
 use super::codec::{self, Group};
 use super::definition::{KIND_PROPERTY, Payload};
 use super::lanes::{FreeRing, LaneSet};
@@ -142,14 +142,20 @@ impl Recorder {
     /// Takes records again.
     pub fn resume(&self) {
         self.paused.store(0, Ordering::SeqCst);
-        self.active.store(self.set.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.active
+            .store(self.set.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Counts a record that came before there was a place for it. Nothing while paused: that is no loss.
     #[cold]
     pub fn count_while_starting(&self, kind: RecordKind, now_ticks: u64) {
         if self.status.load(Ordering::Relaxed) == NOT_STARTED {
-            let _ = self.starting_first.compare_exchange(0, now_ticks.max(1), Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.starting_first.compare_exchange(
+                0,
+                now_ticks.max(1),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
             self.starting_last.fetch_max(now_ticks, Ordering::Relaxed);
             self.starting_losses[kind as usize % RecordKind::COUNT].fetch_add(1, Ordering::Relaxed);
         }
@@ -186,10 +192,12 @@ impl Recorder {
             return;
         };
         let set = drain.set;
-        self.set.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
+        self.set
+            .store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
         on_ready(set);
         if self.paused.load(Ordering::SeqCst) == 0 {
-            self.active.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
+            self.active
+                .store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
         }
         set.area.set_state(state::RECORDING);
         self.settle(RECORDING);
@@ -219,7 +227,10 @@ impl Recorder {
 }
 
 fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
-    let time = libc::timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    let time = libc::timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    };
     // SAFETY: the word and the time live through the call; a wrong or missed wake only ends the wait.
     unsafe {
         libc::syscall(
@@ -235,7 +246,12 @@ fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
 fn futex_wake(word: &AtomicU32) {
     // SAFETY: waking waiters on a live word has no other effect.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX);
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        );
     }
 }
 
@@ -249,6 +265,7 @@ struct Drain {
     definitions_flushed: u64,
     last_partial: Instant,
     last_flush: Instant,
+    first_calibration: Option<Calibration>,
     last_calibration: Instant,
     calibration_interval: Duration,
     last_space_check: Instant,
@@ -278,8 +295,12 @@ impl Drain {
         let nonce = nonce();
         let pid = std::process::id();
         let segment = SegmentFile::create(options, counter, nonce, pid).ok()?;
-        let Some(placed) = place::place_area(options.live_bytes, nonce, options.live_dir.as_deref(), &options.run_dir)
-        else {
+        let Some(placed) = place::place_area(
+            options.live_bytes,
+            nonce,
+            options.live_dir.as_deref(),
+            &options.run_dir,
+        ) else {
             segment.remove();
             return None;
         };
@@ -293,6 +314,7 @@ impl Drain {
             definitions_flushed: 0,
             last_partial: Instant::now(),
             last_flush: Instant::now(),
+            first_calibration: None,
             last_calibration: Instant::now(),
             calibration_interval: CALIBRATION_INTERVAL_FIRST,
             last_space_check: Instant::now(),
@@ -313,11 +335,18 @@ impl Drain {
 
     fn define_process(&self) {
         let area = &self.set.area;
-        let live = self.live_path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
-        for (key, value) in
-            process::properties().into_iter().chain([("live_path".to_owned(), live), ("clock.counter".to_owned(), self.counter.name().to_owned())])
-        {
-            area.define(KIND_PROPERTY, Payload::property(&key, value.as_bytes()).as_bytes());
+        let live = self
+            .live_path
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+        for (key, value) in process::properties().into_iter().chain([
+            ("live_path".to_owned(), live),
+            ("clock.counter".to_owned(), self.counter.name().to_owned()),
+        ]) {
+            area.define(
+                KIND_PROPERTY,
+                Payload::property(&key, value.as_bytes()).as_bytes(),
+            );
         }
     }
 
@@ -350,7 +379,12 @@ impl Drain {
             wrote = self.put_records(partial);
             self.put_losses();
             if partial && wrote {
-                segment::put_frame(FrameKind::Watermark, 0, &watermark.to_le_bytes(), &mut self.frames);
+                segment::put_frame(
+                    FrameKind::Watermark,
+                    0,
+                    &watermark.to_le_bytes(),
+                    &mut self.frames,
+                );
                 self.records_since_watermark = 0;
             }
             self.write_frames();
@@ -359,11 +393,16 @@ impl Drain {
                 self.last_partial = self.last_flush;
             }
         }
-        self.idle_cycles = if wrote { 0 } else { self.idle_cycles.saturating_add(1) };
+        self.idle_cycles = if wrote {
+            0
+        } else {
+            self.idle_cycles.saturating_add(1)
+        };
     }
 
     fn calibrate(&mut self) {
         let entry = Calibration::take(self.counter);
+        clock::learn_rate(self.first_calibration.get_or_insert(entry), &entry);
         self.set.area.push_calibration(&entry);
         segment::put_frame(FrameKind::Calibrations, 0, &entry.to_bytes(), &mut self.frames);
         self.last_calibration = Instant::now();
@@ -372,7 +411,10 @@ impl Drain {
 
     fn put_definitions(&mut self) {
         self.payload.clear();
-        let end = self.set.area.copy_definitions(self.definitions_flushed, &mut self.payload);
+        let end = self
+            .set
+            .area
+            .copy_definitions(self.definitions_flushed, &mut self.payload);
         if end > self.definitions_flushed {
             let position = self.definitions_flushed as u32;
             segment::put_frame(FrameKind::Definitions, position, &self.payload, &mut self.frames);
@@ -400,7 +442,9 @@ impl Drain {
                 continue;
             }
             let mut records: Vec<Record> = Vec::new();
-            self.set.area.copy_records(index, header.generation, header.flushed, &mut records);
+            self.set
+                .area
+                .copy_records(index, header.generation, header.flushed, &mut records);
             let count = records.len() as u32;
             if count > 0 {
                 for record in &mut records {
@@ -555,14 +599,20 @@ fn lane_set(area: Area, nonce: u64, pid: u32, counter: Counter) -> Option<&'stat
     let lanes = place::map(LaneSet::bytes_for(layout.lane_count) as u64, -1).ok()?;
     let ring = place::map(FreeRing::bytes_for(layout.chunk_count) as u64, -1).ok()?;
     // SAFETY: fresh anonymous mappings are zeroed, page-aligned and never unmapped.
-    Some(Box::leak(Box::new(unsafe { LaneSet::new(area, lanes, ring.cast::<AtomicU32>().cast_const()) })))
+    Some(Box::leak(Box::new(unsafe {
+        LaneSet::new(area, lanes, ring.cast::<AtomicU32>().cast_const())
+    })))
 }
 
 fn nonce() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: the buffer is valid for its length.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 { u64::from_le_bytes(bytes) } else { ticks() ^ u64::from(std::process::id()) << 40 }
+    if got == 8 {
+        u64::from_le_bytes(bytes)
+    } else {
+        ticks() ^ u64::from(std::process::id()) << 40
+    }
 }
 
 /// The segment file. Never kept open: a program's `closefrom` would hand our descriptor's number to its own files.
@@ -577,19 +627,41 @@ impl SegmentFile {
     fn create(options: &Options, counter: Counter, nonce: u64, pid: u32) -> io::Result<Self> {
         let host: String = process::host_name()
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' || c == '_' {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .take(64)
             .collect();
-        let path = options.run_dir.join(format!("{host}-{pid}-{nonce:016x}.{SEGMENT_EXTENSION}"));
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let header = FileHeader { version: super::layout::FORMAT_VERSION, counter: counter as u32, nonce, pid };
+        let path = options
+            .run_dir
+            .join(format!("{host}-{pid}-{nonce:016x}.{SEGMENT_EXTENSION}"));
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        let header = FileHeader {
+            version: super::layout::FORMAT_VERSION,
+            counter: counter as u32,
+            nonce,
+            pid,
+        };
         let bytes = header.to_bytes();
         if let Err(error) = file.write_all(&bytes) {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
         let meta = file.metadata()?;
-        Ok(Self { path, device: meta.dev(), inode: meta.ino(), bytes: bytes.len() as u64 })
+        Ok(Self {
+            path,
+            device: meta.dev(),
+            inode: meta.ino(),
+            bytes: bytes.len() as u64,
+        })
     }
 
     fn remove(&self) {
@@ -598,11 +670,16 @@ impl SegmentFile {
 
     /// Appends whole frames; after a failure the file ends where it ended before, as far as the disk lets us.
     fn append(&mut self, frames: &[u8]) -> io::Result<()> {
-        let mut file =
-            fs::OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(&self.path)?;
+        let mut file = fs::OpenOptions::new()
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(&self.path)?;
         let meta = file.metadata()?;
         if (meta.dev(), meta.ino()) != (self.device, self.inode) {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the segment file was replaced"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the segment file was replaced",
+            ));
         }
         if let Err(error) = file.write_all(frames) {
             let _ = file.set_len(self.bytes);

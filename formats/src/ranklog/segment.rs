@@ -87,7 +87,12 @@ impl FileHeader {
         if crc32fast::hash(&bytes[..28]) != u32_at(28) {
             return Err(HeaderFault::Damaged);
         }
-        Ok(Self { version: u32_at(8), counter: u32_at(12), nonce: u64_at(16), pid: u32_at(24) })
+        Ok(Self {
+            version: u32_at(8),
+            counter: u32_at(12),
+            nonce: u64_at(16),
+            pid: u32_at(24),
+        })
     }
 }
 
@@ -139,8 +144,12 @@ impl FrameHeader {
         if u32_at(0) != FRAME_MAGIC || crc32fast::hash(&bytes[..20]) != u32_at(20) {
             return None;
         }
-        let header =
-            Self { kind: bytes[4], payload_bytes: u32_at(8), position: u32_at(12), payload_check: u32_at(16) };
+        let header = Self {
+            kind: bytes[4],
+            payload_bytes: u32_at(8),
+            position: u32_at(12),
+            payload_check: u32_at(16),
+        };
         (header.payload_bytes <= MAX_PAYLOAD_BYTES).then_some(header)
     }
 }
@@ -151,15 +160,26 @@ mod tests {
 
     #[test]
     fn headers_round_trip_and_refuse_damage() {
-        let header = FileHeader { version: FORMAT_VERSION, counter: 1, nonce: 7, pid: 9 };
+        let header = FileHeader {
+            version: FORMAT_VERSION,
+            counter: 1,
+            nonce: 7,
+            pid: 9,
+        };
         let mut bytes = header.to_bytes();
         assert_eq!(FileHeader::from_bytes(&bytes), Ok(header));
         bytes[20] ^= 1;
         assert_eq!(FileHeader::from_bytes(&bytes), Err(HeaderFault::Damaged));
         bytes[0] = b'X';
         assert_eq!(FileHeader::from_bytes(&bytes), Err(HeaderFault::NotARankLog));
-        let newer = FileHeader { version: FORMAT_VERSION + 1, ..header };
-        assert_eq!(FileHeader::from_bytes(&newer.to_bytes()), Err(HeaderFault::Newer(FORMAT_VERSION + 1)));
+        let newer = FileHeader {
+            version: FORMAT_VERSION + 1,
+            ..header
+        };
+        assert_eq!(
+            FileHeader::from_bytes(&newer.to_bytes()),
+            Err(HeaderFault::Newer(FORMAT_VERSION + 1))
+        );
 
         let mut out = Vec::new();
         put_frame(FrameKind::Losses, 5, b"payload", &mut out);

@@ -23,9 +23,20 @@ pub struct LogWriter<W: Write> {
 impl<W: Write> LogWriter<W> {
     /// Writes the file header.
     pub fn new(mut out: W, counter: Counter, nonce: u64, pid: u32) -> io::Result<Self> {
-        let header = FileHeader { version: FORMAT_VERSION, counter: counter as u32, nonce, pid };
+        let header = FileHeader {
+            version: FORMAT_VERSION,
+            counter: counter as u32,
+            nonce,
+            pid,
+        };
         out.write_all(&header.to_bytes())?;
-        Ok(Self { out, definitions_position: 0, ordinals: Vec::new(), buffer: Vec::new(), payload: Vec::new() })
+        Ok(Self {
+            out,
+            definitions_position: 0,
+            ordinals: Vec::new(),
+            buffer: Vec::new(),
+            payload: Vec::new(),
+        })
     }
 
     fn frame(&mut self, kind: FrameKind, position: u32) -> io::Result<()> {
@@ -40,9 +51,11 @@ impl<W: Write> LogWriter<W> {
         for (kind, payload) in definitions {
             let bytes = payload.as_bytes();
             let start = self.payload.len();
-            self.payload.extend_from_slice(&definition::commit_word(*kind, bytes).to_le_bytes());
+            self.payload
+                .extend_from_slice(&definition::commit_word(*kind, bytes).to_le_bytes());
             self.payload.extend_from_slice(bytes);
-            self.payload.resize(start + definition::framed_bytes(bytes.len()), 0);
+            self.payload
+                .resize(start + definition::framed_bytes(bytes.len()), 0);
         }
         let position = self.definitions_position;
         self.definitions_position += self.payload.len() as u32;

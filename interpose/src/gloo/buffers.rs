@@ -18,7 +18,11 @@ struct Place {
 
 static PLACES: [[Place; WAYS]; BUCKETS] = [const {
     [const {
-        Place { buffer: AtomicUsize::new(0), communicator: AtomicU32::new(NO_COMMUNICATOR), bytes: AtomicU64::new(0) }
+        Place {
+            buffer: AtomicUsize::new(0),
+            communicator: AtomicU32::new(NO_COMMUNICATOR),
+            bytes: AtomicU64::new(0),
+        }
     }; WAYS]
 }; BUCKETS];
 
@@ -37,7 +41,11 @@ pub fn created(buffer: usize, communicator: u32, bytes: u64) {
     let place = places
         .iter()
         .find(|place| place.buffer.load(Ordering::Relaxed) == buffer)
-        .or_else(|| places.iter().find(|place| place.buffer.load(Ordering::Relaxed) == 0))
+        .or_else(|| {
+            places
+                .iter()
+                .find(|place| place.buffer.load(Ordering::Relaxed) == 0)
+        })
         .unwrap_or_else(|| &places[NEXT_WAY[bucket].fetch_add(1, Ordering::Relaxed) as usize % WAYS]);
     // A reader that sees the address sees what belongs to it: the address goes away first and comes back last.
     place.buffer.store(0, Ordering::Release);
@@ -49,8 +57,13 @@ pub fn created(buffer: usize, communicator: u32, bytes: u64) {
 /// The communicator and the bytes of a buffer; `None` if it is not known (any more).
 #[inline]
 pub fn find(buffer: usize) -> Option<(u32, u64)> {
-    let place = PLACES[bucket(buffer)].iter().find(|place| place.buffer.load(Ordering::Acquire) == buffer)?;
-    let found = (place.communicator.load(Ordering::Relaxed), place.bytes.load(Ordering::Relaxed));
+    let place = PLACES[bucket(buffer)]
+        .iter()
+        .find(|place| place.buffer.load(Ordering::Acquire) == buffer)?;
+    let found = (
+        place.communicator.load(Ordering::Relaxed),
+        place.bytes.load(Ordering::Relaxed),
+    );
     (place.buffer.load(Ordering::Acquire) == buffer).then_some(found)
 }
 

@@ -6,15 +6,13 @@ use crate::communicators::{self, Entry};
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
 use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{
-    CONTINUATION_COUNTS, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
+    CONTINUATION_COUNTS, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record,
+    RecordKind,
 };
-
-/// About a second in ticks of any counter: time-stamp counters run at one to five ticks per ns, clocks at one.
-const SAMPLE_INTERVAL_TICKS: u64 = 1 << 30;
 
 /// Records one collective call.
 ///
@@ -41,23 +39,74 @@ pub unsafe fn collective(options: &'static Options, real: usize, arguments: &Nar
         // SAFETY: as above.
         unsafe { commit_counts(options, arguments[0], entry, thread, enter_ticks) };
     }
+    if sampled {
+        // SAFETY: handed through.
+        return unsafe { call_sampled(thread, record, real, arguments) };
+    }
+    // SAFETY: handed through.
+    unsafe { call(thread, &mut record, real, arguments) }
+}
+
+/// Calls on and records.
+///
+/// # Safety
+/// As for [`collective`].
+#[inline(always)]
+unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, arguments: &Narrow) -> usize {
+    record.flags |= FLAG_FAILED;
     let lane = life::lane(thread);
     if let Some((set, lane)) = lane {
-        lane.enter(set, &record);
+        lane.enter(set, record);
     }
-    let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
     thread.gloo_depth.set(1);
-    if sampled {
-        thread.sampler.set(&raw mut sampler);
-    }
-    record.flags |= FLAG_FAILED;
-    let mut ending = Ending { thread, lane, record, sampler: &raw mut sampler };
+    let ending = Ending { thread, lane, record };
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     ending.record.leave_ticks = ticks();
     ending.record.flags &= !FLAG_FAILED;
     drop(ending);
     result
+}
+
+/// The same, with this collective's first messages kept as evidence. About twice a second and communicator.
+///
+/// # Safety
+/// As for [`collective`].
+#[cold]
+#[inline(never)]
+unsafe fn call_sampled(
+    thread: &'static ThreadState,
+    mut record: Record,
+    real: usize,
+    arguments: &Narrow,
+) -> usize {
+    let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
+    thread.sampler.set(&raw mut sampler);
+    let unsampling = Unsampling(thread);
+    // SAFETY: handed through.
+    let result = unsafe { call(thread, &mut record, real, arguments) };
+    drop(unsampling);
+    if sampler.beyond > 0
+        && let Some((set, _)) = life::lane(thread)
+    {
+        let (first, last) = (record.enter_ticks, record.leave_ticks);
+        set.area.count_loss(
+            LossCause::EvidenceBound,
+            RecordKind::Evidence,
+            sampler.beyond,
+            first,
+            last,
+        );
+    }
+    result
+}
+
+struct Unsampling(&'static ThreadState);
+
+impl Drop for Unsampling {
+    fn drop(&mut self) {
+        self.0.sampler.set(std::ptr::null_mut());
+    }
 }
 
 /// # Safety
@@ -72,7 +121,12 @@ unsafe fn describe(
 ) -> (Record, bool) {
     let operation = options.operation as u8;
     let work = thread.work.get();
-    let mut record = Record { operation, enter_ticks, aux: work, ..Record::new(RecordKind::Call) };
+    let mut record = Record {
+        operation,
+        enter_ticks,
+        aux: work,
+        ..Record::new(RecordKind::Call)
+    };
     let Some(entry) = communicator else {
         record.flags |= FLAG_BYTES_UNKNOWN | FLAG_SEQUENCE_UNKNOWN;
         return (record, false);
@@ -100,7 +154,7 @@ unsafe fn describe(
         thread.work_calls.set(calls);
         record.sequence = calls;
     }
-    (record, entry.should_sample(enter_ticks, SAMPLE_INTERVAL_TICKS))
+    (record, entry.should_sample(enter_ticks, ticks_per_second()))
 }
 
 /// # Safety
@@ -125,35 +179,26 @@ unsafe fn commit_counts(
 }
 
 /// What must happen when the call ends, also if it throws.
-struct Ending {
+struct Ending<'a> {
     thread: &'static ThreadState,
     lane: Option<(&'static LaneSet, &'static Lane)>,
-    record: Record,
-    /// On the same stack frame, and written through the thread's pointer while the call runs.
-    sampler: *mut Sampler,
+    record: &'a mut Record,
 }
 
-impl Drop for Ending {
+impl Drop for Ending<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.record.leave_ticks == 0 {
             self.record.leave_ticks = ticks();
         }
         self.thread.gloo_depth.set(0);
-        self.thread.sampler.set(std::ptr::null_mut());
         match self.lane {
             Some((set, lane)) if life::same_life(self.thread) => {
                 lane.leave(set);
-                lane.commit(set, &self.record);
-                // SAFETY: the sampler outlives this value (declared before it), and the call that used it has ended.
-                let beyond = unsafe { (*self.sampler).beyond };
-                if beyond > 0 {
-                    let (first, last) = (self.record.enter_ticks, self.record.leave_ticks);
-                    set.area.count_loss(LossCause::EvidenceBound, RecordKind::Evidence, beyond, first, last);
-                }
+                lane.commit(set, self.record);
             }
             Some(_) => {}
-            None => life::commit(self.thread, &self.record),
+            None => life::commit(self.thread, self.record),
         }
     }
 }

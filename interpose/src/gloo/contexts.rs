@@ -20,7 +20,11 @@ pub unsafe fn constructed(real: usize, arguments: &Narrow) -> usize {
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     let (rank, size) = (arguments[1] as i32, arguments[2] as i32);
-    communicators::made(arguments[0], u32::try_from(rank).unwrap_or(0), u32::try_from(size).unwrap_or(0));
+    communicators::made(
+        arguments[0],
+        u32::try_from(rank).unwrap_or(0),
+        u32::try_from(size).unwrap_or(0),
+    );
     let thread = thread::state();
     if thread.forking.get() > 0 {
         thread.forked_context.set(arguments[0]);
@@ -66,7 +70,11 @@ pub unsafe fn made_from_another(real: usize, arguments: &Narrow) -> usize {
         communicators::define(
             child,
             &Identity {
-                value: Hash128::new().add(b"gloo fork").add(&identity).add(&ordinal.to_le_bytes()).finish(),
+                value: Hash128::new()
+                    .add(b"gloo fork")
+                    .add(&identity)
+                    .add(&ordinal.to_le_bytes())
+                    .finish(),
                 source: IdentitySource::KeyAndBlob,
                 library: Library::Gloo,
                 parent: parent.index(),

@@ -18,7 +18,11 @@ pub unsafe fn vector_bytes<'a>(vector: usize) -> &'a [u8] {
     // SAFETY: the caller's promise; libstdc++ and libc++ agree on the first two words.
     unsafe {
         let (begin, end): (usize, usize) = (read(vector, 0), read(vector, 8));
-        if begin == 0 || end <= begin { &[] } else { std::slice::from_raw_parts(begin as *const u8, end - begin) }
+        if begin == 0 || end <= begin {
+            &[]
+        } else {
+            std::slice::from_raw_parts(begin as *const u8, end - begin)
+        }
     }
 }
 
@@ -31,7 +35,11 @@ pub unsafe fn vector_words<'a>(vector: usize) -> &'a [u64] {
     // SAFETY: the caller's promise.
     unsafe {
         let (begin, end): (usize, usize) = (read(vector, 0), read(vector, 8));
-        if begin == 0 || end <= begin { &[] } else { std::slice::from_raw_parts(begin as *const u64, (end - begin) / 8) }
+        if begin == 0 || end <= begin {
+            &[]
+        } else {
+            std::slice::from_raw_parts(begin as *const u64, (end - begin) / 8)
+        }
     }
 }
 

@@ -86,13 +86,21 @@ unsafe fn post(operation: Operation, peer: i32, flags: u8, real: usize, argument
     };
     if let Some((communicator, buffer_bytes)) = known {
         record.communicator = communicator;
-        record.bytes = if bytes == REST_OF_BUFFER { buffer_bytes.saturating_sub(offset as u64) } else { bytes as u64 };
+        record.bytes = if bytes == REST_OF_BUFFER {
+            buffer_bytes.saturating_sub(offset as u64)
+        } else {
+            bytes as u64
+        };
     } else if bytes == REST_OF_BUFFER {
         record.flags |= FLAG_BYTES_UNKNOWN;
     } else {
         record.bytes = bytes as u64;
     }
-    let mut ending = Ending { thread, record, rank: 0 };
+    let mut ending = Ending {
+        thread,
+        record,
+        rank: 0,
+    };
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     ending.record.flags &= !FLAG_FAILED;
@@ -109,7 +117,7 @@ unsafe fn post_inside_collective(
     real: usize,
     arguments: &Narrow,
 ) -> usize {
-    let [buffer, _, slot, _, bytes] = *arguments;
+    let [buffer, _, slot, ..] = *arguments;
     // SAFETY: null or the sampler on the stack of the collective's hook, below us; not kept across the call.
     if let Some(sampler) = unsafe { thread.sampler.get().as_mut() }
         && operation == Operation::Receive
@@ -123,8 +131,7 @@ unsafe fn post_inside_collective(
     if let Some(sampler) = unsafe { thread.sampler.get().as_mut() }
         && operation == Operation::Send
     {
-        let bytes = if bytes == REST_OF_BUFFER { 0 } else { bytes as u64 };
-        sampler.send(thread, peer, slot as u64, bytes, enter_ticks, ticks());
+        sampler.send(thread, peer, slot as u64, enter_ticks, ticks());
     }
     result
 }
@@ -180,7 +187,11 @@ unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
     if let Some((set, lane)) = life::lane(thread) {
         lane.enter(set, &record);
     }
-    let mut ending = Ending { thread, record, rank: arguments[1] };
+    let mut ending = Ending {
+        thread,
+        record,
+        rank: arguments[1],
+    };
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     // Only the low byte of a bool's register is defined. False: the wait was aborted.

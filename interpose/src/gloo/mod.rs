@@ -94,12 +94,36 @@ crate::wrappers! {
 /// Exported `gloo::` functions that look like communication and are deliberately not intercepted, with the reason.
 /// The coverage test fails on a function that is neither a row nor here.
 pub static EXCLUDED: &[(&str, &str)] = &[
-    ("gloo::AllreduceLocal<", "reduces buffers of one process: no communication"),
-    ("gloo::Algorithm::", "base of header-only algorithm classes; their code is compiled into the user's program"),
-    ("gloo::transport::tcp::Pair::", "moves what an unbound buffer posted: recorded there"),
-    ("gloo::transport::tcp::Buffer::", "bound buffers serve the header-only algorithms only"),
-    ("gloo::transport::ibverbs::Pair::", "moves what an unbound buffer posted: recorded there"),
-    ("gloo::transport::ibverbs::Buffer::", "bound buffers serve the header-only algorithms only"),
-    ("gloo::transport::tcp::Socket::", "bytes on a socket, below messages"),
-    ("gloo::transport::tcp::Context::recvFromAny", "called by the unbound buffer's receive: recorded there"),
+    (
+        "gloo::AllreduceLocal<",
+        "reduces buffers of one process: no communication",
+    ),
+    (
+        "gloo::Algorithm::",
+        "base of header-only algorithm classes; their code is compiled into the user's program",
+    ),
+    (
+        "gloo::transport::tcp::Pair::",
+        "moves what an unbound buffer posted: recorded there",
+    ),
+    (
+        "gloo::transport::tcp::Buffer::",
+        "bound buffers serve the header-only algorithms only",
+    ),
+    (
+        "gloo::transport::ibverbs::Pair::",
+        "moves what an unbound buffer posted: recorded there",
+    ),
+    (
+        "gloo::transport::ibverbs::Buffer::",
+        "bound buffers serve the header-only algorithms only",
+    ),
+    (
+        "gloo::transport::tcp::Socket::",
+        "bytes on a socket, below messages",
+    ),
+    (
+        "gloo::transport::tcp::Context::recvFromAny",
+        "called by the unbound buffer's receive: recorded there",
+    ),
 ];

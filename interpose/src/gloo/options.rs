@@ -81,8 +81,13 @@ pub static ALL_TO_ALL_V: Options = Options {
     bytes: Bytes::BytesPerMember(56),
 };
 /// `gloo::BarrierOptions`.
-pub static BARRIER: Options =
-    Options { operation: Operation::Barrier, tag: 24, element_bytes: None, root: None, bytes: Bytes::None };
+pub static BARRIER: Options = Options {
+    operation: Operation::Barrier,
+    tag: 24,
+    element_bytes: None,
+    root: None,
+    bytes: Bytes::None,
+};
 /// `gloo::BroadcastOptions`.
 pub static BROADCAST: Options = Options {
     operation: Operation::Broadcast,
@@ -194,7 +199,9 @@ impl Options {
                         per_member_unit = if own { element } else { 1 };
                         // Gathering: what this member gives. All to all: all that it sends.
                         if own {
-                            counts.get(rank as usize).and_then(|count| count.checked_mul(element))
+                            counts
+                                .get(rank as usize)
+                                .and_then(|count| count.checked_mul(element))
                         } else {
                             counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count))
                         }

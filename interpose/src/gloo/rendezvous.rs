@@ -108,11 +108,18 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
     }
     let thread = thread::state();
     let mut frame = ConnectFrame::new();
-    let mut record =
-        Record { operation: Operation::Connect as u8, enter_ticks: ticks(), ..Record::new(RecordKind::Call) };
+    let mut record = Record {
+        operation: Operation::Connect as u8,
+        enter_ticks: ticks(),
+        ..Record::new(RecordKind::Call)
+    };
     record.flags |= FLAG_FAILED;
     let before = thread.connect.replace(&raw mut frame);
-    let ending = Ending { thread, before, record: &raw mut record };
+    let ending = Ending {
+        thread,
+        before,
+        record: &raw mut record,
+    };
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     thread.connect.set(before);
@@ -131,34 +138,63 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
 
 /// The pointer that option structs will carry: the rendezvous context itself, or its base eight bytes in.
 fn context_of(rendezvous_context: usize) -> Option<usize> {
-    [rendezvous_context, rendezvous_context + 8].into_iter().find(|&address| communicators::find(address).is_some())
+    [rendezvous_context, rendezvous_context + 8]
+        .into_iter()
+        .find(|&address| communicators::find(address).is_some())
 }
 
 /// Gives a connected context its identity.
 fn name(rendezvous_context: usize, frame: &ConnectFrame, own_blob_counts: bool) {
-    let Some(address) = context_of(rendezvous_context) else { return };
-    let Some(entry) = communicators::find(address) else { return };
+    let Some(address) = context_of(rendezvous_context) else {
+        return;
+    };
+    let Some(entry) = communicators::find(address) else {
+        return;
+    };
     let prefix = &frame.prefix[..frame.prefix_bytes.unwrap_or(0)];
-    let blob = frame.got_blob.or(if own_blob_counts { frame.set_blob } else { None });
+    let blob = frame
+        .got_blob
+        .or(if own_blob_counts { frame.set_blob } else { None });
     let size = entry.size();
     let (value, source) = match (frame.prefix_bytes, blob) {
         _ if size == 1 => (alone(prefix), IdentitySource::SelfOnly),
         (Some(_), Some(blob)) => (
-            Hash128::new().add(b"gloo").add(prefix).add(&size.to_le_bytes()).add(&blob).finish(),
+            Hash128::new()
+                .add(b"gloo")
+                .add(prefix)
+                .add(&size.to_le_bytes())
+                .add(&blob)
+                .finish(),
             IdentitySource::KeyAndBlob,
         ),
         (Some(_), None) => (
             // Lazy connections: all members see only their own key. What they share is the prefix, and how often.
-            Hash128::new().add(b"gloo lazy").add(prefix).add(&size.to_le_bytes()).add(&occurrence(prefix)).finish(),
+            Hash128::new()
+                .add(b"gloo lazy")
+                .add(prefix)
+                .add(&size.to_le_bytes())
+                .add(&occurrence(prefix))
+                .finish(),
             IdentitySource::Partial,
         ),
-        (None, _) => {
-            (Hash128::new().add(b"gloo unseen").add(&size.to_le_bytes()).add(&occurrence(b"")).finish(), IdentitySource::Ordinal)
-        }
+        (None, _) => (
+            Hash128::new()
+                .add(b"gloo unseen")
+                .add(&size.to_le_bytes())
+                .add(&occurrence(b""))
+                .finish(),
+            IdentitySource::Ordinal,
+        ),
     };
     communicators::define(
         address,
-        &Identity { value, source, library: Library::Gloo, parent: u32::MAX, name: prefix },
+        &Identity {
+            value,
+            source,
+            library: Library::Gloo,
+            parent: u32::MAX,
+            name: prefix,
+        },
     );
 }
 
@@ -166,7 +202,12 @@ fn name(rendezvous_context: usize, frame: &ConnectFrame, own_blob_counts: bool) 
 fn alone(prefix: &[u8]) -> [u8; 16] {
     // SAFETY: getpid takes no arguments and cannot fail.
     let pid = unsafe { libc::getpid() };
-    Hash128::new().add(b"gloo alone").add(prefix).add(&pid.to_le_bytes()).add(&ticks().to_le_bytes()).finish()
+    Hash128::new()
+        .add(b"gloo alone")
+        .add(prefix)
+        .add(&pid.to_le_bytes())
+        .add(&ticks().to_le_bytes())
+        .finish()
 }
 
 /// How often this process has connected under this prefix, this time included. Counted in buckets: two prefixes that
@@ -226,7 +267,9 @@ pub unsafe fn store_set_old_string(real: usize, arguments: &Narrow) -> usize {
 unsafe fn set(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
     // SAFETY: key and value are live references for the duration of the call; the frame is used and let go.
     unsafe {
-        let Some(frame) = frame() else { return arguments.call(real) };
+        let Some(frame) = frame() else {
+            return arguments.call(real);
+        };
         let key = strings.bytes(arguments[1]);
         let outermost = frame.depth == 0;
         frame.enter_store(key);
@@ -269,7 +312,9 @@ pub unsafe fn store_get_old_string(real: usize, arguments: &Narrow) -> usize {
 unsafe fn get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
     // SAFETY: as in `set`; after the call the hidden result is a constructed vector.
     unsafe {
-        let Some(frame) = frame() else { return arguments.call(real) };
+        let Some(frame) = frame() else {
+            return arguments.call(real);
+        };
         let key = strings.bytes(arguments[2]);
         let outermost = frame.depth == 0;
         frame.enter_store(key);
@@ -310,9 +355,15 @@ pub unsafe fn store_multi_get_old_string(real: usize, arguments: &Narrow) -> usi
 unsafe fn multi_get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
     // SAFETY: as in `get`; keys and result are vectors of objects, the first of which is looked at if there is one.
     unsafe {
-        let Some(frame) = frame() else { return arguments.call(real) };
+        let Some(frame) = frame() else {
+            return arguments.call(real);
+        };
         let (first, end): (usize, usize) = (read(arguments[2], 0), read(arguments[2], 8));
-        let key: &[u8] = if first != 0 && first + strings.object_bytes() <= end { strings.bytes(first) } else { &[] };
+        let key: &[u8] = if first != 0 && first + strings.object_bytes() <= end {
+            strings.bytes(first)
+        } else {
+            &[]
+        };
         let outermost = frame.depth == 0;
         frame.enter_store(key);
         let leaving = Leaving;
@@ -366,7 +417,10 @@ mod tests {
             frame.leave_store();
         }
         frame.keep_prefix();
-        assert_eq!(&frame.prefix[..frame.prefix_bytes.expect("kept")], b"default_pg/0");
+        assert_eq!(
+            &frame.prefix[..frame.prefix_bytes.expect("kept")],
+            b"default_pg/0"
+        );
         assert_eq!(frame.depth, 0);
     }
 }

@@ -5,8 +5,8 @@ pub mod blocked;
 pub mod process_group;
 pub mod work;
 
-use crate::stub::{Narrow, Wide};
 use crate::gloo::rendezvous;
+use crate::stub::{Narrow, Wide};
 use process_group::asked;
 use rankscope_formats::Operation as O;
 use rankscope_formats::ranklog::record::BlockedIn as B;
