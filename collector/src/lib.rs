@@ -1,1 +1,2 @@
 //! collector
+pub mod report;

@@ -1,2 +1,65 @@
-//! rankscope
-fn main() {}
+//! rankscope: see what a distributed training job really does.
+
+mod cli;
+mod launch;
+
+use clap::Parser;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return print_usage(&error),
+    };
+    start_logging();
+    match cli.run() {
+        Ok(exit) => exit.into(),
+        Err(error) if is_broken_pipe(&error) => cli::Exit::Fine.into(),
+        Err(error) => {
+            print_error(&error);
+            cli::Exit::Unusable.into()
+        }
+    }
+}
+
+/// What clap has to say: help and version to standard output with 0, misuse to standard error with 2.
+fn print_usage(error: &clap::Error) -> ExitCode {
+    // Nobody is left to read it if this fails.
+    let _ = error.print();
+    if error.use_stderr() {
+        cli::Exit::Unusable.into()
+    } else {
+        cli::Exit::Fine.into()
+    }
+}
+
+/// Our own log, for people who debug rankscope itself: off unless RANKSCOPE_LOG asks for it.
+fn start_logging() {
+    if let Ok(filter) = EnvFilter::try_from_env("RANKSCOPE_LOG") {
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(io::stderr)
+            .init();
+    }
+}
+
+/// The reader went away (`| head`): its right.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn print_error(error: &anyhow::Error) {
+    let mut stderr = io::stderr().lock();
+    let mut causes = error.chain();
+    if let Some(first) = causes.next() {
+        let _ = writeln!(stderr, "rankscope: {first}");
+    }
+    for cause in causes {
+        let _ = writeln!(stderr, "  because: {cause}");
+    }
+}

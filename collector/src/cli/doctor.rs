@@ -1,0 +1,149 @@
+//! `rankscope doctor`.
+
+use super::{Exit, print};
+use crate::launch::{library, live_files, program};
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt::Write;
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope doctor                        is the library found, does anything lie around?
+  rankscope doctor -- torchrun train.py   would this command be recorded?
+  rankscope doctor --clean                bring in or remove the live areas of processes that are gone";
+
+/// Tell whether recording would work here, and what lies around from earlier runs.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Doctor {
+    /// Complete logs from live areas of processes that are gone; remove areas whose run directory is gone.
+    #[arg(long)]
+    clean: bool,
+
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// A command that you mean to record.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct Examination {
+    /// The library that would be preloaded.
+    library: Option<String>,
+    /// Why there is none.
+    library_problem: Option<String>,
+    /// The command's file.
+    command: Option<String>,
+    /// Why the command would not be recorded.
+    command_problem: Option<String>,
+    /// Live areas on this machine.
+    live_areas: Vec<LiveArea>,
+}
+
+#[derive(Serialize)]
+struct LiveArea {
+    file: String,
+    bytes: u64,
+    pid: u32,
+    is_running: bool,
+    command_line: Option<String>,
+    run_directory: Option<String>,
+    /// What to do about it, or what was done.
+    advice: String,
+}
+
+impl Doctor {
+    pub fn run(self) -> Result<Exit> {
+        let examination = self.examine();
+        if self.json {
+            print::json(&examination)?;
+        } else {
+            print::text(&examination.text())?;
+        }
+        let healthy = examination.library_problem.is_none() && examination.command_problem.is_none();
+        Ok(if healthy { Exit::Fine } else { Exit::Unusable })
+    }
+
+    fn examine(&self) -> Examination {
+        let (library, library_problem) = match library::find() {
+            Ok(path) => (Some(path.display().to_string()), None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        let (mut command, mut command_problem) = (None, None);
+        if let Some(name) = self.command.first() {
+            match program::resolve(name) {
+                Some(file) => {
+                    command_problem = program::reach(&file).warning(&file);
+                    command = Some(file.display().to_string());
+                }
+                None => command_problem = Some(format!("there is no command {}", name.to_string_lossy())),
+            }
+        }
+        let live_areas = live_files::find()
+            .into_iter()
+            .map(|area| {
+                let advice = if self.clean { area.clean() } else { area.advice() };
+                LiveArea {
+                    file: area.path.display().to_string(),
+                    bytes: area.bytes,
+                    pid: area.pid,
+                    is_running: area.is_running,
+                    command_line: area.command_line,
+                    run_directory: area.run_directory.map(|path| path.display().to_string()),
+                    advice,
+                }
+            })
+            .collect();
+        Examination {
+            library,
+            library_problem,
+            command,
+            command_problem,
+            live_areas,
+        }
+    }
+}
+
+impl Examination {
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let mut line = |mark: &str, what: &str| {
+            let _ = writeln!(out, "{mark:>4}  {}", what.replace('\n', "\n      "));
+        };
+        match (&self.library, &self.library_problem) {
+            (Some(library), _) => line("ok", &format!("preloads {library}")),
+            (None, problem) => line("BAD", problem.as_deref().unwrap_or("no library")),
+        }
+        match (&self.command, &self.command_problem) {
+            (_, Some(problem)) => line("BAD", problem),
+            (Some(command), None) => line("ok", &format!("{command} can be preloaded")),
+            (None, None) => {}
+        }
+        if self.live_areas.is_empty() {
+            line("ok", "no live areas lie around on this machine");
+        }
+        for area in &self.live_areas {
+            let state = if area.is_running { "runs" } else { "is gone" };
+            line(
+                if area.is_running { "ok" } else { "note" },
+                &format!(
+                    "{} ({:.1} MiB): process {} {state}{}\n{}",
+                    area.file,
+                    area.bytes as f64 / f64::from(1 << 20),
+                    area.pid,
+                    area.command_line
+                        .as_ref()
+                        .map(|command| format!(", {command}"))
+                        .unwrap_or_default(),
+                    area.advice
+                ),
+            );
+        }
+        out
+    }
+}

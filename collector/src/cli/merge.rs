@@ -1,0 +1,188 @@
+//! `rankscope merge`.
+
+use super::progress::Progress;
+use super::{Exit, print, session};
+use crate::launch::ending::Ending;
+use crate::launch::lock::{LOCK, MergeLock};
+use crate::launch::stop::StopWatch;
+use crate::launch::{live, record, run_directory};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use rankscope_collector::report::{self, Look, Places};
+use rankscope_formats::session::Session;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The trace's name in a run directory.
+pub const TRACE: &str = "trace.pftrace";
+/// The report's name in a run directory.
+pub const REPORT: &str = "report.html";
+/// A session that is being written; renamed when it is whole.
+const UNFINISHED: &str = "session.unfinished";
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope merge shared/run1                       after a recording without `rankscope run`, or an interrupted merge
+  rankscope merge node0/run node1/run -o merged     directories of nodes that share no file system
+  rankscope merge shared/run1 --json | jq .findings";
+
+/// Merge the logs of all ranks into one session, a trace and a report; print the summary.
+///
+/// Merging again gives the same result: the logs stay as they are, what was merged before is replaced.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Merge {
+    /// Run directories.
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+
+    /// Where to write; a single run directory keeps its own session without this.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Print the session's summary as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Merge {
+    pub fn run(self) -> Result<Exit> {
+        let output = match (&self.output, self.directories.as_slice()) {
+            (Some(output), _) => output.clone(),
+            (None, [only]) => only.clone(),
+            (None, _) => bail!("several directories need a place for what is merged from them: -o DIR"),
+        };
+        for directory in &self.directories {
+            let recording: Vec<_> = record::read_all(directory)
+                .into_iter()
+                .filter(record::LaunchRecord::is_recording)
+                .collect();
+            for launch in &recording {
+                warn(&format!(
+                    "{} still records into {} ({}); what it did until now is merged",
+                    launch.launcher.host,
+                    directory.display(),
+                    launch.command_line
+                ));
+            }
+            let found = live::collect_all(directory, &recording)?;
+            for process in &found.running {
+                warn(&format!("{process} still runs; what it did until now is merged"));
+            }
+            for log in &found.missing {
+                warn(&format!(
+                    "{} has no end and its live area is not on this machine: \
+                     its last seconds are missing unless you merge on the machine that recorded it",
+                    log.display()
+                ));
+            }
+            for failure in &found.failed {
+                warn(failure);
+            }
+        }
+        let abandoned = output.clone();
+        let _watch = StopWatch::start(move |signal| {
+            abandon(&abandoned);
+            warn("stopped; the recording is untouched, merge again to go on");
+            Ending::Signal(signal).end_likewise()
+        });
+        let merged = merge(&self.directories, &output)?;
+        if self.json {
+            print::json(&merged.session)?;
+        } else {
+            print::text(&report::summary_text(
+                &merged.session,
+                &merged.places,
+                &Look::of_stdout(),
+            ))?;
+        }
+        Ok(merged.exit())
+    }
+}
+
+/// What a merge made.
+pub struct Merged {
+    /// Its summary.
+    pub session: Session,
+    /// Where the rest is.
+    pub places: Places,
+}
+
+impl Merged {
+    /// Figures that contradict themselves allow no conclusion.
+    pub fn exit(&self) -> Exit {
+        if self.session.breakdown.iter().all(|part| part.adds_up) {
+            Exit::Fine
+        } else {
+            Exit::Inconclusive
+        }
+    }
+}
+
+/// Merges run directories into `output`: session, trace, report.
+pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
+    let mut logs = Vec::new();
+    for directory in directories {
+        logs.extend(run_directory::logs(directory)?);
+    }
+    if logs.is_empty() {
+        let shown: Vec<String> = directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        bail!("there are no rank logs (*.rslog) in {}", shown.join(", "));
+    }
+    fs::create_dir_all(output).with_context(|| format!("cannot make {}", output.display()))?;
+    let _lock = MergeLock::take(output)?;
+    let unfinished = output.join(UNFINISHED);
+    remove_directory(&unfinished)?;
+    let progress = Progress::new();
+    let session = build_session(directories, &unfinished, &progress)?;
+    let finished = output.join(session::FOLDER);
+    remove_directory(&finished)?;
+    fs::rename(&unfinished, &finished)
+        .with_context(|| format!("cannot rename {} to {}", unfinished.display(), finished.display()))?;
+    let mut places = Places {
+        session: finished,
+        ..Places::default()
+    };
+    let html = output.join(REPORT);
+    report::write_html(&session, &html).with_context(|| format!("cannot write {}", html.display()))?;
+    places.report = Some(html);
+    Ok(Merged { session, places })
+}
+
+/// Prints the summary where a job's output cannot be mistaken for it.
+pub fn print_to_stderr(merged: &Merged) {
+    let text = report::summary_text(&merged.session, &merged.places, &Look::of_stderr());
+    let mut stderr = io::stderr().lock();
+    // Nobody is left to read it if this fails.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Takes away what an interrupted merge of this directory leaves; the recording is not touched.
+pub fn abandon(output: &Path) {
+    if MergeLock::is_own(output) {
+        let _ = fs::remove_dir_all(output.join(UNFINISHED));
+        let _ = fs::remove_file(output.join(LOCK));
+    }
+}
+
+fn remove_directory(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn warn(what: &str) {
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
+}
+
+fn build_session(_directories: &[PathBuf], _output: &Path, progress: &Progress) -> Result<Session> {
+    progress.tell("merging", 0, 1);
+    bail!("this version cannot merge yet")
+}

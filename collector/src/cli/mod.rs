@@ -1,0 +1,123 @@
+//! The command line: one file per command.
+
+mod completions;
+mod doctor;
+mod exit;
+mod export;
+mod merge;
+mod print;
+mod progress;
+mod rank_list;
+mod report;
+mod run;
+mod session;
+mod size;
+mod time_range;
+
+pub use exit::Exit;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope run -- torchrun --nproc-per-node 8 train.py   record a job, merge, print the summary
+  rankscope run -o shared/run1 -- python train.py         the same, into a directory of your choice
+  rankscope report shared/run1                            print the summary again, write report.html
+  rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
+  rankscope doctor -- torchrun train.py                   would this be recorded?";
+
+const WITHOUT_THE_LAUNCHER: &str = "\
+Without the launcher, the same recording:
+  LD_PRELOAD=/path/to/librankscope.so RANKSCOPE_DIR=/shared/run1 python train.py
+  rankscope merge /shared/run1
+
+On several nodes, start `rankscope run -o DIR` once per node with one shared DIR: the last to end merges. \
+Or forward LD_PRELOAD and RANKSCOPE_DIR to all ranks (mpirun -x, srun --export, a container's environment) and merge \
+afterwards.
+
+Exit status: 0 fine (for `run`: that of the job), 1 a finding that you asked to fail on, 2 wrong usage or unreadable \
+input, 3 inconclusive.
+
+Environment:
+  RANKSCOPE_LIBRARY  the librankscope.so to preload, instead of the one beside this program
+  RANKSCOPE_LOG      rankscope's own log on standard error, for example debug
+  NO_COLOR           no colours";
+
+/// See what a distributed training job really does: what every rank communicated, who waited for whom, what it cost.
+#[derive(Debug, Parser)]
+#[command(name = "rankscope", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{WITHOUT_THE_LAUNCHER}"))]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Run),
+    Merge(merge::Merge),
+    Report(report::Report),
+    Export(export::Export),
+    Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub fn run(self) -> Result<Exit> {
+        match self.command {
+            Command::Run(run) => run.run(),
+            Command::Merge(merge) => merge.run(),
+            Command::Report(report) => report.run(),
+            Command::Export(export) => export.run(),
+            Command::Doctor(doctor) => doctor.run(),
+            Command::Completions(completions) => completions.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_keeps_its_own_options() {
+        for line in [
+            vec![
+                "rankscope",
+                "run",
+                "-o",
+                "d",
+                "--",
+                "python",
+                "-m",
+                "train",
+                "-o",
+                "x",
+            ],
+            vec!["rankscope", "run", "-o", "d", "python", "-m", "train", "-o", "x"],
+        ] {
+            let Command::Run(run) = Cli::try_parse_from(line).expect("well formed").command else {
+                panic!("another command")
+            };
+            assert_eq!(run.command(), ["python", "-m", "train", "-o", "x"]);
+        }
+    }
+
+    #[test]
+    fn every_command_explains_itself_with_an_example() {
+        let mut command = Cli::command();
+        command.build();
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let help = sub.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "{}", sub.get_name());
+        }
+    }
+}

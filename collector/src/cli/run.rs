@@ -1,0 +1,263 @@
+//! `rankscope run`.
+
+use super::size::Size;
+use super::{Exit, merge};
+use crate::launch::ending::Ending;
+use crate::launch::job::Job;
+use crate::launch::live::{self, LiveAreas};
+use crate::launch::record::{self, LaunchRecord};
+use crate::launch::run_directory::{self, RunDirectory};
+use crate::launch::signals::Signals;
+use crate::launch::stop::StopWatch;
+use crate::launch::{library, preload, program};
+use anyhow::Result;
+use clap::Args;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope run -- torchrun --nproc-per-node 8 train.py
+  rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 0 … train.py   on node 0
+  rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last to end merges
+  rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
+  rankscope run --no-merge -- python train.py && rankscope merge rankscope-*";
+
+/// Run a command and record its communication; merge and print the summary when it has ended.
+///
+/// The command gets this terminal, its input, its output and its signals as if rankscope were not there, and rankscope
+/// ends with its exit status. Everything rankscope says goes to standard error, after the command has ended: also after
+/// Ctrl-C, a crash or a kill. A second Ctrl-C stops the merge; the recording stays, and `rankscope merge` goes on
+/// with it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Run {
+    /// Run directory; made if it is not there. An earlier run's directory is extended.
+    ///
+    /// Without it: RANKSCOPE_DIR if that is set, else a new directory rankscope-DATE-TIME-xxxx below the working
+    /// directory. Several nodes of one job share one directory.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Record only; merge later with `rankscope merge DIR`.
+    #[arg(long)]
+    no_merge: bool,
+
+    /// Size of each process's live area in MiB (default 8); more helps against losses with cause no-chunk.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    live_mib: Option<u32>,
+
+    /// Directory for live areas instead of /dev/shm; must be memory or a local disk.
+    #[arg(long, value_name = "DIR")]
+    live_dir: Option<PathBuf>,
+
+    /// Stop recording a process when its log has this size (default 4GiB).
+    #[arg(long, value_name = "SIZE")]
+    max_disk: Option<Size>,
+
+    /// Stop recording below this much free space (default 1GiB or 5 % of the disk, whichever is more).
+    #[arg(long, value_name = "SIZE")]
+    min_free: Option<Size>,
+
+    /// Say what is done, also before the command starts.
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// The command, with its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    /// The command that is to be run.
+    #[cfg(test)]
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
+
+    pub fn run(self) -> Result<Exit> {
+        let library = library::find()?;
+        let directory = RunDirectory::prepare(self.output.as_deref())?;
+        let arguments: Vec<String> = self
+            .command
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
+        let mut launch = LaunchRecord::new(&arguments);
+        launch.write(&directory.path)?;
+        if self.verbose {
+            say(&format!(
+                "recording into {} with {}",
+                directory.path.display(),
+                library.display()
+            ));
+        }
+        let job = match Job::start(&mut self.prepare(&library, &directory.path, &launch.launch)) {
+            Ok(job) => job,
+            Err(error) => {
+                launch.remove(&directory.path);
+                directory.remove_if_empty();
+                std::process::exit(self.complain(&error));
+            }
+        };
+        let ending = job.accompany();
+        // From here on nothing keeps us from ending as the job ended.
+        let directory_path = directory.path.clone();
+        let _watch = StopWatch::start(move |_signal| {
+            merge::abandon(&directory_path);
+            say_how_to_go_on("stopped; the recording is complete", &directory_path);
+            ending.end_likewise()
+        });
+        // A person may still put us into the background, or want a core of us.
+        Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
+        if let Err(error) = self.after(&directory, &mut launch, ending) {
+            say(&format!("{error:#}"));
+            say_how_to_go_on("the recording is there", &directory.path);
+        }
+        ending.end_likewise()
+    }
+
+    fn prepare(&self, library: &Path, directory: &Path, launch: &str) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        let reach = program::resolve(&self.command[0]).map(|file| program::reach(&file));
+        // A loader of another C library would try ours, and end the program over it.
+        if !matches!(
+            reach,
+            Some(program::Reach::OtherLibc(_) | program::Reach::OtherMachine)
+        ) {
+            command.env(
+                "LD_PRELOAD",
+                preload::appended(std::env::var_os("LD_PRELOAD").as_deref(), library),
+            );
+        }
+        command
+            .env("RANKSCOPE_DIR", directory)
+            .env("RANKSCOPE_LAUNCH", launch);
+        if let Some(mib) = self.live_mib {
+            command.env("RANKSCOPE_LIVE_MIB", mib.to_string());
+        }
+        if let Some(dir) = &self.live_dir {
+            command.env(
+                "RANKSCOPE_LIVE_DIR",
+                std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
+            );
+        }
+        if let Some(size) = self.max_disk {
+            command.env("RANKSCOPE_MAX_DISK_MIB", size.mebibytes().to_string());
+        }
+        if let Some(size) = self.min_free {
+            command.env("RANKSCOPE_MIN_FREE_MIB", size.mebibytes().to_string());
+        }
+        command
+    }
+
+    /// Says why the command could not be started, as a shell does; returns the exit status that a shell gives.
+    fn complain(&self, error: &io::Error) -> i32 {
+        const NOT_FOUND: i32 = 127;
+        const NOT_RUNNABLE: i32 = 126;
+        let name = self.command[0].to_string_lossy();
+        let (status, what) = match (error.kind(), program::resolve(&self.command[0])) {
+            (ErrorKind::NotFound, None) if name.contains('/') => (NOT_FOUND, "no such file".to_owned()),
+            (ErrorKind::NotFound, None) => (NOT_FOUND, "command not found (searched in PATH)".to_owned()),
+            (ErrorKind::NotFound, Some(file)) => (
+                NOT_FOUND,
+                format!(
+                    "{} exists, but the interpreter or loader that it names does not",
+                    file.display()
+                ),
+            ),
+            (ErrorKind::PermissionDenied, _) if Path::new(&self.command[0]).is_dir() => {
+                (NOT_RUNNABLE, "is a directory".to_owned())
+            }
+            (ErrorKind::PermissionDenied, _) => {
+                (NOT_RUNNABLE, "permission denied (not executable?)".to_owned())
+            }
+            _ => (NOT_RUNNABLE, error.to_string()),
+        };
+        say(&format!("cannot run {name}: {what}"));
+        status
+    }
+
+    fn after(&self, directory: &RunDirectory, launch: &mut LaunchRecord, ending: Ending) -> Result<()> {
+        launch.end(ending);
+        launch.write(&directory.path)?;
+        let others = record::others_recording(&directory.path, &launch.launch);
+        let found = live::collect_all(&directory.path, &others)?;
+        report_live_areas(&found);
+        let logs = run_directory::logs(&directory.path)?.len();
+        if logs == directory.earlier_logs {
+            launch.remove(&directory.path);
+            directory.remove_if_empty();
+            say(&self.why_nothing());
+            return Ok(());
+        }
+        if directory.earlier_logs > 0 && others.is_empty() {
+            say(&format!(
+                "{} logs were in {} before; they are merged too",
+                directory.earlier_logs,
+                directory.path.display()
+            ));
+        }
+        if !others.is_empty() {
+            let hosts: Vec<&str> = others.iter().map(|other| other.launcher.host.as_str()).collect();
+            say(&format!(
+                "still recording into this directory: {}; the last to end merges",
+                hosts.join(", ")
+            ));
+            say_how_to_go_on("should it not", &directory.path);
+            return Ok(());
+        }
+        if self.no_merge {
+            say_how_to_go_on("recorded", &directory.path);
+            return Ok(());
+        }
+        let merged = merge::merge(std::slice::from_ref(&directory.path), &directory.path)?;
+        merge::print_to_stderr(&merged);
+        if ending != Ending::Status(0) {
+            say(&format!("the job ended with {ending}"));
+        }
+        Ok(())
+    }
+
+    fn why_nothing(&self) -> String {
+        let file = program::resolve(&self.command[0]);
+        let warning = file.and_then(|file| program::reach(&file).warning(&file));
+        let why = warning.unwrap_or_else(|| {
+            "no process of this command used a communication library that rankscope intercepts; \
+             remote ranks need LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"
+                .to_owned()
+        });
+        format!("nothing was recorded: {why}")
+    }
+}
+
+fn report_live_areas(found: &LiveAreas) {
+    for process in &found.running {
+        say(&format!(
+            "{process} still runs and goes on recording; what it did until now is merged"
+        ));
+    }
+    for failure in &found.failed {
+        say(failure);
+    }
+    if found.completed > 0 {
+        tracing::info!(logs = found.completed, "completed from live areas");
+    }
+}
+
+fn say(what: &str) {
+    // A job whose standard error is gone still gets its exit status.
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
+}
+
+fn say_how_to_go_on(what: &str, directory: &Path) {
+    say(&format!("{what}: rankscope merge {}", directory.display()));
+}

@@ -1,0 +1,42 @@
+//! LD_PRELOAD with our library at its end.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// What LD_PRELOAD is to be: whatever it was, then the library. Named there already, it is not named twice.
+pub fn appended(existing: Option<&OsStr>, library: &Path) -> OsString {
+    let Some(existing) = existing.filter(|value| !value.is_empty()) else {
+        return library.as_os_str().to_owned();
+    };
+    let bytes = existing.as_encoded_bytes();
+    if bytes
+        .split(|byte| b": ".contains(byte))
+        .any(|entry| entry == library.as_os_str().as_encoded_bytes())
+    {
+        return existing.to_owned();
+    }
+    let mut value = existing.to_owned();
+    value.push(":");
+    value.push(library);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_stays_and_stays_first() {
+        let library = Path::new("/lib/librankscope.so");
+        assert_eq!(appended(None, library), "/lib/librankscope.so");
+        assert_eq!(appended(Some(OsStr::new("")), library), "/lib/librankscope.so");
+        assert_eq!(
+            appended(Some(OsStr::new("a.so b.so")), library),
+            "a.so b.so:/lib/librankscope.so"
+        );
+        assert_eq!(
+            appended(Some(OsStr::new("/lib/librankscope.so:b.so")), library),
+            "/lib/librankscope.so:b.so"
+        );
+    }
+}

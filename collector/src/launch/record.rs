@@ -1,0 +1,198 @@
+//! One small file per `rankscope run` in the run directory: who records into it, since when, and how it ended.
+//!
+//! Several nodes may record into one shared directory. Each writes only its own file; whoever ends last, and so finds
+//! nobody recording any more, merges.
+
+use super::ending::Ending;
+use anyhow::{Context, Result};
+use rankscope_formats::ranklog::process;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Folder of these files in a run directory.
+pub const FOLDER: &str = "launches";
+
+/// A process, so that it can be found again and told from a later one of the same number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessName {
+    /// Host, for people.
+    pub host: String,
+    /// This boot of that host.
+    pub boot_id: Option<String>,
+    /// Namespace in which `pid` counts.
+    pub pid_namespace: Option<u64>,
+    /// Process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_time: Option<String>,
+}
+
+impl ProcessName {
+    /// This process.
+    pub fn own() -> Self {
+        Self {
+            host: process::host_name(),
+            boot_id: process::boot_id(),
+            pid_namespace: own_pid_namespace(),
+            pid: std::process::id(),
+            start_time: process::start_time("self"),
+        }
+    }
+
+    /// True if it is known to be gone. A process that cannot be looked at from here counts as alive.
+    pub fn is_gone(&self) -> bool {
+        if self.boot_id.is_none() || self.boot_id != process::boot_id() {
+            return false;
+        }
+        if self.pid_namespace.is_none() || self.pid_namespace != own_pid_namespace() {
+            return false;
+        }
+        process::start_time(&self.pid.to_string()) != self.start_time
+    }
+}
+
+fn own_pid_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|meta| meta.ino())
+}
+
+/// What a launch says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchRecord {
+    /// Name of this launch; the job's processes carry it in RANKSCOPE_LAUNCH.
+    pub launch: String,
+    /// The launcher.
+    pub launcher: ProcessName,
+    /// The command, secrets redacted.
+    pub command_line: String,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// End of the job, ns since 1970; none while it runs.
+    pub ended_unix_ns: Option<u64>,
+    /// How the job ended; none while it runs.
+    pub ending: Option<Ending>,
+}
+
+impl LaunchRecord {
+    /// A launch that starts now.
+    pub fn new(arguments: &[String]) -> Self {
+        let launcher = ProcessName::own();
+        let started_unix_ns = now_unix_ns();
+        let host: String = launcher
+            .host
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .take(64)
+            .collect();
+        Self {
+            launch: format!("{host}-{}-{:08x}", launcher.pid, (started_unix_ns >> 10) as u32),
+            launcher,
+            command_line: process::redact_command_line(arguments),
+            started_unix_ns,
+            ended_unix_ns: None,
+            ending: None,
+        }
+    }
+
+    /// The job has ended.
+    pub fn end(&mut self, ending: Ending) {
+        self.ended_unix_ns = Some(now_unix_ns());
+        self.ending = Some(ending);
+    }
+
+    /// Writes it into the run directory, whole or not at all.
+    pub fn write(&self, run_dir: &Path) -> Result<()> {
+        let folder = run_dir.join(FOLDER);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = self.path(run_dir);
+        let unfinished = path.with_extension("unfinished");
+        let text = serde_json::to_vec_pretty(self)?;
+        fs::write(&unfinished, text)
+            .and_then(|()| fs::rename(&unfinished, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Takes it away again: the job never started.
+    pub fn remove(&self, run_dir: &Path) {
+        let _ = fs::remove_file(self.path(run_dir));
+        // Fails, as it should, if there are others.
+        let _ = fs::remove_dir(run_dir.join(FOLDER));
+    }
+
+    fn path(&self, run_dir: &Path) -> PathBuf {
+        run_dir.join(FOLDER).join(format!("{}.json", self.launch))
+    }
+
+    /// True if this launch still records, as far as can be told from here.
+    pub fn is_recording(&self) -> bool {
+        self.ending.is_none() && !self.launcher.is_gone()
+    }
+}
+
+/// All launches of a run directory; files that cannot be read are left out.
+pub fn read_all(run_dir: &Path) -> Vec<LaunchRecord> {
+    let Ok(entries) = fs::read_dir(run_dir.join(FOLDER)) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    files
+        .iter()
+        .filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
+        .collect()
+}
+
+/// Launches other than this one that still record into the directory.
+pub fn others_recording(run_dir: &Path, own: &str) -> Vec<LaunchRecord> {
+    read_all(run_dir)
+        .into_iter()
+        .filter(|other| other.launch != own && other.is_recording())
+        .collect()
+}
+
+fn now_unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_counts_as_recording_until_it_ends_or_is_known_to_be_gone() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut launch = LaunchRecord::new(&["train".to_owned(), "--token=x".to_owned()]);
+        assert!(!launch.command_line.contains("=x"));
+        launch.write(dir.path()).expect("written");
+        assert_eq!(read_all(dir.path()), vec![launch.clone()]);
+        assert_eq!(others_recording(dir.path(), "another").len(), 1);
+        assert!(others_recording(dir.path(), &launch.launch).is_empty());
+
+        let mut killed = launch.clone();
+        killed.launcher.start_time = Some("1".to_owned());
+        assert!(
+            !killed.is_recording(),
+            "the number belongs to another process by now"
+        );
+        killed.launcher.boot_id = Some("another machine".to_owned());
+        assert!(killed.is_recording(), "nobody here can know");
+
+        launch.end(Ending::Signal(15));
+        launch.write(dir.path()).expect("written");
+        assert!(others_recording(dir.path(), "another").is_empty());
+    }
+}

@@ -1,0 +1,432 @@
+//! `rankscope run` around real processes: the job must not notice it, and nobody who waits for the job either.
+
+mod launch_support;
+
+use launch_support::{Terminal, bash, ended, recorder, run, text};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn the_jobs_exit_status_is_ours() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for status in [0, 1, 2, 42, 126, 127, 255] {
+        let output = run(dir.path())
+            .args(["--", "sh", "-c", &format!("exit {status}")])
+            .output()
+            .expect("started");
+        assert_eq!(output.status.code(), Some(status));
+    }
+}
+
+#[test]
+fn a_job_that_dies_of_a_signal_takes_us_along() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for signal in [
+        libc::SIGTERM,
+        libc::SIGKILL,
+        libc::SIGSEGV,
+        libc::SIGABRT,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+    ] {
+        let output = run(dir.path())
+            .args(["--", "sh", "-c", &format!("kill -{signal} $$")])
+            .output()
+            .expect("started");
+        assert_eq!(output.status.signal(), Some(signal), "{}", text(&output.stderr));
+    }
+    assert!(
+        !fs::read_dir(dir.path())
+            .expect("readable")
+            .flatten()
+            .any(|entry| entry.file_name() == "core")
+    );
+}
+
+#[test]
+fn every_byte_passes_through() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Not text, longer than any pipe.
+    let bytes: Vec<u8> = (0..3_000_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    let mut child = run(dir.path())
+        .args(["--", "sh", "-c", "cat; echo to-stderr >&2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let sent = bytes.clone();
+    let writer = thread::spawn(move || stdin.write_all(&sent));
+    let output = child.wait_with_output().expect("ended");
+    writer.join().expect("no panic").expect("written");
+    assert!(output.stdout == bytes, "standard output differs");
+    assert!(
+        output.stderr.starts_with(b"to-stderr\nrankscope: "),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn what_a_job_inherits_is_the_same_with_and_without_us() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Signals ignored and blocked, directory, limits, descriptors, group, arguments, environment.
+    let look = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls -l /proc/$$/fd | wc -l;
+        cut -d" " -f5,6 /proc/$$/stat; umask; printf "%s|" "$0" "$@"; env | grep -vE "^(LD_PRELOAD|RANKSCOPE_.*|_)=" | sort"#;
+    for trap in ["", "trap '' PIPE HUP CHLD USR1; "] {
+        let plain = format!("{trap} cd /usr && sh -c '{look}' zero 'a b' '' c");
+        let program = env!("CARGO_BIN_EXE_rankscope");
+        let out = dir.path().join("run").display().to_string();
+        let launched = format!("{trap} cd /usr && {program} run -o {out} -- sh -c '{look}' zero 'a b' '' c");
+        let outputs = [plain, launched].map(|script| {
+            let output = bash(&script).output().expect("started");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            text(&output.stdout)
+        });
+        assert_eq!(outputs[0], outputs[1]);
+    }
+}
+
+#[test]
+fn the_preload_is_appended_and_the_directory_private() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let output = run(dir.path())
+        .args(["--live-mib", "3", "--max-disk", "2GiB", "--", "sh", "-c"])
+        .arg("echo $LD_PRELOAD; echo $RANKSCOPE_DIR; echo $RANKSCOPE_LIVE_MIB $RANKSCOPE_MAX_DISK_MIB; stat -c %a $RANKSCOPE_DIR")
+        .env("LD_PRELOAD", "libdl.so.2")
+        .output()
+        .expect("started");
+    let lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+    assert!(lines[0].starts_with("libdl.so.2:/"), "{lines:?}");
+    assert_eq!(lines[1], dir.path().join("run").display().to_string());
+    assert_eq!(lines[2..], ["3 2048", "700"]);
+}
+
+#[test]
+fn without_a_name_the_directory_tells_the_time_and_goes_if_nothing_was_recorded() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let output = launch_support::program()
+        .current_dir(dir.path())
+        .args(["run", "--", "sh", "-c", "echo $RANKSCOPE_DIR"])
+        .output()
+        .expect("started");
+    let named = text(&output.stdout);
+    let name = named.trim().rsplit('/').next().expect("a name");
+    assert!(
+        named.starts_with('/') && name.starts_with("rankscope-20"),
+        "{named}"
+    );
+    assert!(
+        text(&output.stderr).contains("nothing was recorded"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 0);
+}
+
+#[test]
+fn what_cannot_be_run_is_told_as_a_shell_tells_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let plain = dir.path().join("plain");
+    fs::write(&plain, "not a program").expect("written");
+    let orphan = dir.path().join("orphan");
+    fs::write(&orphan, "#!/no/such/interpreter\n").expect("written");
+    fs::set_permissions(&orphan, fs::Permissions::from_mode(0o755)).expect("executable");
+    let here = dir.path().display();
+    for (command, status, words) in [
+        ("no-such-command-here".to_owned(), 127, "command not found"),
+        (format!("{here}/missing"), 127, "no such file"),
+        (format!("{here}/plain"), 126, "permission denied"),
+        (format!("{here}/orphan"), 127, "interpreter"),
+        (format!("{here}"), 126, "is a directory"),
+    ] {
+        let shell = bash(&command).output().expect("started");
+        let output = run(dir.path()).args(["--", &command]).output().expect("started");
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+        assert_eq!(
+            output.status,
+            shell.status,
+            "a shell says {}",
+            text(&shell.stderr)
+        );
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+        assert!(
+            !dir.path().join("run/launches").exists(),
+            "the launch left a trace"
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_starts_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    fs::write(dir.path().join("thesis.tex"), "").expect("written");
+    let output = launch_support::program()
+        .arg("run")
+        .arg("-o")
+        .arg(dir.path())
+        .args(["--", "touch"])
+        .arg(dir.path().join("started"))
+        .output()
+        .expect("started");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("name another with -o"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = run(dir.path())
+        .args(["--", "touch", "x"])
+        .env("RANKSCOPE_LIBRARY", "/none.so")
+        .output()
+        .expect("run");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("RANKSCOPE_LIBRARY"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(!dir.path().join("started").exists());
+}
+
+/// A job that counts what it gets, says so, and ends when it is told on its input.
+const COUNTING: &str = "trap 'echo term' TERM; trap 'echo hup' HUP; trap 'echo usr1' USR1; trap 'echo usr2' USR2; \
+    trap 'echo int' INT; trap 'echo winch' WINCH; echo ready; \
+    while :; do read -t 0.05 line; case $? in 0) echo end; exit 7;; 1) exit 8;; esac; done";
+
+#[test]
+fn a_signal_reaches_the_job_exactly_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for to_the_group in [false, true] {
+        let mut child = run(dir.path())
+            .args(["--", "bash", "-c", COUNTING])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut next = || lines.next().expect("a line").expect("readable");
+        assert_eq!(next(), "ready");
+        let target = if to_the_group {
+            -(child.id() as i32)
+        } else {
+            child.id() as i32
+        };
+        for (signal, name) in [
+            (libc::SIGTERM, "term"),
+            (libc::SIGHUP, "hup"),
+            (libc::SIGUSR1, "usr1"),
+            (libc::SIGINT, "int"),
+            (libc::SIGUSR2, "usr2"),
+            (libc::SIGTERM, "term"),
+        ] {
+            // SAFETY: a child of ours that was not reaped.
+            unsafe { libc::kill(target, signal) };
+            assert_eq!(next(), name, "to the group: {to_the_group}");
+        }
+        // A second copy would come within the launcher's patience.
+        thread::sleep(Duration::from_millis(200));
+        writeln!(child.stdin.take().expect("a pipe")).expect("written");
+        assert_eq!(next(), "end", "to the group: {to_the_group}");
+        assert_eq!(ended(&mut child).code(), Some(7));
+    }
+}
+
+#[test]
+fn a_job_goes_on_when_we_are_killed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut child = run(dir.path())
+        .args(["--", "sh", "-c", "echo ready; read line; echo still here"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("readable"), "ready");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    writeln!(stdin).expect("written");
+    assert_eq!(lines.next().expect("a line").expect("readable"), "still here");
+    assert!(lines.next().is_none(), "nobody else holds the pipe");
+}
+
+#[test]
+fn ctrl_c_interrupts_the_job_and_not_us() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut command = run(dir.path());
+    command.args([
+        "--",
+        "bash",
+        "-c",
+        "trap 'echo int; exit 3' INT; echo ready; while :; do sleep 0.05; done",
+    ]);
+    let mut terminal = Terminal::start(command);
+    terminal.expect("ready");
+    terminal.type_bytes(b"\x03");
+    let (seen, status) = terminal.finish();
+    assert_eq!(seen.matches("int\r\n").count(), 1, "{seen}");
+    assert!(seen.contains("nothing was recorded"), "{seen}");
+    assert_eq!(status.code(), Some(3), "{seen}");
+}
+
+#[test]
+fn a_job_that_dies_of_ctrl_c_takes_us_along() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut command = run(dir.path());
+    command.args(["--", "sh", "-c", "echo ready; exec sleep 60"]);
+    let mut terminal = Terminal::start(command);
+    terminal.expect("ready");
+    terminal.type_bytes(b"\x03");
+    let (seen, status) = terminal.finish();
+    assert_eq!(status.signal(), Some(libc::SIGINT), "{seen}");
+    assert!(seen.contains("nothing was recorded"), "{seen}");
+}
+
+#[test]
+fn ctrl_z_stops_both_and_fg_goes_on() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = env!("CARGO_BIN_EXE_rankscope");
+    let out = dir.path().join("run").display().to_string();
+    let mut shell = Command::new("bash");
+    launch_support::prepare(&mut shell);
+    shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "$ ");
+    let mut terminal = Terminal::start(shell);
+    terminal.type_bytes(
+        format!("{program} run -o {out} -- sh -c 'echo rea''dy; read line; exit 9'\n").as_bytes(),
+    );
+    terminal.expect("ready\r\n");
+    terminal.type_bytes(b"\x1a");
+    terminal.expect("Stopped");
+    terminal.type_bytes(b"echo sh''ell\n");
+    terminal.expect("shell\r\n");
+    terminal.type_bytes(b"fg\n");
+    thread::sleep(Duration::from_millis(200));
+    terminal.type_bytes(b"some line\n");
+    terminal.expect("nothing was recorded");
+    terminal.type_bytes(b"exit $?\n");
+    let (seen, status) = terminal.finish();
+    assert_eq!(status.code(), Some(9), "{seen}");
+}
+
+#[test]
+fn a_killed_process_is_completed_from_its_live_area() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let recorder = recorder("forever");
+    let script =
+        format!("{recorder} & while [ ! -e $RANKSCOPE_DIR/ready ]; do sleep 0.02; done; kill -9 $!; wait $!");
+    let output = run(dir.path())
+        .args(["--no-merge", "--", "sh", "-c", &script])
+        .output()
+        .expect("started");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(137), "{said}");
+    assert!(said.contains("recorded: rankscope merge /"), "{said}");
+    assert_eq!(launch_support::closed_logs(&dir.path().join("run")), 1, "{said}");
+}
+
+#[test]
+fn a_process_that_outlives_the_job_is_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let recorder = recorder("forever");
+    let script = format!(
+        "{recorder} >/dev/null 2>&1 & echo $!; while [ ! -e $RANKSCOPE_DIR/ready ]; do sleep 0.02; done"
+    );
+    let output = run(dir.path())
+        .args(["--no-merge", "--", "sh", "-c", &script])
+        .output()
+        .expect("started");
+    let said = text(&output.stderr);
+    let pid: i32 = text(&output.stdout).trim().parse().expect("a process id");
+    // SAFETY: a process of this test's job.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains(&format!("process {pid} (")) && said.contains("still runs"),
+        "{said}"
+    );
+    assert_eq!(launch_support::closed_logs(&dir.path().join("run")), 0);
+}
+
+#[test]
+fn of_two_launches_in_one_directory_the_last_to_end_merges() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let recorder = recorder("briefly");
+    let first = run(dir.path())
+        .args([
+            "--no-merge",
+            "--",
+            "sh",
+            "-c",
+            &format!("echo ready; read line; {recorder}"),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut first = first.expect("started");
+    let mut stdout = first.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut [0; 6]).expect("ready");
+    let second = run(dir.path())
+        .args(["--", "sh", "-c", &recorder])
+        .output()
+        .expect("started");
+    assert!(second.status.success());
+    assert!(
+        text(&second.stderr).contains("still recording into this directory"),
+        "{}",
+        text(&second.stderr)
+    );
+    writeln!(first.stdin.take().expect("a pipe")).expect("written");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("text");
+    let output = first.wait_with_output().expect("ended");
+    assert!(
+        text(&output.stderr).contains("recorded: rankscope merge"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(launch_support::closed_logs(&dir.path().join("run")), 2);
+}
+
+#[test]
+fn a_statically_linked_job_is_named_as_the_reason() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let source = dir.path().join("static.c");
+    fs::write(&source, "int main(void) { return 5; }\n").expect("written");
+    let program = dir.path().join("static");
+    let built = Command::new("gcc")
+        .arg("-static")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "gcc -static does not work"
+    );
+    let output = run(dir.path()).arg("--").arg(&program).output().expect("started");
+    assert_eq!(output.status.code(), Some(5));
+    assert!(
+        text(&output.stderr).contains("statically linked"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// Not a test: a process that records, started by the tests above as the job.
+#[test]
+#[ignore = "started by other tests"]
+fn record_as_a_job_would() {
+    launch_support::record();
+}
