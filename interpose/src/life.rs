@@ -277,7 +277,7 @@ const VARIABLES: [(&CStr, &str); 7] = [
     ),
     (
         c"RANKSCOPE_PARTIAL_MS",
-        "write half-full chunks out after this many ms, default 5000",
+        "write half-full chunks out after this many ms, default 10000",
     ),
     (
         c"RANKSCOPE_EXIT_WAIT_MS",

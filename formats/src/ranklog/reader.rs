@@ -4,7 +4,7 @@
 //! they were left, in memory that does not grow with the file.
 
 use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
-use super::codec::{Decoder, Group};
+use super::codec::{self, Group};
 use super::definition::{self, Communicator, Definition, Scanned};
 use super::layout::{
     CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS,
@@ -731,28 +731,22 @@ impl RecordStream<'_> {
     }
 
     fn take_records(&mut self, at: FrameAt, payload: &[u8]) {
-        let outcome = (|| {
-            let mut decoder = Decoder::new(payload)?;
-            while let Some(head) = decoder.next_group()? {
-                let entry = self.covered.entry(head.chunk).or_insert((head.generation, 0));
-                if entry.0 != head.generation {
-                    *entry = (head.generation, 0);
-                }
-                // Written twice after a failed write: what is known already is dropped.
-                let known = entry.1.saturating_sub(head.first);
-                entry.1 = entry.1.max(head.first + head.count);
-                self.start_group(head.lane, head.thread_id, head.first > 0);
-                let mut position = 0;
-                while let Some(record) = decoder.next_record()? {
-                    if position >= known {
-                        self.take_record(head.lane, record);
-                    }
-                    position += 1;
-                }
+        let (groups, damage) = codec::decode(payload);
+        for group in groups {
+            let count = group.records.len() as u32;
+            let entry = self.covered.entry(group.chunk).or_insert((group.generation, 0));
+            if entry.0 != group.generation {
+                *entry = (group.generation, 0);
             }
-            Ok::<(), super::codec::Damage>(())
-        })();
-        if let Err(damage) = outcome {
+            // Written twice after a failed write: what is known already is dropped.
+            let known = entry.1.saturating_sub(group.first);
+            entry.1 = entry.1.max(group.first + count);
+            self.start_group(group.lane, group.thread_id, group.first > 0);
+            for record in group.records.into_iter().skip(known as usize) {
+                self.take_record(group.lane, record);
+            }
+        }
+        if let Some(damage) = damage {
             let offset = at.offset + (FRAME_HEADER_BYTES + damage.offset) as u64;
             self.problem(
                 offset,

@@ -46,7 +46,7 @@ impl Options {
             live_bytes: 8 << 20,
             max_disk_bytes: 4 << 30,
             min_free_bytes: None,
-            partial_flush: Duration::from_secs(5),
+            partial_flush: Duration::from_secs(10),
         }
     }
 }
@@ -282,6 +282,8 @@ struct Drain {
 const CALIBRATION_INTERVAL_FIRST: Duration = Duration::from_secs(1);
 const CALIBRATION_INTERVAL_LAST: Duration = Duration::from_secs(10);
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+/// Finished chunks that are worth a frame before half-full ones are due.
+const FULL_CHUNKS: usize = 32;
 /// Records packed into one frame at most: bounds the memory of writer and reader.
 const RECORDS_PER_FRAME: usize = 1 << 15;
 /// Records between two watermarks at most, about: what a reader holds in memory to bring lanes into one order.
@@ -371,7 +373,9 @@ impl Drain {
             || self.last_partial.elapsed() >= self.options.partial_flush
             || self.records_since_watermark >= RECORDS_PER_WATERMARK;
         let crowded = self.set.free.len() < u64::from(self.set.area.layout().chunk_count) / 2;
-        let due = partial || crowded || self.last_flush.elapsed() >= FLUSH_INTERVAL;
+        let due = partial
+            || crowded
+            || self.last_flush.elapsed() >= FLUSH_INTERVAL && self.full_chunks() >= FULL_CHUNKS;
         let mut wrote = false;
         if due && !self.stopped {
             let watermark = ticks();
@@ -428,6 +432,14 @@ impl Drain {
             segment::put_frame(FrameKind::Losses, 0, &losses_payload(&losses), &mut self.frames);
             self.reported_losses = losses;
         }
+    }
+
+    /// Chunks that their lanes have left: many at once pack better than one by one.
+    fn full_chunks(&self) -> usize {
+        let area = &self.set.area;
+        (0..area.layout().chunk_count)
+            .filter(|&index| area.chunk_header(index).state == chunk_state::FULL)
+            .count()
     }
 
     /// Packs finished chunks (and half-full ones if `partial`) and writes them; frees what is safely written.
