@@ -26,6 +26,7 @@ pub struct Job {
     limit: Duration,
     counted: bool,
     scratch: TempDir,
+    live: TempDir,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,12 @@ impl Job {
             preload: Preload::No,
             limit: Duration::from_secs(120),
             counted: false,
-            scratch: scratch(),
+            scratch: scratch(&std::env::temp_dir()),
+            // Where the library would put them too; on a machine without, the usual place for scratch.
+            live: scratch(match Path::new("/dev/shm") {
+                memory if memory.is_dir() => memory,
+                _ => Path::new("/tmp"),
+            }),
         }
     }
 
@@ -79,7 +85,8 @@ impl Job {
         self
     }
 
-    /// Preloads the library, which records into this directory.
+    /// Preloads the library, which records into this directory. The live areas lie in memory, in a place of
+    /// this job alone, and go with [`Finished`]: read the directory before that, or merge it.
     pub fn record_into(mut self, directory: &Path) -> Job {
         self.preload = Preload::Into(directory.to_owned());
         self
@@ -142,7 +149,10 @@ impl Job {
             match &self.preload {
                 Preload::No => process::clean(&mut command),
                 Preload::Idle => process::preload(&mut command, None),
-                Preload::Into(directory) => process::preload(&mut command, Some(directory)),
+                Preload::Into(directory) => {
+                    process::preload(&mut command, Some(directory));
+                    command.env("RANKSCOPE_LIVE_DIR", self.live.path());
+                }
             }
             command.envs(self.environment.iter().map(|(name, value)| (name, value)));
             if self.counted {
@@ -156,6 +166,7 @@ impl Job {
             counters,
             limit: self.limit,
             scratch: self.scratch,
+            live: self.live,
             _turn: turn,
         }
     }
@@ -173,6 +184,7 @@ pub struct Running<'turn> {
     counters: Vec<Counter>,
     limit: Duration,
     scratch: TempDir,
+    live: TempDir,
     _turn: &'turn Turn,
 }
 
@@ -197,6 +209,7 @@ impl Running<'_> {
             ranks,
             counts,
             scratch: self.scratch,
+            live: self.live,
         }
     }
 }
@@ -209,9 +222,15 @@ pub struct Finished {
     /// The last number that each counted rank told.
     pub counts: Vec<u64>,
     scratch: TempDir,
+    live: TempDir,
 }
 
 impl Finished {
+    /// Where the ranks' live areas lie, until this value goes.
+    pub fn live(&self) -> &Path {
+        self.live.path()
+    }
+
     /// What a rank says it did, operation by operation (`tests/programs/truth.h`).
     pub fn truth(&self, rank: usize) -> Vec<Value> {
         let path = self.scratch.path().join(format!("truth/rank{rank}.jsonl"));
@@ -252,11 +271,11 @@ pub fn for_each_python(mut test: impl FnMut(&Python)) {
     }
 }
 
-fn scratch() -> TempDir {
+fn scratch(place: &Path) -> TempDir {
     tempfile::Builder::new()
         .prefix("rankscope-test-")
-        .tempdir()
-        .unwrap_or_else(|error| panic!("a temporary directory: {error}"))
+        .tempdir_in(place)
+        .unwrap_or_else(|error| panic!("a temporary directory in {}: {error}", place.display()))
 }
 
 /// A port that nobody has now. Tests take turns, so hardly anybody takes it before the job does.
