@@ -135,7 +135,9 @@ impl Operation {
         let n = f64::from(members);
         Some(match self {
             Self::AllReduce => 2.0 * (n - 1.0) / n,
-            Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Gather | Self::Scatter => (n - 1.0) / n,
+            Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Gather | Self::Scatter => {
+                (n - 1.0) / n
+            }
             Self::AllToAllV
             | Self::AllGatherV
             | Self::GatherV
@@ -169,7 +171,10 @@ mod tests {
             assert_eq!(Operation::from_u8(operation as u8), Some(operation));
         }
         for number in 1..=4 {
-            assert_eq!(Library::from_u8(number).map(|library| library as u8), Some(number));
+            assert_eq!(
+                Library::from_u8(number).map(|library| library as u8),
+                Some(number)
+            );
         }
         assert_eq!(Operation::from_u8(0), None);
     }

@@ -90,6 +90,24 @@ pub fn ticks_per_second() -> u64 {
     TICKS_PER_SECOND.load(Ordering::Relaxed)
 }
 
+/// What ticks are rounded to in segments, as a power of two: the largest that is not above the time one reading of
+/// the counter takes. Below that a stamp says nothing. Measured over some microseconds; not for the hot path.
+pub fn quantum_bits() -> u32 {
+    let mut costs = [0u64; 33];
+    for cost in &mut costs {
+        let before = ticks();
+        for _ in 0..16 {
+            std::hint::black_box(ticks());
+        }
+        *cost = ticks().saturating_sub(before) / 17;
+    }
+    costs.sort_unstable();
+    costs[costs.len() / 2]
+        .max(1)
+        .ilog2()
+        .min(super::codec::MAX_QUANTUM_BITS)
+}
+
 /// Learns the counter's rate from two calibrations.
 pub fn learn_rate(first: &Calibration, later: &Calibration) {
     let elapsed_ns = later.monotonic_raw_ns.saturating_sub(first.monotonic_raw_ns);

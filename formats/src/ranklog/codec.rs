@@ -7,7 +7,7 @@
 //! A c10d all-reduce of a steady training, which is three to four records of 64 bytes, comes to about 20 bytes.
 
 use super::layout::RECORDS_PER_CHUNK;
-use super::record::Record;
+use super::record::{Record, RecordKind};
 use std::collections::HashMap;
 
 /// Records of one chunk that go into segments together.
@@ -51,6 +51,9 @@ pub struct GroupHead {
 /// Records in one payload at most: what a reader holds of it.
 pub const MAX_RECORDS: usize = 1 << 20;
 
+/// Coarsest quantum a reader accepts, as a power of two of ticks.
+pub const MAX_QUANTUM_BITS: u32 = 16;
+
 const NEW_TEMPLATE: u8 = 254;
 const WIDE_TEMPLATE: u8 = 255;
 const MASK_TAG: u8 = 1;
@@ -60,6 +63,11 @@ const MASK_OBJECT: u8 = 8;
 const SIGN: u8 = 0x80;
 const RECENT: usize = 63;
 const LITERAL: u8 = 64;
+
+/// Where the last tag of this kind of record is remembered; kinds of later versions share the places.
+fn tag_slot(kind: u8) -> usize {
+    usize::from(kind) % RecordKind::COUNT
+}
 
 /// What many records have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,7 +133,8 @@ struct LaneState {
 /// What encoder and decoder both remember while they walk a payload.
 struct Model {
     leave: u64,
-    tag: Stride,
+    /// Per kind of record: calls number their tags on, other kinds have none.
+    tags: [Stride; RecordKind::COUNT],
     templates: Vec<TemplateState>,
     lanes: Vec<LaneState>,
     /// Addresses, most recent first, each with the enter of the record that named it last.
@@ -137,7 +146,7 @@ impl Model {
     fn new(lanes: usize) -> Self {
         Self {
             leave: 0,
-            tag: Stride::default(),
+            tags: [Stride::default(); RecordKind::COUNT],
             templates: Vec::new(),
             lanes: vec![LaneState::default(); lanes],
             recent: Vec::with_capacity(RECENT + 1),
@@ -197,7 +206,7 @@ impl Model {
         }
         self.templates[template].best = best.1;
         self.templates[template].sequence.update(record.sequence);
-        self.tag.update(record.tag);
+        self.tags[tag_slot(record.kind)].update(record.tag);
         self.lanes[lane] = LaneState {
             enter: record.enter_ticks,
             leave: record.leave_ticks,
@@ -274,9 +283,13 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Packs groups into one payload. Groups of one lane must stand in the order of their ordinals.
-pub fn encode(groups: &[Group], out: &mut Vec<u8>) {
+///
+/// Ticks are kept to multiples of `1 << quantum_bits`, rounded down, which keeps their order: what lies below the
+/// time that reading the counter takes is noise, and noise does not pack.
+pub fn encode(groups: &[Group], quantum_bits: u32, out: &mut Vec<u8>) {
     let mut lanes: Vec<u32> = Vec::new();
     let mut by_lane: Vec<Vec<&Record>> = Vec::new();
+    put_varint(out, u64::from(quantum_bits));
     put_varint(out, groups.len() as u64);
     for group in groups {
         for number in [
@@ -318,7 +331,12 @@ pub fn encode(groups: &[Group], out: &mut Vec<u8>) {
         if let Some(following) = by_lane[lane].get(position + 1) {
             next.push(std::cmp::Reverse((following.leave_ticks, lane, position + 1)));
         }
-        put_record(&mut columns, &mut model, &mut templates, lane, record);
+        let record = Record {
+            enter_ticks: record.enter_ticks >> quantum_bits,
+            leave_ticks: record.leave_ticks >> quantum_bits,
+            ..*record
+        };
+        put_record(&mut columns, &mut model, &mut templates, lane, &record);
     }
     let Columns {
         templates,
@@ -371,7 +389,8 @@ fn put_record(
         columns.templates.push(WIDE_TEMPLATE);
         put_varint(&mut columns.extras, index as u64);
     }
-    let tag_right = model.tag.predicted() == record.tag;
+    let predicted_tag = model.tags[tag_slot(record.kind)].predicted();
+    let tag_right = predicted_tag == record.tag;
     let sequence_right = model.templates[index].sequence.predicted() == record.sequence;
     columns.masks.push(
         u8::from(!tag_right) * MASK_TAG
@@ -380,7 +399,7 @@ fn put_record(
             | u8::from(record.object != 0) * MASK_OBJECT,
     );
     if !tag_right {
-        columns.number(i64::from(record.tag.wrapping_sub(model.tag.predicted()) as i32));
+        columns.number(i64::from(record.tag.wrapping_sub(predicted_tag) as i32));
     }
     if !sequence_right {
         let predicted = model.templates[index].sequence.predicted();
@@ -571,7 +590,7 @@ impl Walk<'_> {
         };
         let &(template, lane) = self.templates.get(index).ok_or(Damage { offset: self.offset })?;
         let mask = self.next(MASKS)?;
-        let mut tag = self.model.tag.predicted();
+        let mut tag = self.model.tags[tag_slot(template.kind)].predicted();
         if mask & MASK_TAG != 0 {
             tag = tag.wrapping_add(self.number()? as u32);
         }
@@ -628,6 +647,10 @@ fn decode_into(bytes: &[u8], groups: &mut Vec<Group>) -> Result<(), Damage> {
     let mut fill: Vec<(Vec<usize>, usize)> = Vec::new();
     let mut wanted: Vec<u32> = Vec::new();
     let mut total = 0usize;
+    let quantum_bits = front.u32()?;
+    if quantum_bits > MAX_QUANTUM_BITS {
+        return Err(Damage { offset: 0 });
+    }
     for number in 0..front.length()? {
         let head = GroupHead {
             lane: front.u32()?,
@@ -708,7 +731,9 @@ fn decode_into(bytes: &[u8], groups: &mut Vec<Group>) -> Result<(), Damage> {
         offset,
     };
     for _ in 0..total {
-        let (lane, record) = walk.record()?;
+        let (lane, mut record) = walk.record()?;
+        record.enter_ticks <<= quantum_bits;
+        record.leave_ticks <<= quantum_bits;
         let (numbers, current) = &mut fill[lane];
         let group = loop {
             let &number = numbers.get(*current).ok_or(damage)?;
@@ -724,7 +749,6 @@ fn decode_into(bytes: &[u8], groups: &mut Vec<Group>) -> Result<(), Damage> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::RecordKind;
     use super::*;
     use proptest::prelude::*;
 
@@ -749,7 +773,7 @@ mod tests {
                 lane, thread_id: lane + 100, ordinal, chunk: lane * 2, generation: 3, first, records,
             }).collect();
             let mut bytes = Vec::new();
-            encode(&groups, &mut bytes);
+            encode(&groups, 0, &mut bytes);
             let (back, damage) = decode(&bytes);
             prop_assert_eq!(damage, None);
             prop_assert_eq!(back, groups);
@@ -766,7 +790,7 @@ mod tests {
         ) {
             let group = Group { lane: 0, thread_id: 1, ordinal: 0, chunk: 0, generation: 1, first: 0, records };
             let mut bytes = Vec::new();
-            encode(&[group], &mut bytes);
+            encode(&[group], 0, &mut bytes);
             let at = at.index(bytes.len());
             bytes[at] ^= flip;
             let _ = decode(&bytes);
@@ -848,9 +872,24 @@ mod tests {
     fn a_training_step_costs_little() {
         let groups = training(300);
         let mut bytes = Vec::new();
-        encode(&groups, &mut bytes);
-        let per_operation = bytes.len() as f64 / 900.0;
-        assert!(per_operation < 22.0, "{per_operation} bytes per operation");
-        assert_eq!(decode(&bytes), (groups, None));
+        encode(&groups, 0, &mut bytes);
+        let exact = bytes.len() as f64 / 900.0;
+        assert!(exact < 22.0, "{exact} bytes per operation");
+        assert_eq!(decode(&bytes), (groups.clone(), None));
+        bytes.clear();
+        encode(&groups, 4, &mut bytes);
+        let rounded = bytes.len() as f64 / 900.0;
+        assert!(
+            rounded < exact - 2.0,
+            "{rounded} bytes per operation, {exact} exact"
+        );
+        let (back, damage) = decode(&bytes);
+        assert_eq!(damage, None);
+        for (before, after) in groups.iter().zip(&back) {
+            for (before, after) in before.records.iter().zip(&after.records) {
+                assert_eq!(before.enter_ticks & !15, after.enter_ticks);
+                assert_eq!(before.leave_ticks & !15, after.leave_ticks);
+            }
+        }
     }
 }

@@ -102,7 +102,7 @@ impl RankLog {
         }
         for part in groups.chunks(256) {
             payload.clear();
-            codec::encode(part, &mut payload);
+            codec::encode(part, 0, &mut payload);
             segment::put_frame(FrameKind::Records, 0, &payload, &mut out);
         }
         segment::put_frame(FrameKind::End, 0, &[], &mut out);

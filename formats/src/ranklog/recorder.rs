@@ -262,6 +262,7 @@ struct Drain {
     segment: SegmentFile,
     live_path: Option<PathBuf>,
     counter: Counter,
+    quantum_bits: u32,
     definitions_flushed: u64,
     last_partial: Instant,
     last_flush: Instant,
@@ -313,6 +314,7 @@ impl Drain {
             segment,
             live_path: placed.path,
             counter,
+            quantum_bits: clock::quantum_bits(),
             definitions_flushed: 0,
             last_partial: Instant::now(),
             last_flush: Instant::now(),
@@ -341,9 +343,11 @@ impl Drain {
             .live_path
             .as_ref()
             .map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+        let quantum = (1u32 << self.quantum_bits).to_string();
         for (key, value) in process::properties().into_iter().chain([
             ("live_path".to_owned(), live),
             ("clock.counter".to_owned(), self.counter.name().to_owned()),
+            ("clock.quantum_ticks".to_owned(), quantum),
         ]) {
             area.define(
                 KIND_PROPERTY,
@@ -492,7 +496,7 @@ impl Drain {
         if !groups.is_empty() {
             groups.sort_by_key(|group| (group.lane, group.ordinal));
             self.payload.clear();
-            codec::encode(groups, &mut self.payload);
+            codec::encode(groups, self.quantum_bits, &mut self.payload);
             segment::put_frame(FrameKind::Records, 0, &self.payload, &mut self.frames);
             groups.clear();
         }

@@ -85,7 +85,7 @@ impl<W: Write> LogWriter<W> {
             })
             .collect();
         self.payload.clear();
-        codec::encode(&groups, &mut self.payload);
+        codec::encode(&groups, 0, &mut self.payload);
         self.frame(FrameKind::Records, 0)
     }
 
@@ -114,7 +114,7 @@ impl<W: Write> LogWriter<W> {
     /// Writes packed groups as they are, for a log that is completed from its live area.
     pub fn groups(&mut self, groups: &[Group]) -> io::Result<()> {
         self.payload.clear();
-        codec::encode(groups, &mut self.payload);
+        codec::encode(groups, 0, &mut self.payload);
         self.frame(FrameKind::Records, 0)
     }
 
