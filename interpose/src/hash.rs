@@ -5,6 +5,12 @@
 #[derive(Clone, Copy)]
 pub struct Hash128(u128);
 
+impl Default for Hash128 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Hash128 {
     /// The empty hash.
     pub const fn new() -> Self {

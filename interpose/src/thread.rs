@@ -61,5 +61,5 @@ thread_local! {
 pub fn state() -> &'static ThreadState {
     // SAFETY: the state has no destructor and a constant initialiser, so it is there from the thread's first to its
     // last instruction; no hook keeps the reference beyond its own call, and `Cell` makes it unusable elsewhere.
-    unsafe { &*STATE.with(|state| std::ptr::from_ref(state)) }
+    unsafe { &*STATE.with(std::ptr::from_ref) }
 }

@@ -393,10 +393,10 @@ fn put_record(
     let tag_right = predicted_tag == record.tag;
     let sequence_right = model.templates[index].sequence.predicted() == record.sequence;
     columns.masks.push(
-        u8::from(!tag_right) * MASK_TAG
-            | u8::from(!sequence_right) * MASK_SEQUENCE
-            | u8::from(record.aux != 0) * MASK_AUX
-            | u8::from(record.object != 0) * MASK_OBJECT,
+        (u8::from(!tag_right) * MASK_TAG)
+            | (u8::from(!sequence_right) * MASK_SEQUENCE)
+            | (u8::from(record.aux != 0) * MASK_AUX)
+            | (u8::from(record.object != 0) * MASK_OBJECT),
     );
     if !tag_right {
         columns.number(i64::from(record.tag.wrapping_sub(predicted_tag) as i32));

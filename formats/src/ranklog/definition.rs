@@ -214,7 +214,7 @@ pub fn commit_word(kind: u8, payload: &[u8]) -> u64 {
 
 /// Bytes that a definition with a payload of this length takes, its word and padding included.
 pub const fn framed_bytes(payload_bytes: usize) -> usize {
-    DEFINITION_HEAD_BYTES + (payload_bytes + 7) / 8 * 8
+    DEFINITION_HEAD_BYTES + payload_bytes.div_ceil(8) * 8
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -112,10 +112,8 @@ pub fn place_area(bytes: u64, nonce: u64, wanted: Option<&Path>, run_dir: &Path)
     let layout = LiveLayout::for_bytes(bytes)?;
     let base = map(layout.total_bytes(), -1).ok()?;
     // SAFETY: an anonymous mapping of that size, zeroed, never unmapped.
-    Some(PlacedArea {
-        area: unsafe { Area::from_raw(base, layout) },
-        path: None,
-    })
+    let area = unsafe { Area::from_raw(base, layout) };
+    Some(PlacedArea { area, path: None })
 }
 
 fn map_file(path: &Path, layout: LiveLayout) -> io::Result<Area> {

@@ -402,7 +402,7 @@ impl RankLog {
     /// True if the process that writes this log still lives on this machine.
     pub fn is_running(&self) -> bool {
         self.properties.get("boot_id") == process::boot_id().as_ref()
-            && self.properties.get("start_time").is_some()
+            && self.properties.contains_key("start_time")
             && process::start_time(&self.pid.to_string()).as_ref() == self.properties.get("start_time")
     }
 
