@@ -9,8 +9,9 @@ use rankscope_formats::ranklog::definition::{
 };
 use rankscope_formats::ranklog::lanes::LaneSet;
 use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::{NO_COMMUNICATOR, RecordKind};
+use rankscope_formats::ranklog::record::RecordKind;
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Live communicators at most.
@@ -27,8 +28,9 @@ const REMOVED: usize = 1;
 
 /// What is known about a communicator.
 pub struct Entry {
-    /// Number in this process's log; [`NO_COMMUNICATOR`] until it is defined.
-    index: AtomicU32,
+    /// Number in this process's log plus one; 0 until it is defined. All of an entry starts as zero, so that the table
+    /// takes no room in the file, nor in memory before it is used.
+    index_plus_one: AtomicU32,
     rank: AtomicU32,
     size: AtomicU32,
     state: AtomicU32,
@@ -40,7 +42,7 @@ pub struct Entry {
     /// Collectives that are still to be sampled in this round.
     sample_left: AtomicU32,
     tags: AtomicPtr<TagTable>,
-    text: UnsafeCell<Text>,
+    text: UnsafeCell<MaybeUninit<Text>>,
 }
 
 #[derive(Clone, Copy)]
@@ -65,7 +67,7 @@ unsafe impl Sync for Entry {}
 impl Entry {
     const fn new() -> Self {
         Self {
-            index: AtomicU32::new(NO_COMMUNICATOR),
+            index_plus_one: AtomicU32::new(0),
             rank: AtomicU32::new(0),
             size: AtomicU32::new(0),
             state: AtomicU32::new(FREE),
@@ -74,21 +76,15 @@ impl Entry {
             sample_at_ticks: AtomicU64::new(0),
             sample_left: AtomicU32::new(0),
             tags: AtomicPtr::new(std::ptr::null_mut()),
-            text: UnsafeCell::new(Text {
-                identity: [0; 16],
-                source: IdentitySource::Ordinal,
-                library: Library::Gloo,
-                parent: u32::MAX,
-                name: [0; NAME_BYTES],
-                name_bytes: 0,
-            }),
+            text: UnsafeCell::new(MaybeUninit::zeroed()),
         }
     }
 
     /// Number by which records name this communicator.
     #[inline]
     pub fn index(&self) -> u32 {
-        self.index.load(Ordering::Relaxed)
+        // 0 gives NO_COMMUNICATOR.
+        self.index_plus_one.load(Ordering::Relaxed).wrapping_sub(1)
     }
 
     /// This process's number in it.
@@ -106,7 +102,8 @@ impl Entry {
     /// Its identity, once defined.
     pub fn identity(&self) -> Option<[u8; 16]> {
         // SAFETY: DEFINED was acquired, after which `text` does not change while the entry lives.
-        (self.state.load(Ordering::Acquire) == DEFINED).then(|| unsafe { (*self.text.get()).identity })
+        (self.state.load(Ordering::Acquire) == DEFINED)
+            .then(|| unsafe { (*self.text.get()).assume_init_ref().identity })
     }
 
     /// Ordinal for the next communicator made from this one.
@@ -178,19 +175,24 @@ static ADDRESS: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 static PLACE: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 static NEXT_INDEX: AtomicU32 = AtomicU32::new(0);
 
-/// Held while an address is added or removed, which only happens when communicators are made or destroyed. The hot
-/// path never takes it. Bounded: whoever cannot get it gives up, and that communicator's operations are told apart
-/// by nothing but "unknown".
+/// Held while an address is added or removed, which only happens when communicators are made or destroyed: the pid of
+/// the holder, so that a child does not wait for a thread that its parent's fork left behind. The hot path never takes
+/// it. Bounded: whoever cannot get it gives up, and that communicator's operations are told apart by nothing but
+/// "unknown".
 static EDITING: AtomicU32 = AtomicU32::new(0);
 
 struct Editing;
 
 impl Editing {
     fn begin() -> Option<Self> {
+        // SAFETY: getpid takes no arguments and cannot fail.
+        let own = unsafe { libc::getpid() } as u32;
         for attempt in 0..100_000u32 {
-            if EDITING
-                .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+            let holder = EDITING.load(Ordering::Relaxed);
+            if holder != own
+                && EDITING
+                    .compare_exchange_weak(holder, own, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
             {
                 return Some(Self);
             }
@@ -245,7 +247,7 @@ pub fn made(address: usize, rank: u32, size: u32) {
         return;
     };
     let entry = &ENTRY[number];
-    entry.index.store(NO_COMMUNICATOR, Ordering::Relaxed);
+    entry.index_plus_one.store(0, Ordering::Relaxed);
     entry.rank.store(rank, Ordering::Relaxed);
     entry.size.store(size, Ordering::Relaxed);
     entry.children.store(0, Ordering::Relaxed);
@@ -297,16 +299,15 @@ pub fn define(address: usize, identity: &Identity<'_>) {
     text.name[..name_bytes].copy_from_slice(&identity.name[..name_bytes]);
     entry.state.store(MADE, Ordering::Release);
     // SAFETY: the entry is not DEFINED and the editing lock is held, so nobody reads or writes the text.
-    unsafe { *entry.text.get() = text };
+    unsafe { (*entry.text.get()).write(text) };
     entry.tags.store(
         new_tag_table(entry.tags.load(Ordering::Relaxed)),
         Ordering::Release,
     );
-    entry
-        .index
-        .store(NEXT_INDEX.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    let index = NEXT_INDEX.fetch_add(1, Ordering::Relaxed);
+    entry.index_plus_one.store(index + 1, Ordering::Relaxed);
     entry.state.store(DEFINED, Ordering::Release);
-    if let Some(set) = life::RECORDER.lanes_even_if_paused() {
+    if let Some(set) = life::definitions() {
         write_definition(set, entry);
     }
 }
@@ -341,7 +342,7 @@ fn new_tag_table(old: *mut TagTable) -> *mut TagTable {
 
 fn write_definition(set: &LaneSet, entry: &Entry) {
     // SAFETY: callers hold the editing lock, or run before any record is taken; the entry is DEFINED.
-    let text = unsafe { &*entry.text.get() };
+    let text = unsafe { (*entry.text.get()).assume_init_ref() };
     let payload = Payload::communicator(
         entry.index(),
         text.library,
@@ -359,7 +360,7 @@ fn write_definition(set: &LaneSet, entry: &Entry) {
 }
 
 fn count_missing_definition() {
-    if let Some(set) = life::RECORDER.lanes_even_if_paused() {
+    if let Some(set) = life::definitions() {
         let now = ticks();
         set.area
             .count_loss(LossCause::NoDefinition, RecordKind::Call, 1, now, now);
@@ -403,12 +404,12 @@ pub fn gone(address: usize) {
 
 fn end(entry: &Entry) {
     if entry.state.load(Ordering::Acquire) == DEFINED
-        && let Some(set) = life::RECORDER.lanes_even_if_paused()
+        && let Some(set) = life::definitions()
     {
         let payload = Payload::communicator_end(entry.index(), ticks());
         set.area.define(KIND_COMMUNICATOR_END, payload.as_bytes());
     }
-    entry.index.store(NO_COMMUNICATOR, Ordering::Relaxed);
+    entry.index_plus_one.store(0, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -386,6 +386,15 @@ pub fn wait_for_start() {
     }
 }
 
+/// Where definitions and losses of this process life go, also while recording is paused; `None` before the recorder
+/// is there, and in a forked child that has recorded nothing: what its parent mapped is not mapped there.
+pub fn definitions() -> Option<&'static LaneSet> {
+    if page().epoch.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    RECORDER.lanes_even_if_paused()
+}
+
 /// True if this process records or is about to: cold hooks do nothing else otherwise.
 pub fn is_on() -> bool {
     start();

@@ -4,7 +4,6 @@
 //! without a lock. A buffer whose place was taken by others is recorded with an unknown communicator, never a wrong
 //! one.
 
-use rankscope_formats::ranklog::record::NO_COMMUNICATOR;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const BUCKETS: usize = 4096;
@@ -20,7 +19,7 @@ static PLACES: [[Place; WAYS]; BUCKETS] = [const {
     [const {
         Place {
             buffer: AtomicUsize::new(0),
-            communicator: AtomicU32::new(NO_COMMUNICATOR),
+            communicator: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
         }
     }; WAYS]

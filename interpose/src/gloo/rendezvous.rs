@@ -11,6 +11,7 @@ use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
 use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use rankscope_formats::{Library, Operation};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -114,15 +115,22 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
         ..Record::new(RecordKind::Call)
     };
     record.flags |= FLAG_FAILED;
+    // A member that never comes leaves the others here: they must be seen while they wait.
+    let in_flight = life::lane(thread);
+    if let Some((set, lane)) = in_flight {
+        lane.enter(set, &record);
+    }
     let before = thread.connect.replace(&raw mut frame);
     let ending = Ending {
         thread,
         before,
         record: &raw mut record,
+        in_flight,
     };
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     thread.connect.set(before);
+    ending.leave();
     std::mem::forget(ending);
     record.leave_ticks = ticks();
     record.flags &= !FLAG_FAILED;
@@ -223,11 +231,23 @@ struct Ending {
     thread: &'static ThreadState,
     before: *mut ConnectFrame,
     record: *mut Record,
+    in_flight: Option<(&'static LaneSet, &'static Lane)>,
+}
+
+impl Ending {
+    fn leave(&self) {
+        if let Some((set, lane)) = self.in_flight
+            && life::same_life(self.thread)
+        {
+            lane.leave(set);
+        }
+    }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.thread.connect.set(self.before);
+        self.leave();
         // SAFETY: the record lives in the frame of `connect`, which is being unwound around this value.
         let record = unsafe { &mut *self.record };
         record.leave_ticks = ticks();
