@@ -203,10 +203,12 @@ impl Running<'_> {
     pub fn wait(self) -> Finished {
         let deadline = Instant::now() + self.limit;
         let left = || deadline.saturating_duration_since(Instant::now());
+        let pids = self.ranks.iter().map(Process::id).collect();
         let ranks = self.ranks.into_iter().map(|rank| rank.wait(left())).collect();
         let counts = self.counters.into_iter().map(Counter::last).collect();
         Finished {
             ranks,
+            pids,
             counts,
             scratch: self.scratch,
             live: self.live,
@@ -219,6 +221,8 @@ impl Running<'_> {
 pub struct Finished {
     /// How each rank ended.
     pub ranks: Vec<Ended>,
+    /// The process id that each rank had.
+    pub pids: Vec<u32>,
     /// The last number that each counted rank told.
     pub counts: Vec<u64>,
     scratch: TempDir,

@@ -23,6 +23,7 @@ pub mod counter;
 pub mod job;
 pub mod process;
 pub mod python;
+pub mod recorded;
 pub mod results;
 mod skip;
 pub mod turn;

@@ -1,0 +1,150 @@
+//! What was recorded: the rank logs of a run directory, read without the collector.
+
+use std::path::{Path, PathBuf};
+
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::definition::Communicator;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::reader::{Ending, RankLog, Thread, ThreadRecord};
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+
+/// The log of one process.
+pub struct Recorded {
+    /// All but its records.
+    pub log: RankLog,
+    /// Its records, in the order in which they were left.
+    pub records: Vec<ThreadRecord>,
+    /// Its threads.
+    pub threads: Vec<Thread>,
+    /// What was not as it should be, in the file and in its records.
+    pub problems: Vec<String>,
+}
+
+/// The segment files of a run directory, by name.
+pub fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory
+        .read_dir()
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rslog"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Reads one log, problems and all.
+pub fn read(path: &Path) -> Recorded {
+    Recorded::of(RankLog::open(path).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Reads every log of a run directory, and the live areas while they are there.
+///
+/// # Panics
+/// If one cannot be opened or has a problem.
+pub fn read_all(directory: &Path) -> Vec<Recorded> {
+    let all: Vec<Recorded> = files(directory).iter().map(|path| read(path)).collect();
+    for recorded in &all {
+        recorded.expect_no_problem();
+    }
+    all
+}
+
+/// The logs of these processes, in this order.
+///
+/// # Panics
+/// If a process has none or several, or there are others.
+pub fn read_ranks(directory: &Path, pids: &[u32]) -> Vec<Recorded> {
+    let mut all = read_all(directory);
+    let ranks: Vec<Recorded> = pids
+        .iter()
+        .map(|&pid| {
+            let at = all.iter().position(|recorded| recorded.log.pid == pid);
+            all.swap_remove(at.unwrap_or_else(|| panic!("process {pid} left no log")))
+        })
+        .collect();
+    let others: Vec<_> = all.iter().map(|recorded| &recorded.log.path).collect();
+    assert!(others.is_empty(), "more logs than ranks: {others:?}");
+    ranks
+}
+
+impl Recorded {
+    /// Reads the records of an open log.
+    pub fn of(log: RankLog) -> Recorded {
+        let (records, threads, problems) = log.all_records();
+        let problems = log.problems.iter().chain(&problems).map(ToString::to_string);
+        Recorded {
+            problems: problems.collect(),
+            log,
+            records,
+            threads,
+        }
+    }
+
+    /// # Panics
+    /// If anything in the file is not as it should be.
+    pub fn expect_no_problem(&self) {
+        assert!(
+            self.problems.is_empty(),
+            "{}: {:#?}",
+            self.log.path.display(),
+            self.problems
+        );
+    }
+
+    /// # Panics
+    /// If anything is missing but evidence, which is sampled by design; or the log was not closed.
+    pub fn expect_whole(&self) {
+        let losses: Vec<_> = self
+            .log
+            .losses
+            .iter()
+            .filter(|loss| loss.cause != LossCause::EvidenceBound)
+            .collect();
+        assert!(losses.is_empty(), "{}: {losses:?}", self.log.path.display());
+        // A busy machine may leave the closing to the collector: then the live area is there, and was read.
+        let ending = self.log.ending;
+        assert!(
+            matches!(ending, Ending::Closed | Ending::LiveArea),
+            "{}: {ending:?}",
+            self.log.path.display()
+        );
+    }
+
+    /// The records of a kind.
+    pub fn of_kind(&self, kind: RecordKind) -> impl Iterator<Item = &Record> {
+        self.records
+            .iter()
+            .map(|held| &held.record)
+            .filter(move |record| record.kind == kind as u8)
+    }
+
+    /// The operations of the library itself: whole calls, but for the building of communicators.
+    pub fn calls(&self) -> impl Iterator<Item = &Record> {
+        self.of_kind(RecordKind::Call)
+            .filter(|record| record.operation != Operation::Connect as u8)
+    }
+
+    /// Records of a kind that are known to be missing, for whatever cause.
+    pub fn lost(&self, kind: RecordKind) -> u64 {
+        let losses = self.log.losses.iter().filter(|loss| loss.kind == kind);
+        losses.map(|loss| loss.count).sum()
+    }
+
+    /// The communicator of a record.
+    ///
+    /// # Panics
+    /// If it has none, or the log does not say what it is.
+    pub fn communicator(&self, record: &Record) -> &Communicator {
+        self.log
+            .communicators
+            .get(&record.communicator)
+            .unwrap_or_else(|| panic!("{}: no communicator: {record:?}", self.log.path.display()))
+    }
+}
+
+/// Name of a record's operation, as tables have it.
+pub fn operation(record: &Record) -> &'static str {
+    Operation::from_u8(record.operation).map_or("none", Operation::name)
+}

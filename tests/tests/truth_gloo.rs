@@ -1,0 +1,322 @@
+//! What is recorded of Gloo programs is what they did: every operation with its size, root, tag, element size and
+//! peers, on communicators that all members know by the same name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_formats::ranklog::record::{
+    CONTINUATION_COUNTS, FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN,
+    NO_PEER, Record, RecordKind,
+};
+use rankscope_tests::compile;
+use rankscope_tests::job::Job;
+use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::turn;
+use serde_json::Value;
+
+/// The operation that a program calls by this name.
+fn operation(name: &str) -> Operation {
+    match name {
+        "allreduce" => Operation::AllReduce,
+        "allgather" => Operation::AllGather,
+        "allgatherv" => Operation::AllGatherV,
+        "alltoall" => Operation::AllToAll,
+        "alltoallv" => Operation::AllToAllV,
+        "barrier" => Operation::Barrier,
+        "broadcast" => Operation::Broadcast,
+        "gather" => Operation::Gather,
+        "gatherv" => Operation::GatherV,
+        "reduce" => Operation::Reduce,
+        "scatter" => Operation::Scatter,
+        "send" => Operation::Send,
+        "recv" => Operation::Receive,
+        other => panic!("a program did {other:?}, which this test does not know"),
+    }
+}
+
+fn number(line: &Value, field: &str) -> u64 {
+    line[field]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{field} in {line}"))
+}
+
+/// −1 where the operation has none.
+fn member(line: &Value, field: &str) -> i32 {
+    line[field]
+        .as_i64()
+        .and_then(|value| value.try_into().ok())
+        .unwrap_or(NO_PEER)
+}
+
+fn counts(line: &Value, field: &str) -> Option<Vec<u64>> {
+    let counts = line.get(field)?.as_array()?;
+    Some(counts.iter().filter_map(Value::as_u64).collect())
+}
+
+/// One operation, as the program tells it and as it was recorded.
+#[derive(Debug, PartialEq)]
+struct Done {
+    operation: Operation,
+    tag: u64,
+    element_bytes: u64,
+    root: i32,
+    bytes: u64,
+    /// Bytes per member of the v-variants.
+    per_member: Vec<u64>,
+}
+
+/// What a record of this operation must say. `rank` of `size`.
+fn told(line: &Value, rank: usize, size: usize) -> Done {
+    let operation = operation(line["op"].as_str().unwrap_or_default());
+    let element_bytes = number(line, "element_size");
+    let in_bytes = |field| -> Vec<u64> {
+        counts(line, field).map_or(Vec::new(), |all| all.iter().map(|n| n * element_bytes).collect())
+    };
+    let (to, from) = (in_bytes("to"), in_bytes("from"));
+    let (bytes, per_member) = match operation {
+        // What each member gives; the same list on every member, though in a gather only the root receives.
+        Operation::AllGatherV => (from[rank], from),
+        Operation::GatherV => {
+            let all = (0..size as u64).map(|peer| (3 * peer + 1) * element_bytes);
+            let root = member(line, "root") as usize;
+            (to[root], all.collect())
+        }
+        Operation::AllToAllV => (to.iter().sum(), to),
+        // Gloo is told the whole input.
+        Operation::AllToAll => (number(line, "bytes") * size as u64, Vec::new()),
+        _ => (number(line, "bytes"), Vec::new()),
+    };
+    Done {
+        operation,
+        tag: number(line, "tag"),
+        element_bytes,
+        root: member(line, "root"),
+        bytes,
+        per_member,
+    }
+}
+
+fn is_message(line: &Value) -> bool {
+    matches!(line["op"].as_str(), Some("send" | "recv"))
+}
+
+/// The collectives of a log in order, each with the continuation records that stand before it in its lane.
+fn collectives(recorded: &Recorded) -> Vec<Done> {
+    let mut waiting: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let mut done = Vec::new();
+    let mut in_lane: Vec<_> = recorded.records.iter().collect();
+    // Continuations carry the time of entry, so the order of leaving may put others between; their lane does not.
+    in_lane.sort_by_key(|held| (held.lane, held.record.enter_ticks));
+    for held in in_lane {
+        let record = &held.record;
+        if record.kind == RecordKind::Continuation as u8 {
+            waiting
+                .entry(held.lane)
+                .or_default()
+                .extend(record.continuation_counts());
+        } else if record.kind == RecordKind::Call as u8 && record.operation != Operation::Connect as u8 {
+            let size = recorded.communicator(record).size as usize;
+            let mut per_member = waiting.remove(&held.lane).unwrap_or_default();
+            if !per_member.is_empty() {
+                assert_eq!(per_member.len(), size.next_multiple_of(CONTINUATION_COUNTS));
+                assert!(per_member[size..].iter().all(|&count| count == 0));
+                per_member.truncate(size);
+            }
+            assert_eq!(record.flags, FLAG_DIRECT, "{record:?}");
+            assert!(record.enter_ticks <= record.leave_ticks, "{record:?}");
+            done.push(Done {
+                operation: Operation::from_u8(record.operation).expect("a known operation"),
+                tag: u64::from(record.tag),
+                element_bytes: u64::from(record.element_bytes),
+                root: record.peer,
+                bytes: record.bytes,
+                per_member,
+            });
+        }
+    }
+    assert!(waiting.is_empty(), "counts that belong to no call: {waiting:?}");
+    done
+}
+
+/// Messages: (operation, slot, bytes, peer), each post joined with the wait that completed it.
+fn messages(recorded: &Recorded) -> Vec<(Operation, u64, u64, i32)> {
+    let mut completions: Vec<&Record> = recorded.of_kind(RecordKind::Complete).collect();
+    let posts = recorded.of_kind(RecordKind::Post).map(|post| {
+        let at = completions.iter().position(|complete| {
+            complete.object == post.object
+                && complete.operation == post.operation
+                && complete.enter_ticks >= post.leave_ticks
+        });
+        let complete = completions.remove(at.unwrap_or_else(|| panic!("never completed: {post:?}")));
+        assert_eq!(
+            (post.flags | complete.flags) & (FLAG_FAILED | FLAG_BYTES_UNKNOWN),
+            0
+        );
+        let peer = if post.flags & FLAG_ANY_PEER == 0 {
+            post.peer
+        } else {
+            assert_eq!(post.peer, NO_PEER);
+            complete.peer
+        };
+        let operation = Operation::from_u8(post.operation).expect("a known operation");
+        (operation, post.aux, post.bytes, peer)
+    });
+    let posts = posts.collect();
+    assert!(
+        completions.is_empty(),
+        "waited for, never posted: {completions:?}"
+    );
+    posts
+}
+
+/// Communicators by name: all members know the same identity, and no two communicators share one.
+fn expect_identities(logs: &[Recorded], sizes: &[(&str, usize)]) {
+    let mut identities = BTreeMap::new();
+    for &(name, size) in sizes {
+        let members: Vec<_> = logs
+            .iter()
+            .flat_map(|recorded| recorded.log.communicators.values())
+            .filter(|communicator| communicator.name == name)
+            .collect();
+        assert_eq!(members.len(), size, "members of {name}");
+        let ranks: BTreeSet<u32> = members.iter().map(|member| member.rank).collect();
+        assert_eq!(ranks, (0..size as u32).collect(), "ranks in {name}");
+        for member in &members {
+            assert_eq!(member.identity, members[0].identity, "identity of {name}");
+            assert_eq!(member.size as usize, size, "size of {name}");
+            let source = if size == 1 {
+                IdentitySource::SelfOnly
+            } else {
+                IdentitySource::KeyAndBlob
+            };
+            assert_eq!(member.identity_source, source, "{name}");
+        }
+        if let Some(other) = identities.insert(members[0].identity, name) {
+            panic!("{name} and {other} have the same identity");
+        }
+    }
+    let all: usize = logs.iter().map(|recorded| recorded.log.communicators.len()).sum();
+    assert_eq!(all, sizes.iter().map(|(_, size)| size).sum::<usize>());
+}
+
+#[test]
+fn every_operation_is_recorded_as_it_happened() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_all.cc") else {
+        return;
+    };
+    // Seven members need two continuation records for their counts.
+    for size in [2, 3, 5, 7] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let finished = Job::gloo(&program, size).record_into(directory.path()).run(&turn);
+        finished.expect_status(0);
+        let logs = recorded::read_ranks(directory.path(), &finished.pids);
+        for (rank, recorded) in logs.iter().enumerate() {
+            recorded.expect_whole();
+            let truth = finished.truth(rank);
+            let expected: Vec<Done> = truth
+                .iter()
+                .filter(|line| !is_message(line))
+                .map(|line| told(line, rank, size))
+                .collect();
+            assert_eq!(expected.len(), 13);
+            let got = collectives(recorded);
+            for (got, expected) in got.iter().zip(&expected) {
+                assert_eq!(got, expected, "rank {rank} of {size}");
+            }
+            assert_eq!(got.len(), expected.len(), "rank {rank} of {size}");
+
+            let expected: Vec<_> = truth
+                .iter()
+                .filter(|line| is_message(line))
+                .map(|line| {
+                    let name = line["op"].as_str().unwrap_or_default();
+                    (
+                        operation(name),
+                        number(line, "tag"),
+                        number(line, "bytes"),
+                        member(line, "peer"),
+                    )
+                })
+                .collect();
+            assert_eq!(messages(recorded), expected, "rank {rank} of {size}");
+            for call in recorded.calls() {
+                assert_eq!(recorded.communicator(call).rank as usize, rank);
+            }
+            // The building of the communicator is recorded too, but is no operation.
+            let built = recorded.of_kind(RecordKind::Call).count() - recorded.calls().count();
+            assert_eq!(built, 1);
+        }
+        expect_identities(&logs, &[("all", size)]);
+    }
+}
+
+#[test]
+fn two_threads_in_swapped_order_are_paired_right() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_async.cc") else {
+        return;
+    };
+    for size in [2, 3, 5] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let finished = Job::gloo(&program, size).record_into(directory.path()).run(&turn);
+        finished.expect_status(0);
+        let logs = recorded::read_ranks(directory.path(), &finished.pids);
+        // Key -> what each member says its size was.
+        let mut instances: BTreeMap<([u8; 16], u8, u32, u32), Vec<u64>> = BTreeMap::new();
+        let mut sizes = BTreeMap::new();
+        for (rank, recorded) in logs.iter().enumerate() {
+            recorded.expect_whole();
+            let mut got: Vec<(String, u64, u64)> = Vec::new();
+            for call in recorded.calls() {
+                assert_eq!(
+                    call.flags & (FLAG_FAILED | FLAG_SEQUENCE_UNKNOWN | FLAG_BYTES_UNKNOWN),
+                    0
+                );
+                let communicator = recorded.communicator(call);
+                let key = (communicator.identity, call.operation, call.tag, call.sequence);
+                instances.entry(key).or_default().push(call.bytes);
+                sizes.insert(communicator.identity, communicator.size as usize);
+                got.push((communicator.name.clone(), u64::from(call.tag), call.bytes));
+            }
+            let mut expected: Vec<(String, u64, u64)> = finished
+                .truth(rank)
+                .iter()
+                .map(|line| {
+                    let name = line["communicator"].as_str().unwrap_or_default();
+                    (name.to_owned(), number(line, "tag"), number(line, "bytes"))
+                })
+                .collect();
+            got.sort();
+            expected.sort();
+            assert_eq!(got, expected, "rank {rank} of {size}");
+            // Two threads of the program, whichever started first.
+            let threads: BTreeSet<u32> = recorded
+                .records
+                .iter()
+                .filter(|held| held.record.operation == Operation::AllReduce as u8)
+                .map(|held| held.thread)
+                .collect();
+            assert_eq!(threads.len(), 2);
+        }
+        // 60 pairs, shared out among three communicators.
+        assert_eq!(instances.len(), 120, "{size} ranks");
+        for ((identity, _, tag, sequence), bytes) in &instances {
+            assert_eq!(bytes.len(), sizes[identity], "tag {tag}, use {sequence}: members");
+            let expected = u64::from(16 + tag) * 4;
+            assert!(
+                bytes.iter().all(|&bytes| bytes == expected),
+                "tag {tag}: {bytes:?}"
+            );
+        }
+        expect_identities(
+            &logs,
+            &[
+                ("everyone", size),
+                ("all but last", size - 1),
+                ("all but first", size - 1),
+            ],
+        );
+    }
+}
