@@ -1,19 +1,28 @@
-//! What people read: the summary on the terminal, and the page.
+//! What people read: the summary on a terminal, and the page. Both are made from `session.json` alone.
 
+mod html;
 mod look;
+mod paint;
 mod places;
+mod reasons;
+mod summary_text;
+mod text_table;
+mod units;
+mod words;
 
+pub use html::page;
 pub use look::Look;
 pub use places::Places;
+pub use summary_text::summary_text;
 
 use rankscope_formats::session::Session;
-use std::{fs, io, path::Path};
+use std::fs;
+use std::io;
+use std::path::Path;
 
-/// The summary for a terminal.
-pub fn summary_text(_: &Session, _: &Places, _: &Look) -> String {
-    String::new()
-}
-/// Writes the page.
-pub fn write_html(_: &Session, path: &Path) -> io::Result<()> {
-    fs::write(path, "")
+/// Writes the page, whole or not at all.
+pub fn write_html(session: &Session, path: &Path) -> io::Result<()> {
+    let unfinished = path.with_extension("html.unfinished");
+    fs::write(&unfinished, page(session))?;
+    fs::rename(&unfinished, path)
 }

@@ -1,0 +1,411 @@
+//! `report.html`: one file that needs nothing else, opens from a disk or a mail, and prints.
+//!
+//! It is well-formed XML as well as HTML, so that a test can read it back; it runs no script and loads nothing, which
+//! its own policy enforces.
+
+mod breakdown;
+mod cividis;
+mod date;
+mod grouping;
+mod heat_map;
+mod markup;
+mod scale;
+mod steps;
+mod svg;
+mod table;
+mod tables;
+
+use super::units;
+use super::words::{self, Line, Mood};
+use markup::escape;
+use rankscope_formats::session::{Finding, Session};
+use std::fmt::Write;
+use std::ops::Range;
+
+const STYLE: &str = include_str!("style.css");
+/// Worlds whose steps are drawn.
+const MOST_WORLDS: u32 = 4;
+
+/// The page.
+pub fn page(session: &Session) -> String {
+    let mut out = String::with_capacity(1 << 16);
+    head(&mut out, session);
+    verdicts(&mut out, session);
+    findings(&mut out, session);
+    breakdown_section(&mut out, session);
+    waits(&mut out, session);
+    steps_section(&mut out, session);
+    section(
+        &mut out,
+        "Operations by kind and size",
+        Some(&operations_note(session)),
+        &tables::operations(session),
+    );
+    section(
+        &mut out,
+        "Who caused waiting",
+        Some(
+            "Of each gap between arrivals every rank that was still missing gets an equal part; \
+             exposed is what passed while the waiting program could not go on.",
+        ),
+        &tables::blame(session),
+    );
+    section(
+        &mut out,
+        "Ranks and their logs",
+        cut(session.ranks.len()).as_deref(),
+        &tables::ranks(session),
+    );
+    section(
+        &mut out,
+        "Hosts and clocks",
+        Some(&clocks(session)),
+        &tables::hosts(session),
+    );
+    section(
+        &mut out,
+        "Communicators",
+        cut(session.communicators.len()).as_deref(),
+        &tables::communicators(session),
+    );
+    section(
+        &mut out,
+        "What could not be recorded",
+        None,
+        &tables::losses(session),
+    );
+    section(
+        &mut out,
+        "What did not match",
+        listed(session.matching.listed.len()).as_deref(),
+        &tables::unmatched(session),
+    );
+    section(
+        &mut out,
+        "Problems with the recordings",
+        (session.problems.total > session.problems.listed.len() as u64)
+            .then(|| {
+                format!(
+                    "{} in all; the first of them:",
+                    units::count(session.problems.total)
+                )
+            })
+            .as_deref(),
+        &tables::problems(session),
+    );
+    foot(&mut out, session);
+    out
+}
+
+fn head(out: &mut String, session: &Session) {
+    let title = session.directories.first().map_or("rankscope", String::as_str);
+    let title = title.rsplit('/').find(|part| !part.is_empty()).unwrap_or(title);
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\
+         <title>{title} – rankscope</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n\
+         <p class=\"faint\">recorded {date} · {tool} {version}</p>\n",
+        title = escape(title),
+        date = date::utc(session.axis.origin_unix_ns),
+        tool = escape(&session.tool.name),
+        version = escape(&session.tool.version),
+    );
+    if let Some(command) = session.ranks.iter().find_map(|rank| rank.command_line.as_deref()) {
+        let _ = writeln!(out, r#"<p class="command">{}</p>"#, escape(command));
+    }
+}
+
+/// What a reader must know before any figure: who was seen, what was lost, who is late.
+fn verdicts(out: &mut String, session: &Session) {
+    out.push_str("<div class=\"verdicts\"><dl>\n");
+    entry(
+        out,
+        "Coverage",
+        &[vec![words::coverage(session)], words::coverage_notes(session)].concat(),
+    );
+    entry(out, "Losses", &words::losses(session));
+    entry(out, "Run", &[words::run(session)]);
+    entry(out, "Steps", &[words::steps(session)]);
+    entry(out, "Who is late", &[words::verdict(session)]);
+    entry(out, "Matching", &words::matching(session));
+    if session.problems.total > 0 {
+        let text = format!(
+            "{} with the recordings, listed below",
+            units::counted(session.problems.total, "problem")
+        );
+        entry(
+            out,
+            "Problems",
+            &[Line {
+                mood: Mood::Warning,
+                text,
+                advice: None,
+            }],
+        );
+    }
+    out.push_str("</dl></div>\n");
+}
+
+fn entry(out: &mut String, name: &str, lines: &[Line]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = write!(out, "<dt>{name}</dt><dd>");
+    for line in lines {
+        let _ = write!(
+            out,
+            r#"<div class="{}">{}</div>"#,
+            class(line.mood),
+            escape(&line.text)
+        );
+        if let Some(advice) = &line.advice {
+            let _ = write!(out, r#"<div class="advice">{}</div>"#, escape(advice));
+        }
+    }
+    out.push_str("</dd>\n");
+}
+
+fn class(mood: Mood) -> &'static str {
+    match mood {
+        Mood::Good => "good",
+        Mood::Plain => "plain",
+        Mood::Warning => "warning",
+        Mood::Bad => "bad",
+    }
+}
+
+fn findings(out: &mut String, session: &Session) {
+    if session.findings.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Findings</h2>\n");
+    for finding in &session.findings {
+        let line = words::finding_line(finding);
+        let mood = class(line.mood);
+        let _ = write!(
+            out,
+            r#"<div class="finding is-{mood}"><h3 class="{mood}">{}</h3>"#,
+            escape(&line.text)
+        );
+        let evidence = evidence(finding);
+        if !evidence.is_empty() {
+            out.push_str("<ul>");
+            for part in evidence {
+                let _ = write!(out, "<li>{}</li>", escape(&part));
+            }
+            out.push_str("</ul>");
+        }
+        if let Some(advice) = &line.advice {
+            let _ = write!(out, r#"<p class="advice">{}</p>"#, escape(advice));
+        }
+        out.push_str("</div>\n");
+    }
+}
+
+fn evidence(finding: &Finding) -> Vec<String> {
+    let mut evidence = finding.evidence.clone();
+    evidence.extend(words::cost(finding));
+    if let Some(late) = &finding.lateness {
+        evidence.push(format!(
+            "{}: late in {} of {} steps, in {}, by {} (median); arrived last in {} of {} launches (p = {:.1e})",
+            late.class,
+            late.late_steps.numerator,
+            late.late_steps.denominator,
+            units::counted(late.episodes, "episode"),
+            units::time(late.median_delay_ns),
+            late.last_arrivals.numerator,
+            late.last_arrivals.denominator,
+            late.p_value
+        ));
+    }
+    evidence
+}
+
+fn breakdown_section(out: &mut String, session: &Session) {
+    let Some(picture) = breakdown::draw(session) else {
+        return;
+    };
+    out.push_str("<h2>Where each rank's time went</h2>\n");
+    let what = match session
+        .breakdown
+        .first()
+        .map(|entry| (entry.window.as_str(), entry.steps))
+    {
+        Some(("steps", steps)) => format!("All {}", units::counted(steps, "whole step")),
+        _ => "From the first to the last record".to_owned(),
+    };
+    let note = format!(
+        "{what}. Exposed: the training thread could not go on because of communication; what ran behind its back \
+         costs nothing and is not in the bars.{}",
+        if session.breakdown.len() > breakdown::MOST_ROWS {
+            " Neighbouring ranks share a bar."
+        } else {
+            ""
+        }
+    );
+    figure(out, &picture, &note);
+    details(out, "The figures", &tables::breakdown(session));
+}
+
+fn waits(out: &mut String, session: &Session) {
+    out.push_str("<h2>Who waited when</h2>\n");
+    let matrix = &session.waits;
+    let quantities = [
+        (
+            "exposed wait per step",
+            &matrix.exposed_wait_ns,
+            "Exposed wait",
+            "Bright: this rank waited for others in this step.",
+        ),
+        (
+            "own delay per step, against the median of the peers",
+            &matrix.own_delay_ns,
+            "Own delay",
+            "Bright: this rank came late by itself, and others waited for it. Who only passes on a delay stays dark.",
+        ),
+    ];
+    let mut any = false;
+    for (name, cells, title, note) in quantities {
+        if let Some(picture) = heat_map::draw(session, &heat_map::Quantity { name, cells }) {
+            any = true;
+            let _ = writeln!(out, "<h3>{title}</h3>");
+            let note = [note.to_owned()]
+                .into_iter()
+                .chain(heat_map::note(matrix))
+                .collect::<Vec<_>>()
+                .join(" ");
+            figure(out, &picture, &note);
+        }
+    }
+    if !any {
+        let reason = matrix.reason.as_deref().unwrap_or("there are no steps");
+        let _ = writeln!(out, "<p>– {}</p>", escape(reason));
+    }
+}
+
+fn steps_section(out: &mut String, session: &Session) {
+    out.push_str("<h2>Steps</h2>\n");
+    let _ = writeln!(out, "<p>{}</p>", escape(&words::steps(session).text));
+    if let Some(pattern) = &session.steps.pattern {
+        let _ = writeln!(
+            out,
+            r#"<p class="faint">pattern: <span class="command">{}</span></p>"#,
+            escape(pattern)
+        );
+    }
+    let worlds = session
+        .steps
+        .list
+        .iter()
+        .map(|step| step.world + 1)
+        .max()
+        .unwrap_or(0);
+    for world in 0..worlds.min(MOST_WORLDS) {
+        let Some(picture) = steps::draw(session, world) else {
+            continue;
+        };
+        if worlds > 1 {
+            let _ = writeln!(out, "<h3>World {world}</h3>");
+        }
+        let note = match session.steps.steps_per_entry {
+            0 | 1 => "The longest rank of each step.".to_owned(),
+            steps => format!("The longest rank of each step, mean over {steps} steps."),
+        };
+        figure(out, &picture, &note);
+    }
+    if worlds > MOST_WORLDS {
+        let _ = writeln!(out, "<p>… {} more worlds</p>", worlds - MOST_WORLDS);
+    }
+}
+
+fn operations_note(session: &Session) -> String {
+    let connect = &session.connect;
+    let mut note =
+        "Medians where nothing else is said. Σ wait: over all ranks. Bandwidth: of launches that waited for \
+                    at most 20 % of their time; effective: over the whole duration of all."
+            .to_owned();
+    if connect.calls > 0 {
+        note.push_str(&format!(
+            " Not in the table: building communicators, {}, {} over all ranks, longest {}.",
+            units::counted(connect.calls, "call"),
+            units::time(connect.duration_rank_ns),
+            units::time(connect.longest_ns)
+        ));
+    }
+    note
+}
+
+fn clocks(session: &Session) -> String {
+    match session.axis.error_between_hosts_ns.get() {
+        _ if session.hosts.len() == 1 => {
+            format!(
+                "One host, one clock: every time is right within ± {}.",
+                units::time(session.axis.error_inside_host_ns)
+            )
+        }
+        Ok(&error) => format!(
+            "Hosts agree within ± {} ({}).",
+            units::time(error),
+            session.axis.method
+        ),
+        Err(reason) => format!("– How far the hosts' clocks are apart is not known: {reason}."),
+    }
+}
+
+fn cut(count: usize) -> Option<String> {
+    (count > tables::MOST).then(|| format!("The first {} of {}.", tables::MOST, units::count(count as u64)))
+}
+
+fn listed(count: usize) -> Option<String> {
+    (count >= rankscope_formats::session::Matching::MAX_LISTED).then(|| format!("The first {count}."))
+}
+
+/// A heading, a note and what they are about; nothing if that is empty.
+fn section(out: &mut String, title: &str, note: Option<&str>, content: &str) {
+    if content.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "<h2>{}</h2>", escape(title));
+    if let Some(note) = note {
+        let _ = writeln!(out, r#"<p class="faint">{}</p>"#, escape(note));
+    }
+    let _ = writeln!(out, "{content}");
+}
+
+fn figure(out: &mut String, picture: &str, note: &str) {
+    let _ = writeln!(
+        out,
+        "<figure>{picture}<figcaption>{}</figcaption></figure>",
+        escape(note)
+    );
+}
+
+fn details(out: &mut String, title: &str, content: &str) {
+    let _ = writeln!(
+        out,
+        "<details><summary>{}</summary>{content}</details>",
+        escape(title)
+    );
+}
+
+fn foot(out: &mut String, session: &Session) {
+    let _ = write!(
+        out,
+        "<footer class=\"faint\"><p>Made from {} on {}. Every figure is defined in METRICS.md; what could not be \
+         computed is shown as – with its reason.</p></footer>\n</body></html>\n",
+        escape(&session.directories.join(", ")),
+        date::utc(session.written_unix_ns)
+    );
+}
+
+/// Name of a row that stands for one rank or for neighbours.
+fn row_label(session: &Session, row: &Range<usize>, rank: impl Fn(usize) -> u32) -> String {
+    let first = words::rank_name(session, rank(row.start));
+    if row.len() == 1 {
+        return first;
+    }
+    let last = words::rank_name(session, rank(row.end - 1));
+    format!("{first} – {}", last.rsplit(' ').next().unwrap_or(&last))
+}

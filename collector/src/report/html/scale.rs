@@ -1,0 +1,57 @@
+//! Ticks of axes: round values, as many as have room.
+
+/// At most `most` round values from 0 to at least `top`; the last is the axis's end. `top` must be above 0.
+pub fn ticks(top: f64, most: usize) -> Vec<f64> {
+    let rough = top / most.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= rough * 0.999);
+    let step = step.unwrap_or(10.0 * power);
+    let count = (top / step - 1e-9).ceil().max(1.0) as usize;
+    (0..=count).map(|at| at as f64 * step).collect()
+}
+
+/// Distance between labelled items of `count`, so that labels `label` px wide stand apart where items are `item` px
+/// wide: 1, 2, 5, 10, 20, ….
+pub fn label_every(count: usize, item: f64, label: f64) -> usize {
+    let mut every = 1;
+    let mut factors = [2, 5, 10].into_iter().cycle();
+    let mut power = 1;
+    while (every as f64) * item < label && every < count.max(1) {
+        let factor = factors.next().unwrap_or(10);
+        every = factor * power;
+        if factor == 10 {
+            power *= 10;
+        }
+    }
+    every
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_cover_the_top() {
+        assert_eq!(ticks(98.0, 5), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks(100.0, 4), [0.0, 50.0, 100.0]);
+        assert_eq!(ticks(0.003, 3).len(), 4);
+        for top in [1.0, 7.0, 1234.5, 9.99e8] {
+            let ticks = ticks(top, 5);
+            assert!(
+                ticks.len() <= 7 && *ticks.last().expect("one") >= top,
+                "{top}: {ticks:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels_stand_apart() {
+        assert_eq!(label_every(10, 30.0, 25.0), 1);
+        assert_eq!(label_every(100, 6.0, 25.0), 5);
+        assert_eq!(label_every(1000, 1.0, 30.0), 50);
+        assert_eq!(label_every(1000, 1.0, 90.0), 100);
+    }
+}

@@ -1,0 +1,98 @@
+//! Tables of the page, with what is not known explained below them.
+
+use super::markup::escape;
+use crate::report::reasons::Reasons;
+
+/// How a column's cells are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Words, to the left.
+    Word(&'static str),
+    /// Long words, which may be wrapped.
+    Long(&'static str),
+    /// Numbers, to the right.
+    Number(&'static str),
+}
+
+/// A table that is being filled.
+#[derive(Debug)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+    /// Reasons for its dashes.
+    pub reasons: Reasons,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(columns: &[Column]) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            reasons: Reasons::default(),
+        }
+    }
+
+    /// Adds a row, not yet escaped.
+    pub fn push(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    /// The element; nothing without rows. Columns in which nothing stands are left out.
+    pub fn finish(self) -> String {
+        let Self {
+            columns,
+            rows,
+            reasons,
+        } = self;
+        if rows.is_empty() {
+            return String::new();
+        }
+        let is_filled = |column: usize| {
+            rows.iter()
+                .any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
+        };
+        let shown: Vec<(usize, Column)> = columns
+            .into_iter()
+            .enumerate()
+            .filter(|&(at, _)| is_filled(at))
+            .collect();
+        let mut out = String::from(r#"<div class="scroll"><table><thead><tr>"#);
+        for (_, column) in &shown {
+            match column {
+                Column::Word(name) | Column::Long(name) => {
+                    out.push_str(&format!(r#"<th class="word">{}</th>"#, escape(name)));
+                }
+                Column::Number(name) => out.push_str(&format!("<th>{}</th>", escape(name))),
+            }
+        }
+        out.push_str("</tr></thead><tbody>");
+        for row in &rows {
+            out.push_str("<tr>");
+            for (at, column) in &shown {
+                let cell = escape(row.get(*at).map_or("", String::as_str));
+                match column {
+                    Column::Word(_) => out.push_str(&format!(r#"<td class="word">{cell}</td>"#)),
+                    Column::Long(_) => out.push_str(&format!(r#"<td class="long">{cell}</td>"#)),
+                    Column::Number(_) => out.push_str(&format!("<td>{cell}</td>")),
+                }
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody></table></div>");
+        out.push_str(&notes(&reasons));
+        out
+    }
+}
+
+fn notes(reasons: &Reasons) -> String {
+    let notes: String = reasons
+        .notes()
+        .map(|(mark, reason)| format!("<li>{mark} {}</li>", escape(reason)))
+        .collect();
+    if notes.is_empty() {
+        notes
+    } else {
+        format!(r#"<ol class="notes">{notes}</ol>"#)
+    }
+}

@@ -1,0 +1,337 @@
+//! The page's tables, one function each.
+
+use super::table::{Column, Table};
+use crate::report::{units, words};
+use Column::{Long, Number, Word};
+use rankscope_formats::session::Session;
+
+/// Rows at most in lists that grow with the job.
+pub const MOST: usize = 500;
+
+/// Operations by kind and size.
+pub fn operations(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("operation"),
+        Word("size"),
+        Word("on"),
+        Number("ranks"),
+        Number("count"),
+        Number("failed"),
+        Number("bytes"),
+        Number("Σ wait, exposed"),
+        Number("Σ wait, hidden"),
+        Number("queued"),
+        Number("duration"),
+        Number("transfer"),
+        Number("transfer, p99"),
+        Number("algbw"),
+        Number("busbw"),
+        Number("effective"),
+        Word("bound by"),
+    ]);
+    for class in session.operations.iter().take(MOST) {
+        let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
+        let reasons = &mut table.reasons;
+        let row = vec![
+            format!("{} {}", class.library, class.operation),
+            words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
+            format!("{}, {}", class.role, class.scope),
+            class.members.to_string(),
+            units::count(class.operations),
+            if class.failed > 0 {
+                units::count(class.failed)
+            } else {
+                String::new()
+            },
+            reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
+            format!("{bound}{}", units::time(class.exposed_wait_rank_ns)),
+            format!("{bound}{}", units::time(class.hidden_wait_rank_ns)),
+            reasons.figure(&class.queue_ns, |times| units::time_f(times.p50)),
+            reasons.figure(&class.duration_ns, |times| units::time_f(times.p50)),
+            reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
+            reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
+            reasons.figure(&class.algorithm_bytes_per_s, |rates| units::rate(rates.p50)),
+            reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
+            reasons.figure(&class.effective_bytes_per_s, |rates| units::rate(rates.p50)),
+            words::bound_by(class).unwrap_or("").to_owned(),
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// The figures behind the breakdown's picture.
+pub fn breakdown(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Number("window"),
+        Number("steps"),
+        Number("host time"),
+        Number("exposed transfer"),
+        Number("exposed wait"),
+        Number("other blocked"),
+        Number("communication"),
+        Number("queued"),
+        Number("hidden wait"),
+        Number("overlap"),
+        Number("waits seen"),
+        Word("check"),
+    ]);
+    for entry in session.breakdown.iter().take(MOST) {
+        let reasons = &mut table.reasons;
+        let row = vec![
+            words::rank_name(session, entry.rank),
+            units::time(entry.window_ns),
+            units::count(entry.steps),
+            units::time(entry.host_ns),
+            units::time(words::exposed_transfer_ns(entry)),
+            units::time(entry.exposed_wait_ns),
+            units::time(entry.other_blocked_ns),
+            units::time(entry.communication_ns),
+            reasons.figure(&entry.queued_ns, |&ns| units::time(ns)),
+            units::time(entry.hidden_wait_ns),
+            reasons.figure(&entry.overlap, |ratio| {
+                format!(
+                    "{} ({} of {})",
+                    units::percent(ratio.share()),
+                    units::time(ratio.numerator),
+                    units::time(ratio.denominator)
+                )
+            }),
+            reasons.figure(&entry.operations_with_wait_seen, |ratio| {
+                format!(
+                    "{} of {}",
+                    units::count(ratio.numerator as u64),
+                    units::count(ratio.denominator as u64)
+                )
+            }),
+            if entry.adds_up {
+                String::new()
+            } else {
+                "the parts do not add up to the window".to_owned()
+            },
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// Who caused waiting.
+pub fn blame(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Number("caused waiting"),
+        Number("of it exposed"),
+        Number("exposed, in steps"),
+        Number("job time lost"),
+        Number("of it exposed"),
+        Number("exposed, in steps"),
+        Number("arrived last"),
+    ]);
+    for entry in session.blame.ranks.iter().take(MOST) {
+        table.push(vec![
+            words::rank_name(session, entry.rank),
+            units::rank_time(entry.caused_rank_ns),
+            units::rank_time(entry.caused_exposed_rank_ns),
+            units::rank_time(entry.caused_exposed_in_steps_rank_ns),
+            units::time(entry.job_lost_ns),
+            units::time(entry.job_lost_exposed_ns),
+            units::time(entry.job_lost_exposed_in_steps_ns),
+            match entry.launches {
+                0 => String::new(),
+                launches => format!(
+                    "{} of {} ({})",
+                    units::count(entry.last_arrivals),
+                    units::count(launches),
+                    units::percent(entry.last_arrivals as f64 / launches as f64)
+                ),
+            },
+        ]);
+    }
+    table.finish()
+}
+
+/// Every rank and its log.
+pub fn ranks(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Word("host"),
+        Number("process"),
+        Number("operations"),
+        Number("lost"),
+        Number("log"),
+        Word("ended"),
+        Long("in progress at the end"),
+    ]);
+    for rank in session.ranks.iter().take(MOST) {
+        table.push(vec![
+            rank.name.clone(),
+            session
+                .hosts
+                .get(rank.host as usize)
+                .map_or_else(String::new, |host| host.name.clone()),
+            rank.pid.to_string(),
+            units::count(rank.operations),
+            units::count(rank.lost),
+            units::bytes(rank.log_bytes),
+            match rank.ending.as_str() {
+                "closed" => "closed".to_owned(),
+                "live-area" => "killed or crashed; its last records were found".to_owned(),
+                "torn" => "killed or crashed; its last seconds are missing".to_owned(),
+                "running" => "still ran".to_owned(),
+                other => other.to_owned(),
+            },
+            words::some_of(&rank.in_flight, 4),
+        ]);
+    }
+    table.finish()
+}
+
+/// Hosts and how well their clocks are known.
+pub fn hosts(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("host"),
+        Number("ranks"),
+        Word("counter"),
+        Number("ticks per second"),
+        Number("calibrations"),
+        Number("error inside the host, ±"),
+        Number("error of its wall clock, ±"),
+        Word("note"),
+    ]);
+    for host in session.hosts.iter().take(MOST) {
+        let reasons = &mut table.reasons;
+        let row = vec![
+            host.name.clone(),
+            host.ranks.len().to_string(),
+            host.counter.clone(),
+            reasons.figure(&host.ticks_per_second, |&ticks| format!("{ticks:.0}")),
+            host.calibrations.to_string(),
+            units::time(host.error_ns),
+            reasons.figure(&host.realtime_error_ns, |&ns| units::time(ns)),
+            if host.counter_distrusted {
+                "the kernel stopped trusting the counter".to_owned()
+            } else {
+                String::new()
+            },
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// Communicators.
+pub fn communicators(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("library"),
+        Word("identity"),
+        Word("known by"),
+        Number("size"),
+        Long("members"),
+        Word("role"),
+        Word("scope"),
+        Number("made at"),
+        Number("operations"),
+        Long("name"),
+    ]);
+    for communicator in session.communicators.iter().take(MOST) {
+        let members: Vec<String> = communicator
+            .members
+            .iter()
+            .map(|member| {
+                member.map_or_else(|| "not seen".to_owned(), |rank| words::rank_name(session, rank))
+            })
+            .collect();
+        table.push(vec![
+            communicator.library.clone(),
+            communicator.identity.chars().take(12).collect(),
+            communicator.identity_source.clone(),
+            communicator.size.to_string(),
+            words::some_of(&members, 16),
+            communicator.role.clone(),
+            communicator.scope.clone(),
+            units::time(communicator.created_ns),
+            units::count(communicator.operations),
+            communicator.name.clone(),
+        ]);
+    }
+    table.finish()
+}
+
+/// What could not be recorded.
+pub fn losses(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("where"),
+        Word("cause"),
+        Word("records"),
+        Number("lost"),
+        Number("from"),
+        Number("to"),
+        Long("what to do"),
+    ]);
+    for loss in session.losses.iter().take(MOST) {
+        table.push(vec![
+            loss.rank
+                .map_or_else(|| loss.source.clone(), |rank| words::rank_name(session, rank)),
+            loss.cause.clone(),
+            loss.kind.clone(),
+            units::count(loss.count),
+            units::time(loss.first_ns),
+            units::time(loss.last_ns),
+            loss.advice.clone(),
+        ]);
+    }
+    table.finish()
+}
+
+/// What did not match.
+pub fn unmatched(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("kind"),
+        Word("operation"),
+        Word("communicator"),
+        Number("tag"),
+        Number("n-th"),
+        Number("at"),
+        Long("seen"),
+        Long("missing members"),
+        Long("what is wrong"),
+    ]);
+    for entry in &session.matching.listed {
+        let seen: Vec<String> = entry
+            .ranks
+            .iter()
+            .map(|rank| words::rank_name(session, *rank))
+            .collect();
+        let missing: Vec<String> = entry.missing_members.iter().map(u32::to_string).collect();
+        let communicator = session.communicators.get(entry.communicator as usize);
+        table.push(vec![
+            entry.kind.clone(),
+            entry.operation.clone(),
+            communicator.map_or_else(String::new, |known| known.identity.chars().take(12).collect()),
+            entry.tag.to_string(),
+            entry.sequence.to_string(),
+            units::time(entry.start_ns),
+            words::some_of(&seen, 8),
+            words::some_of(&missing, 8),
+            entry.reason.clone(),
+        ]);
+    }
+    table.finish()
+}
+
+/// What was not as it should be.
+pub fn problems(session: &Session) -> String {
+    let mut table = Table::new(&[Word("rank"), Long("file"), Number("at byte"), Long("what")]);
+    for problem in &session.problems.listed {
+        table.push(vec![
+            problem
+                .rank
+                .map_or_else(String::new, |rank| words::rank_name(session, rank)),
+            problem.file.clone().unwrap_or_default(),
+            problem.offset_bytes.map_or_else(String::new, units::count),
+            problem.what.clone(),
+        ]);
+    }
+    table.finish()
+}

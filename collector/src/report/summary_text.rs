@@ -1,0 +1,509 @@
+//! The summary on a terminal: who was seen and what was lost first, then the figures, then where to look further.
+
+use super::paint::Paint;
+use super::reasons::Reasons;
+use super::text_table::TextTable;
+use super::words::{self, Line, Mood};
+use super::{Look, Places, units};
+use rankscope_formats::session::{RankBreakdown, Session};
+
+/// Ranks and operation classes shown; all are on the page.
+const MOST_RANKS: usize = 16;
+const MOST_CLASSES: usize = 12;
+const MOST_FINDINGS: usize = 6;
+/// Columns of the words before a sentence.
+const LABEL: usize = 12;
+const BAR: usize = 24;
+
+/// The summary.
+pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
+    let mut text = Text {
+        out: String::from("\n"),
+        paint: Paint(look.colours),
+        width: look.width,
+    };
+    text.labelled("Coverage", &words::coverage(session));
+    for note in words::coverage_notes(session) {
+        text.labelled("", &note);
+    }
+    for (at, line) in words::losses(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Losses" } else { "" }, line);
+    }
+    text.labelled("Run", &words::run(session));
+    text.labelled("Steps", &words::steps(session));
+    for (at, line) in words::matching(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Matching" } else { "" }, line);
+    }
+    text.clocks(session);
+    text.operations(session);
+    text.breakdown(session);
+    text.lateness(session);
+    text.other_findings(session);
+    text.problems(session);
+    text.places(places);
+    text.out
+}
+
+struct Text {
+    out: String,
+    paint: Paint,
+    width: usize,
+}
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    fn paint(&self, mood: Mood, text: &str) -> String {
+        match mood {
+            Mood::Good => self.paint.good(text),
+            Mood::Plain => text.to_owned(),
+            Mood::Warning => self.paint.warning(text),
+            Mood::Bad => self.paint.bad(text),
+        }
+    }
+
+    fn labelled(&mut self, label: &str, line: &Line) {
+        let label = self.paint.bold(&format!("{label:LABEL$}"));
+        for (at, part) in wrapped(&line.text, self.width - LABEL).iter().enumerate() {
+            let before = if at == 0 { label.clone() } else { " ".repeat(LABEL) };
+            let part = self.paint(line.mood, part);
+            self.line(&format!("{before}{part}"));
+        }
+        if let Some(advice) = &line.advice {
+            self.arrow(advice, LABEL);
+        }
+    }
+
+    /// What to do.
+    fn arrow(&mut self, advice: &str, indent: usize) {
+        for (at, part) in wrapped(advice, self.width - indent - 2).iter().enumerate() {
+            let mark = if at == 0 { "→ " } else { "  " };
+            self.line(&format!("{:indent$}{mark}{part}", ""));
+        }
+    }
+
+    fn heading(&mut self, heading: &str) {
+        let heading = self.paint.bold(heading);
+        self.line("");
+        self.line(&heading);
+    }
+
+    fn faint(&mut self, words: &str) {
+        for part in wrapped(words, self.width - 2) {
+            let part = self.paint.faint(&format!("  {part}"));
+            self.line(&part);
+        }
+    }
+
+    fn table(&mut self, table: &TextTable, reasons: &Reasons) {
+        for (at, line) in table.lines(self.width - 2).iter().enumerate() {
+            let line = if at == 0 {
+                self.paint.faint(line)
+            } else {
+                line.clone()
+            };
+            self.line(&format!("  {line}"));
+        }
+        for (mark, reason) in reasons.notes() {
+            for (at, part) in wrapped(reason, self.width - 6).iter().enumerate() {
+                let mark = if at == 0 { mark.as_str() } else { " " };
+                let note = self.paint.faint(&format!("  {mark} {part}"));
+                self.line(&note);
+            }
+        }
+    }
+
+    fn clocks(&mut self, session: &Session) {
+        if session.hosts.len() < 2 {
+            return;
+        }
+        let line = match session.axis.error_between_hosts_ns.get() {
+            Ok(&error) => format!(
+                "hosts agree within ± {} ({})",
+                units::time(error),
+                session.axis.method
+            ),
+            Err(reason) => format!("– how far the hosts' clocks are apart is not known: {reason}"),
+        };
+        let line = Line {
+            mood: Mood::Plain,
+            text: line,
+            advice: None,
+        };
+        self.labelled("Clocks", &line);
+    }
+
+    fn operations(&mut self, session: &Session) {
+        if session.operations.is_empty() {
+            return;
+        }
+        self.heading("Operations");
+        let mut reasons = Reasons::default();
+        let mut table = TextTable::new(
+            2,
+            &[
+                "operation",
+                "size",
+                "ranks",
+                "count",
+                "bytes",
+                "Σ wait",
+                "transfer",
+                "busbw",
+                "bound by",
+                "transfer p99",
+            ],
+        );
+        let libraries = session
+            .operations
+            .iter()
+            .any(|class| class.library != session.operations[0].library);
+        for class in session.operations.iter().take(MOST_CLASSES) {
+            let mut operation = class.operation.clone();
+            if libraries {
+                operation = format!("{} {operation}", class.library);
+            }
+            if class.role != "world" {
+                operation.push_str(&format!(" ({})", class.role));
+            }
+            let wait = units::time(class.exposed_wait_rank_ns + class.hidden_wait_rank_ns);
+            table.push(vec![
+                operation,
+                words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
+                class.members.to_string(),
+                units::count(class.operations),
+                reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
+                if class.wait_is_upper_bound {
+                    format!("≤ {wait}")
+                } else {
+                    wait
+                },
+                reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
+                reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
+                words::bound_by(class).unwrap_or("").to_owned(),
+                reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
+            ]);
+        }
+        self.table(&table, &reasons);
+        if session.operations.len() > MOST_CLASSES {
+            self.line(&format!(
+                "  … {} more kinds and sizes on the page",
+                session.operations.len() - MOST_CLASSES
+            ));
+        }
+        let connect = &session.connect;
+        if connect.calls > 0 {
+            self.faint(&format!(
+                "building communicators: {}, {} over all ranks, longest {}",
+                units::counted(connect.calls, "call"),
+                units::time(connect.duration_rank_ns),
+                units::time(connect.longest_ns)
+            ));
+        }
+    }
+
+    fn breakdown(&mut self, session: &Session) {
+        if session.breakdown.is_empty() {
+            return;
+        }
+        let window = match session.breakdown[0].window.as_str() {
+            "steps" => format!(
+                "over {}",
+                units::counted(session.breakdown[0].steps, "whole step")
+            ),
+            _ => "from first to last record".to_owned(),
+        };
+        self.heading(&format!("Where the time went, {window}"));
+        let mut reasons = Reasons::default();
+        let bar = if self.width >= 80 { "" } else { "-" };
+        let mut table = TextTable::new(
+            1,
+            &[
+                "rank",
+                "window",
+                "host time",
+                "transfer",
+                "waiting",
+                "other blocked",
+                "overlap",
+                bar,
+            ],
+        );
+        for entry in shown_ranks(session) {
+            let part = |ns: i64| {
+                if entry.window_ns > 0 {
+                    units::percent(ns as f64 / entry.window_ns as f64)
+                } else {
+                    "–".to_owned()
+                }
+            };
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                units::time(entry.window_ns),
+                part(entry.host_ns),
+                part(words::exposed_transfer_ns(entry)),
+                part(entry.exposed_wait_ns),
+                part(entry.other_blocked_ns),
+                reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+                self.bar(entry),
+            ]);
+        }
+        self.bars(&table, &reasons);
+        let wrong: Vec<String> = session
+            .breakdown
+            .iter()
+            .filter(|entry| !entry.adds_up)
+            .map(|entry| words::rank_name(session, entry.rank))
+            .collect();
+        if !wrong.is_empty() {
+            let text = format!(
+                "the parts do not add up to the window, a bug of rankscope: {}",
+                words::some_of(&wrong, 8)
+            );
+            for part in wrapped(&text, self.width - 2) {
+                let part = self.paint.bad(&part);
+                self.line(&format!("  {part}"));
+            }
+        }
+        if session.breakdown.len() > MOST_RANKS {
+            self.line(&format!(
+                "  … {} more ranks, which wait less, on the page",
+                session.breakdown.len() - MOST_RANKS
+            ));
+        }
+    }
+
+    /// The table with its bars in colour: painted last, so that the columns are measured without the colours.
+    fn bars(&mut self, table: &TextTable, reasons: &Reasons) {
+        let from = self.out.len();
+        self.table(table, reasons);
+        self.faint(&format!(
+            "{HOST} host time  {TRANSFER} transfer  {WAIT} waiting for peers  {OTHER} other blocked"
+        ));
+        if self.paint.0 {
+            let plain = self.out.split_off(from);
+            for c in plain.chars() {
+                match c {
+                    HOST => self.out.push_str("\x1b[32m█\x1b[0m"),
+                    TRANSFER => self.out.push_str("\x1b[34m█\x1b[0m"),
+                    WAIT => self.out.push_str("\x1b[31m█\x1b[0m"),
+                    OTHER => self.out.push_str("\x1b[90m█\x1b[0m"),
+                    other => self.out.push(other),
+                }
+            }
+        }
+    }
+
+    fn bar(&self, entry: &RankBreakdown) -> String {
+        let parts = [
+            (HOST, entry.host_ns),
+            (TRANSFER, words::exposed_transfer_ns(entry)),
+            (WAIT, entry.exposed_wait_ns),
+            (OTHER, entry.other_blocked_ns),
+        ];
+        if entry.window_ns <= 0 {
+            return String::new();
+        }
+        let mut bar = String::new();
+        let mut sum = 0;
+        for (mark, part) in parts {
+            sum += part.max(0);
+            let until = (sum as f64 / entry.window_ns as f64 * BAR as f64).round() as usize;
+            while bar.chars().count() < until.min(BAR) {
+                bar.push(mark);
+            }
+        }
+        bar
+    }
+
+    fn lateness(&mut self, session: &Session) {
+        self.heading("Who is late");
+        let late: Vec<_> = session
+            .findings
+            .iter()
+            .filter(|finding| words::is_about_lateness(finding))
+            .collect();
+        if late.is_empty() {
+            let line = words::verdict(session);
+            for part in wrapped(&line.text, self.width - 2) {
+                let part = self.paint(line.mood, &part);
+                self.line(&format!("  {part}"));
+            }
+            let share = words::mean_share(session, |entry| entry.exposed_wait_ns);
+            if let Some(share) = share.filter(|_| session.ranks.len() > 1) {
+                self.faint(&format!(
+                    "all waiting for peers together: {} of the ranks' time",
+                    units::percent(share)
+                ));
+            }
+        }
+        for finding in late.iter().take(MOST_FINDINGS) {
+            self.finding(finding);
+        }
+        if late.len() > MOST_FINDINGS {
+            self.line(&format!("  … {} more on the page", late.len() - MOST_FINDINGS));
+        }
+        if late.is_empty() {
+            return;
+        }
+        // Start-up is no step, and waiting there is nobody's lateness.
+        let in_steps = session.steps.count > 0;
+        let mut table = TextTable::new(1, &["rank", "caused waiting", "job lost", "arrived last"]);
+        for entry in session
+            .blame
+            .ranks
+            .iter()
+            .filter(|entry| entry.caused_exposed_rank_ns > 0)
+            .take(3)
+        {
+            let (caused, lost) = if in_steps {
+                (
+                    entry.caused_exposed_in_steps_rank_ns,
+                    entry.job_lost_exposed_in_steps_ns,
+                )
+            } else {
+                (entry.caused_exposed_rank_ns, entry.job_lost_exposed_ns)
+            };
+            let share = if entry.launches > 0 {
+                format!(
+                    "{} of {} ({})",
+                    units::count(entry.last_arrivals),
+                    units::count(entry.launches),
+                    units::percent(entry.last_arrivals as f64 / entry.launches as f64)
+                )
+            } else {
+                String::new()
+            };
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                units::rank_time(caused),
+                units::time(lost),
+                share,
+            ]);
+        }
+        if !table.is_empty() {
+            self.table(&table, &Reasons::default());
+        }
+    }
+
+    fn finding(&mut self, finding: &rankscope_formats::session::Finding) {
+        let line = words::finding_line(finding);
+        for (at, part) in wrapped(&line.text, self.width - 4).iter().enumerate() {
+            let part = self.paint(line.mood, part);
+            self.line(&format!("{}{part}", if at == 0 { "  ! " } else { "    " }));
+        }
+        for evidence in finding.evidence.iter().cloned().chain(words::cost(finding)) {
+            for part in wrapped(&evidence, self.width - 4) {
+                self.line(&format!("    {part}"));
+            }
+        }
+        if let Some(advice) = &line.advice {
+            self.arrow(advice, 4);
+        }
+    }
+
+    fn other_findings(&mut self, session: &Session) {
+        let others: Vec<_> = session
+            .findings
+            .iter()
+            .filter(|finding| !words::is_about_lateness(finding))
+            .collect();
+        if others.is_empty() {
+            return;
+        }
+        self.heading("What else is worth knowing");
+        for finding in others.iter().take(MOST_FINDINGS) {
+            self.finding(finding);
+        }
+        if others.len() > MOST_FINDINGS {
+            self.line(&format!("  … {} more on the page", others.len() - MOST_FINDINGS));
+        }
+    }
+
+    fn problems(&mut self, session: &Session) {
+        const MOST: usize = 3;
+        let problems = &session.problems;
+        if problems.total == 0 {
+            return;
+        }
+        self.heading(&format!(
+            "Problems with the recordings: {}",
+            units::count(problems.total)
+        ));
+        for problem in problems.listed.iter().take(MOST) {
+            let place = match (&problem.file, problem.offset_bytes) {
+                (Some(file), Some(offset)) => format!("{file}: at byte {offset}: "),
+                (Some(file), None) => format!("{file}: "),
+                _ => String::new(),
+            };
+            for part in wrapped(&format!("{place}{}", problem.what), self.width - 2) {
+                self.line(&format!("  {part}"));
+            }
+        }
+        if problems.total > MOST as u64 {
+            self.line(&format!(
+                "  … {} more on the page",
+                units::count(problems.total - MOST as u64)
+            ));
+        }
+    }
+
+    fn places(&mut self, places: &Places) {
+        self.heading("To look further");
+        let mut line = |file: &std::path::Path, how: &str| {
+            self.line(&format!("  {}", file.display()));
+            for part in wrapped(how, self.width - 6) {
+                let part = self.paint.faint(&format!("      {part}"));
+                self.line(&part);
+            }
+        };
+        if let Some(report) = &places.report {
+            line(report, "open it in a browser");
+        }
+        if let Some(trace) = &places.trace {
+            line(
+                trace,
+                "https://ui.perfetto.dev → Open trace file; it stays on your machine",
+            );
+        }
+        line(
+            &places.session,
+            "Parquet tables and session.json, for data frames and SQL",
+        );
+    }
+}
+
+const HOST: char = '█';
+const TRANSFER: char = '▒';
+const WAIT: char = '░';
+const OTHER: char = '·';
+
+/// The ranks that wait most, in the order of ranks.
+fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
+    let mut entries: Vec<&RankBreakdown> = session.breakdown.iter().collect();
+    if entries.len() > MOST_RANKS {
+        entries.sort_by_key(|entry| (!entry.adds_up, entry.exposed_wait_ns));
+        entries.reverse();
+        entries.truncate(MOST_RANKS);
+        entries.sort_by_key(|entry| entry.rank);
+    }
+    entries
+}
+
+/// Words in lines of at most `width` columns; a longer word keeps its line.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,162 @@
+//! Numbers as people read them: three significant digits and a unit.
+
+/// Nanoseconds as µs, ms, s or minutes.
+pub fn time(ns: i64) -> String {
+    time_f(ns as f64)
+}
+
+/// As [`time`], for quantiles and means.
+pub fn time_f(ns: f64) -> String {
+    let magnitude = ns.abs();
+    if magnitude == 0.0 {
+        "0".to_owned()
+    } else if magnitude < 999.5 {
+        format!("{ns:.0} ns")
+    } else if magnitude < 999.5e3 {
+        format!("{} µs", digits(ns / 1e3))
+    } else if magnitude < 999.5e6 {
+        format!("{} ms", digits(ns / 1e6))
+    } else if magnitude < 119.95e9 {
+        format!("{} s", digits(ns / 1e9))
+    } else {
+        let seconds = (magnitude / 1e9).round() as u64;
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let sign = if ns < 0.0 { "-" } else { "" };
+        if hours > 0 {
+            format!("{sign}{hours} h {minutes:02} min")
+        } else {
+            format!("{sign}{minutes} min {seconds:02} s")
+        }
+    }
+}
+
+/// Rank-nanoseconds: time summed over ranks.
+pub fn rank_time(ns: i64) -> String {
+    format!("{} rank-seconds", digits(ns as f64 / 1e9))
+}
+
+/// Bytes in powers of 1000, as bandwidths are told.
+pub fn bytes(bytes: u64) -> String {
+    scaled(bytes as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"])
+}
+
+/// Bytes in powers of 1024, as buffers are sized.
+pub fn binary_bytes(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
+}
+
+/// Bytes per second; GB/s are 10⁹ bytes per second.
+pub fn rate(bytes_per_s: f64) -> String {
+    scaled(bytes_per_s, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
+}
+
+/// A share as a percentage; small shares keep a digit.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    // Nearly all is not all.
+    let is_nearly_all = percent > 99.0 && percent < 100.0;
+    if is_nearly_all && percent > 99.9 {
+        "> 99.9 %".to_owned()
+    } else if percent == 0.0 || (percent.abs() >= 9.95 && !is_nearly_all) {
+        format!("{percent:.0} %")
+    } else if percent.abs() < 0.05 {
+        format!("{}0.1 %", if percent < 0.0 { "> -" } else { "< " })
+    } else {
+        format!("{percent:.1} %")
+    }
+}
+
+/// A count with its thousands set apart.
+pub fn count(count: u64) -> String {
+    let plain = count.to_string();
+    let mut out = String::with_capacity(plain.len() + plain.len() / 3);
+    for (at, digit) in plain.chars().enumerate() {
+        if at > 0 && (plain.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count and the thing counted: `1 step`, `2 steps`.
+pub fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
+fn scaled(value: f64, base: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut units = units.iter().peekable();
+    while let Some(unit) = units.next() {
+        // What would be printed as 1000 belongs to the next unit.
+        if value.abs() < base - 0.5 || units.peek().is_none() {
+            let is_whole_bytes = unit.starts_with('B') && value.fract() == 0.0;
+            return if is_whole_bytes {
+                format!("{value:.0} {unit}")
+            } else {
+                format!("{} {unit}", digits(value))
+            };
+        }
+        value /= base;
+    }
+    digits(value)
+}
+
+/// Three significant digits, trailing zeros of a fraction kept: they say how exact the number is.
+pub fn digits(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 99.95 || magnitude == 0.0 {
+        format!("{value:.0}")
+    } else if magnitude >= 9.995 {
+        format!("{value:.1}")
+    } else if magnitude >= 0.9995 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_three_digits_and_change_units() {
+        let cases = [
+            (0, "0"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (12_345, "12.3 µs"),
+            (999_499, "999 µs"),
+            (999_900, "1.00 ms"),
+            (1_234_567_890, "1.23 s"),
+            (119_000_000_000, "119 s"),
+            (125_000_000_000, "2 min 05 s"),
+            (7_384_000_000_000, "2 h 03 min"),
+            (-2_500_000, "-2.50 ms"),
+        ];
+        for (ns, shown) in cases {
+            assert_eq!(time(ns), shown);
+        }
+    }
+
+    #[test]
+    fn sizes_rates_and_shares() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_500_000), "1.50 MB");
+        assert_eq!(bytes(999_999), "1.00 MB");
+        assert_eq!(binary_bytes(65_536), "64.0 KiB");
+        assert_eq!(rate(12.5e9), "12.5 GB/s");
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.0001), "< 0.1 %");
+        assert_eq!(percent(0.0123), "1.2 %");
+        assert_eq!(percent(0.5), "50 %");
+        assert_eq!(percent(0.998), "99.8 %");
+        assert_eq!(percent(0.99999), "> 99.9 %");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "step"), "1 step");
+    }
+}

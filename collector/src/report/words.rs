@@ -1,0 +1,433 @@
+//! What a session says in sentences: the same ones on the terminal and on the page.
+
+use super::units;
+use rankscope_formats::session::{
+    Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown, Session,
+};
+
+/// How serious a sentence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mood {
+    /// As it should be.
+    Good,
+    /// For information.
+    Plain,
+    /// Worth a look.
+    Warning,
+    /// Wrong, or costly.
+    Bad,
+}
+
+/// A sentence and how serious it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How serious.
+    pub mood: Mood,
+    /// The sentence.
+    pub text: String,
+    /// What to do about it.
+    pub advice: Option<String>,
+}
+
+impl Line {
+    fn new(mood: Mood, text: impl Into<String>) -> Self {
+        Self {
+            mood,
+            text: text.into(),
+            advice: None,
+        }
+    }
+
+    fn with_advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+/// A rank's name.
+pub fn rank_name(session: &Session, rank: u32) -> String {
+    session
+        .ranks
+        .get(rank as usize)
+        .map_or_else(|| format!("log {rank}"), |rank: &Rank| rank.name.clone())
+}
+
+/// Ranks seen of those that exist: the first line of everything.
+pub fn coverage(session: &Session) -> Line {
+    let coverage = &session.coverage;
+    let hosts = units::counted(session.hosts.len() as u64, "host");
+    let seen = u64::from(coverage.ranks_seen);
+    match coverage.ranks_expected.get() {
+        Ok(&expected) if expected == coverage.ranks_seen => Line::new(
+            Mood::Good,
+            format!(
+                "{seen} of {} seen, on {hosts}",
+                units::counted(u64::from(expected), "rank")
+            ),
+        ),
+        Ok(&expected) => {
+            let missing = missing_ranks(session, &coverage.missing);
+            let line = Line::new(
+                Mood::Bad,
+                format!(
+                    "only {seen} of {} seen, on {hosts}; missing: {missing}",
+                    units::counted(u64::from(expected), "rank")
+                ),
+            );
+            match &coverage.advice {
+                Some(advice) => line.with_advice(advice.clone()),
+                None => line,
+            }
+        }
+        Err(reason) => Line::new(
+            Mood::Warning,
+            format!(
+                "{} seen, on {hosts}; how many there are is not known: {reason}",
+                units::counted(seen, "rank")
+            ),
+        ),
+    }
+}
+
+/// `ranks 4–7 and 9`, with the world where there are several.
+fn missing_ranks(session: &Session, missing: &[MissingRank]) -> String {
+    const MOST: usize = 8;
+    let mut runs: Vec<(u32, u32, u32)> = Vec::new();
+    for rank in missing {
+        match runs.last_mut() {
+            Some((world, _, last)) if *world == rank.world && *last + 1 == rank.number => *last = rank.number,
+            _ => runs.push((rank.world, rank.number, rank.number)),
+        }
+    }
+    let mut parts: Vec<String> = runs
+        .iter()
+        .take(MOST)
+        .map(|&(world, first, last)| {
+            let world = if session.worlds.len() > 1 {
+                format!("world {world} ")
+            } else {
+                String::new()
+            };
+            if first == last {
+                format!("{world}rank {first}")
+            } else {
+                format!("{world}ranks {first}–{last}")
+            }
+        })
+        .collect();
+    if runs.len() > MOST {
+        parts.push("…".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// What else is to be said about who was seen.
+pub fn coverage_notes(session: &Session) -> Vec<Line> {
+    let coverage = &session.coverage;
+    let mut notes = Vec::new();
+    if coverage.ranks_not_closed > 0 {
+        let ranks: Vec<&str> = session
+            .ranks
+            .iter()
+            .filter(|rank| rank.ending != "closed")
+            .map(|rank| rank.name.as_str())
+            .collect();
+        notes.push(Line::new(
+            Mood::Warning,
+            format!(
+                "{} ended without closing the log: {}",
+                units::counted(u64::from(coverage.ranks_not_closed), "rank"),
+                some_of(&ranks, 8)
+            ),
+        ));
+    }
+    if coverage.logs_without_rank > 0 {
+        notes.push(Line::new(
+            Mood::Plain,
+            format!(
+                "{} of processes that never communicated",
+                units::counted(u64::from(coverage.logs_without_rank), "log")
+            ),
+        ));
+    }
+    for attempt in session.attempts.iter().skip(1) {
+        let lost = attempt.lost_before_ns.map_or_else(String::new, |ns| {
+            format!(", {} after the one before", units::time(ns))
+        });
+        notes.push(Line::new(
+            Mood::Warning,
+            format!("the job was started again (restart {}){lost}", attempt.restart),
+        ));
+    }
+    notes
+}
+
+/// The first of a list, and how many more there are.
+pub fn some_of(items: &[impl AsRef<str>], most: usize) -> String {
+    let mut shown: Vec<String> = items
+        .iter()
+        .take(most)
+        .map(|item| item.as_ref().to_owned())
+        .collect();
+    if items.len() > most {
+        shown.push(format!("and {} more", items.len() - most));
+    }
+    shown.join(", ")
+}
+
+/// What could not be recorded.
+pub fn losses(session: &Session) -> Vec<Line> {
+    let lost = session.totals.lost;
+    if lost == 0 && session.losses.is_empty() {
+        return vec![Line::new(Mood::Good, "nothing was lost")];
+    }
+    let all = session.totals.records + lost;
+    let share = if all > 0 {
+        format!(" ({})", units::percent(lost as f64 / all as f64))
+    } else {
+        String::new()
+    };
+    let mut lines = vec![Line::new(
+        if lost == 0 { Mood::Plain } else { Mood::Bad },
+        format!(
+            "{} of {} lost{share}",
+            units::count(lost),
+            units::counted(all, "record")
+        ),
+    )];
+    for (cause, kind, count, advice) in losses_by_cause(&session.losses) {
+        lines.push(
+            Line::new(
+                Mood::Plain,
+                format!(
+                    "{}, cause {cause}",
+                    units::counted(count, &format!("{kind} record"))
+                ),
+            )
+            .with_advice(advice),
+        );
+    }
+    lines
+}
+
+/// Cause, kind, count and advice, the most first.
+fn losses_by_cause(losses: &[LossSummary]) -> Vec<(String, String, u64, String)> {
+    let mut sums: Vec<(String, String, u64, String)> = Vec::new();
+    for loss in losses {
+        match sums
+            .iter_mut()
+            .find(|sum| sum.0 == loss.cause && sum.1 == loss.kind)
+        {
+            Some(sum) => sum.2 += loss.count,
+            None => sums.push((
+                loss.cause.clone(),
+                loss.kind.clone(),
+                loss.count,
+                loss.advice.clone(),
+            )),
+        }
+    }
+    sums.sort_by_key(|sum| std::cmp::Reverse(sum.2));
+    sums
+}
+
+/// How long, how much.
+pub fn run(session: &Session) -> Line {
+    let totals = &session.totals;
+    let mut text = format!(
+        "{}, {} in {} ({} of payload)",
+        units::time(session.axis.end_ns - session.axis.start_ns),
+        units::counted(totals.operations, "operation"),
+        units::counted(totals.instances, "instance"),
+        units::bytes(totals.bytes)
+    );
+    let mut mood = Mood::Plain;
+    if totals.failed > 0 {
+        text.push_str(&format!("; {} failed", units::count(totals.failed)));
+        mood = Mood::Warning;
+    }
+    if totals.in_flight > 0 {
+        text.push_str(&format!("; {} never finished", units::count(totals.in_flight)));
+        mood = Mood::Warning;
+    }
+    Line::new(mood, text)
+}
+
+/// Steps and where they come from.
+pub fn steps(session: &Session) -> Line {
+    let steps = &session.steps;
+    let duration = match steps.duration_ns.get() {
+        Ok(duration) if steps.count > 0 => duration,
+        Ok(_) => return Line::new(Mood::Plain, "no whole step was found"),
+        Err(reason) => return Line::new(Mood::Plain, format!("– ({reason})")),
+    };
+    let source = match steps.source.as_str() {
+        "marks" => "as the program marks them".to_owned(),
+        "none" => "of no known source".to_owned(),
+        _ => {
+            let share = steps.confidence.get().map_or_else(
+                |_| String::new(),
+                |&share| format!(" (explains {} of the operations)", units::percent(share)),
+            );
+            format!("from the repeating pattern{share}")
+        }
+    };
+    Line::new(
+        Mood::Plain,
+        format!(
+            "{} of {} (median; p90 {}, longest {}), {source}",
+            units::count(steps.count),
+            units::time_f(duration.p50),
+            units::time_f(duration.p90),
+            units::time_f(duration.max)
+        ),
+    )
+}
+
+/// True for findings that name who is late.
+pub fn is_about_lateness(finding: &Finding) -> bool {
+    matches!(finding.kind.as_str(), "late-rank" | "rotating-lateness")
+}
+
+/// Who is late, or that nobody is, or why that cannot be told.
+pub fn verdict(session: &Session) -> Line {
+    if let Some(finding) = session.findings.iter().find(|finding| is_about_lateness(finding)) {
+        return finding_line(finding);
+    }
+    if session.ranks.len() < 2 {
+        return Line::new(Mood::Plain, "with one rank there is nobody to wait for");
+    }
+    match (session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
+        (Err(reason), _) | (_, Some(reason)) => {
+            Line::new(Mood::Plain, format!("who is late cannot be told: {reason}"))
+        }
+        (Ok(_), None) => Line::new(Mood::Good, "nobody is late"),
+    }
+}
+
+/// A finding as a sentence.
+pub fn finding_line(finding: &Finding) -> Line {
+    let line = Line::new(mood(&finding.severity), finding.title.clone());
+    match &finding.advice {
+        Some(advice) => line.with_advice(advice.clone()),
+        None => line,
+    }
+}
+
+fn mood(severity: &str) -> Mood {
+    match severity {
+        "critical" => Mood::Bad,
+        "warning" => Mood::Warning,
+        _ => Mood::Plain,
+    }
+}
+
+/// What a finding cost, where it is known.
+pub fn cost(finding: &Finding) -> Option<String> {
+    let cost = units::time(*finding.cost_ns.get().ok()?);
+    Some(match finding.cost_of_step.get() {
+        Ok(share) => format!(
+            "cost: {cost} of the job, {} of a step",
+            units::percent(share.share())
+        ),
+        Err(_) => format!("cost: {cost} of the job"),
+    })
+}
+
+/// Size class of a row: `64–128 KiB`.
+pub fn size_class(class: &OperationClass) -> Option<String> {
+    let (from, below) = (class.size_from_bytes?, class.size_below_bytes?);
+    if below <= from + 1 {
+        return Some(round(from));
+    }
+    let (from, below) = (round(from), round(below));
+    match (from.rsplit_once(' '), below.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => Some(format!("{number}–{below}")),
+        _ => Some(format!("{from}–{below}")),
+    }
+}
+
+/// Class limits are powers of two: no digits behind the point where there are none.
+fn round(bytes: u64) -> String {
+    let mut shown = units::binary_bytes(bytes);
+    for zeros in [".00 ", ".0 "] {
+        shown = shown.replace(zeros, " ");
+    }
+    shown
+}
+
+/// What most launches of a row are bound by.
+pub fn bound_by(class: &OperationClass) -> Option<&'static str> {
+    let classes = &class.classes;
+    let counts = [
+        (classes.transfer_bound, "transfer"),
+        (classes.skew_bound, "waiting"),
+        (classes.mixed, "both"),
+        (classes.inconclusive, "inconclusive"),
+    ];
+    let (count, name) = counts.into_iter().max_by_key(|&(count, _)| count)?;
+    (count > 0).then_some(name)
+}
+
+/// Mean over all ranks of a part of the breakdown's windows.
+pub fn mean_share(session: &Session, part: impl Fn(&RankBreakdown) -> i64) -> Option<f64> {
+    let window: i64 = session.breakdown.iter().map(|entry| entry.window_ns).sum();
+    let parts: i64 = session.breakdown.iter().map(part).sum();
+    (window > 0).then(|| parts as f64 / window as f64)
+}
+
+/// Exposed transfer: exposed communication that is not waiting for peers.
+pub fn exposed_transfer_ns(entry: &RankBreakdown) -> i64 {
+    entry.exposed_communication_ns - entry.exposed_wait_ns
+}
+
+/// How well calls were matched; nothing if all of them were.
+pub fn matching(session: &Session) -> Vec<Line> {
+    let matching = &session.matching;
+    let mut lines = Vec::new();
+    let mut say = |count: u64, mood: Mood, thing: &str, what: &str| {
+        if count > 0 {
+            lines.push(Line::new(
+                mood,
+                format!("{} {what}", units::counted(count, thing)),
+            ));
+        }
+    };
+    say(
+        matching.mismatched,
+        Mood::Bad,
+        "instance",
+        "with members that disagree in operation, type, root or size",
+    );
+    say(
+        matching.incomplete,
+        Mood::Warning,
+        "instance",
+        "without the record of some member",
+    );
+    say(
+        matching.unmatched_messages,
+        Mood::Warning,
+        "message",
+        "sent or received by one side only",
+    );
+    say(
+        matching.without_key,
+        Mood::Warning,
+        "operation",
+        "that could not be matched at all",
+    );
+    say(
+        matching.causality_violations,
+        Mood::Bad,
+        "instance",
+        "left before a needed member entered: wrong clocks",
+    );
+    for reason in &matching.incomplete_reasons {
+        lines.push(Line::new(
+            Mood::Plain,
+            format!("incomplete: {} × {}", units::count(reason.count), reason.reason),
+        ));
+    }
+    lines
+}
