@@ -1,8 +1,9 @@
 # What a developer and CI call. Everything is plain cargo underneath; CONTRIBUTING.md says more.
-.PHONY: help build demo test setup lint bench
+.PHONY: help build portable demo test setup lint bench
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
+	@echo "make portable  the library that ships, for every glibc from 2.28 on"
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
@@ -10,6 +11,10 @@ help:
 
 build:
 	cargo build --locked --release -p rankscope -p rankscope-interpose
+
+# The library that ships: every glibc from 2.28 on.
+portable:
+	interpose/portable.sh
 
 RUN ?= demo-run
 demo: build
