@@ -30,9 +30,19 @@ pub fn time_f(ns: f64) -> String {
     }
 }
 
-/// Rank-nanoseconds: time summed over ranks.
+/// Rank-nanoseconds, time summed over ranks: `11.3 rank-s`.
 pub fn rank_time(ns: i64) -> String {
-    format!("{} rank-seconds", digits(ns as f64 / 1e9))
+    let ns = ns as f64;
+    let magnitude = ns.abs();
+    if magnitude == 0.0 {
+        "0".to_owned()
+    } else if magnitude < 999.5e3 {
+        format!("{} rank-µs", digits(ns / 1e3))
+    } else if magnitude < 999.5e6 {
+        format!("{} rank-ms", digits(ns / 1e6))
+    } else {
+        format!("{} rank-s", digits(ns / 1e9))
+    }
 }
 
 /// Bytes in powers of 1000, as bandwidths are told.
@@ -139,6 +149,13 @@ mod tests {
         for (ns, shown) in cases {
             assert_eq!(time(ns), shown);
         }
+    }
+
+    #[test]
+    fn time_of_several_ranks_is_told_from_time() {
+        assert_eq!(rank_time(11_300_000_000), "11.3 rank-s");
+        assert_eq!(rank_time(2_500_000), "2.50 rank-ms");
+        assert_eq!(rank_time(0), "0");
     }
 
     #[test]

@@ -211,12 +211,12 @@ fn evidence(finding: &Finding) -> Vec<String> {
         evidence.push(format!(
             "{}: late in {} of {} steps, in {}, by {} (median); arrived last in {} of {} launches (p = {:.1e})",
             late.class,
-            late.late_steps.numerator,
-            late.late_steps.denominator,
+            units::count(late.late_steps.numerator as u64),
+            units::count(late.late_steps.denominator as u64),
             units::counted(late.episodes, "episode"),
             units::time(late.median_delay_ns),
-            late.last_arrivals.numerator,
-            late.last_arrivals.denominator,
+            units::count(late.last_arrivals.numerator as u64),
+            units::count(late.last_arrivals.denominator as u64),
             late.p_value
         ));
     }

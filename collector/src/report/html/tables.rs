@@ -20,14 +20,14 @@ pub fn operations(session: &Session) -> String {
         Number("bytes"),
         Number("Σ wait, exposed"),
         Number("Σ wait, hidden"),
-        Number("queued"),
-        Number("duration"),
         Number("transfer"),
         Number("transfer, p99"),
-        Number("algbw"),
         Number("busbw"),
-        Number("effective"),
         Word("bound by"),
+        Number("algbw"),
+        Number("effective"),
+        Number("duration"),
+        Number("queued"),
     ]);
     for class in session.operations.iter().take(MOST) {
         let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
@@ -46,14 +46,14 @@ pub fn operations(session: &Session) -> String {
             reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
             format!("{bound}{}", units::time(class.exposed_wait_rank_ns)),
             format!("{bound}{}", units::time(class.hidden_wait_rank_ns)),
-            reasons.figure(&class.queue_ns, |times| units::time_f(times.p50)),
-            reasons.figure(&class.duration_ns, |times| units::time_f(times.p50)),
             reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
             reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
-            reasons.figure(&class.algorithm_bytes_per_s, |rates| units::rate(rates.p50)),
             reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
-            reasons.figure(&class.effective_bytes_per_s, |rates| units::rate(rates.p50)),
             words::bound_by(class).unwrap_or("").to_owned(),
+            reasons.figure(&class.algorithm_bytes_per_s, |rates| units::rate(rates.p50)),
+            reasons.figure(&class.effective_bytes_per_s, |rates| units::rate(rates.p50)),
+            reasons.figure(&class.duration_ns, |times| units::time_f(times.p50)),
+            reasons.figure(&class.queue_ns, |times| units::time_f(times.p50)),
         ];
         table.push(row);
     }
@@ -122,10 +122,8 @@ pub fn blame(session: &Session) -> String {
         Word("rank"),
         Number("caused waiting"),
         Number("of it exposed"),
-        Number("exposed, in steps"),
         Number("job time lost"),
         Number("of it exposed"),
-        Number("exposed, in steps"),
         Number("arrived last"),
     ]);
     for entry in session.blame.ranks.iter().take(MOST) {
@@ -133,10 +131,8 @@ pub fn blame(session: &Session) -> String {
             words::rank_name(session, entry.rank),
             units::rank_time(entry.caused_rank_ns),
             units::rank_time(entry.caused_exposed_rank_ns),
-            units::rank_time(entry.caused_exposed_in_steps_rank_ns),
             units::time(entry.job_lost_ns),
             units::time(entry.job_lost_exposed_ns),
-            units::time(entry.job_lost_exposed_in_steps_ns),
             match entry.launches {
                 0 => String::new(),
                 launches => format!(
