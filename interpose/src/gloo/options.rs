@@ -16,6 +16,8 @@ pub enum Bytes {
     InputOrPartOfOutput(usize, usize),
     /// The input buffer at this offset.
     Input(usize),
+    /// One member's part of the input buffer at this offset.
+    PartOfInput(usize),
     /// The output buffer at this offset.
     Output(usize),
     /// A vector of element counts, one per member.
@@ -69,8 +71,8 @@ pub static ALL_TO_ALL: Options = Options {
     tag: 40,
     element_bytes: Some(32),
     root: None,
-    // The whole input; the count per peer is this divided by the number of members.
-    bytes: Bytes::Input(16),
+    // Gloo is told the whole input; a call's own count is that per peer (METRICS.md, section 2).
+    bytes: Bytes::PartOfInput(16),
 };
 /// `gloo::AlltoallvOptions`.
 pub static ALL_TO_ALL_V: Options = Options {
@@ -191,6 +193,7 @@ impl Options {
                     buffer_bytes(input).or_else(|| Some(buffer_bytes(output)? / u64::from(size.max(1))))
                 }
                 Bytes::Input(at) | Bytes::Output(at) => buffer_bytes(at),
+                Bytes::PartOfInput(at) => buffer_bytes(at).map(|bytes| bytes / u64::from(size.max(1))),
                 Bytes::ElementsPerMember(at) | Bytes::BytesPerMember(at) => {
                     let counts: &'static [u64] = vector_words(options + at);
                     if counts.len() == size as usize {
