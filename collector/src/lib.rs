@@ -1,2 +1,29 @@
-//! collector
+//! rankscope's collector: from rank logs to a session (`merge`), and from a session to what people look at.
+//!
+//! The files in the order in which the data flows: [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
+//! [`identity`] learns who is who, [`steps`] finds the pattern of a step, [`rank`] reads each log as whole operations
+//! (with [`overlap`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
+//! [`bandwidth`] and [`blame`] judge them, [`analysis`] adds everything up ([`classes`], [`step_board`],
+//! [`quantiles`]), [`findings`] and [`summary`] say what a person should know. [`merge`] calls them in this order.
+
+pub mod analysis;
+pub mod bandwidth;
+pub mod blame;
+pub mod classes;
+pub mod clock;
+pub mod findings;
+pub mod identity;
+pub mod ingest;
+pub mod matching;
+pub mod merge;
+pub mod overlap;
+pub mod pool;
+pub mod quantiles;
+pub mod rank;
 pub mod report;
+pub mod step_board;
+pub mod steps;
+pub mod summary;
+pub mod waiting;
+
+pub use merge::{MergeError, MergeOptions, Progress, merge};

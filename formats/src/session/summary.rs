@@ -532,7 +532,7 @@ pub struct WaitMatrix {
     pub reason: Option<String>,
 }
 
-/// Who caused waiting (METRICS.md, section 8).
+/// Who caused waiting (METRICS.md, section 8), over the whole run; the skew of start-up is in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Blame {
     /// One entry per rank, the costliest first.
@@ -556,6 +556,10 @@ pub struct RankBlame {
     pub job_lost_ns: i64,
     /// The part of it in which the second-last rank was blocked, ns: what the job would win.
     pub job_lost_exposed_ns: i64,
+    /// `caused_exposed_rank_ns` without start-up and what else lies outside steps; 0 without steps.
+    pub caused_exposed_in_steps_rank_ns: i64,
+    /// `job_lost_exposed_ns` without start-up and what else lies outside steps; 0 without steps.
+    pub job_lost_exposed_in_steps_ns: i64,
     /// Launches in which it arrived last.
     pub last_arrivals: u64,
     /// Launches it took part in, with at least two members.

@@ -1,0 +1,431 @@
+//! What is done with an instance when it is handed on: waits, bandwidth, blame, steps, rows.
+
+use crate::bandwidth::{Bandwidth, bandwidth};
+use crate::blame::{BlameLedger, NewWait};
+use crate::classes::Classes;
+use crate::clock::Clocks;
+use crate::identity::Identities;
+use crate::matching::Instance;
+use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use crate::step_board::StepBoard;
+use crate::waiting::{MemberWait, waits};
+use rankscope_formats::session::{
+    InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
+    WaitClass,
+};
+use std::collections::BTreeMap;
+
+/// Everything that grows while instances come in, bounded.
+pub struct Analysis<'a> {
+    identities: &'a Identities,
+    /// Clock interval, ± ns, between the hosts of each communicator.
+    error_of: Vec<i64>,
+    /// World and number of its row in the world's board, per rank.
+    place_of: Vec<Option<(u32, usize)>>,
+    /// The table of operations.
+    pub classes: Classes,
+    /// Blame.
+    pub blame: BlameLedger,
+    /// Steps of each world.
+    pub boards: Vec<StepBoard>,
+    /// Sums.
+    pub totals: Totals,
+    /// How well calls matched.
+    pub matching: Matching,
+    reasons: BTreeMap<&'static str, u64>,
+    /// Exposed wait (inside calls) and hidden wait per rank over the whole run, ns.
+    pub waited: Vec<(i64, i64)>,
+    /// Operation rows not yet written, per rank.
+    pub rows: Vec<Vec<OperationRow>>,
+    /// Instance rows not yet written.
+    pub instances: Vec<InstanceRow>,
+    members: Vec<RankOperation>,
+    waits: Vec<MemberWait>,
+    new_waits: Vec<NewWait>,
+    ranks: Vec<u32>,
+    order: Vec<u32>,
+}
+
+/// What an operation's row says beside the operation.
+#[derive(Clone, Copy, Default)]
+struct RowExtra {
+    exposed: Option<i64>,
+    hidden: Option<i64>,
+    order: Option<u32>,
+}
+
+impl<'a> Analysis<'a> {
+    /// For these ranks and communicators.
+    pub fn new(identities: &'a Identities, clocks: &Clocks, boards: Vec<StepBoard>) -> Self {
+        let host = |rank: u32| clocks.host_of[identities.ranks[rank as usize].log];
+        let error_of = identities
+            .communicators
+            .iter()
+            .map(|communicator| {
+                let mut hosts: Vec<usize> = communicator
+                    .members
+                    .iter()
+                    .flatten()
+                    .map(|&rank| host(rank))
+                    .collect();
+                hosts.sort_unstable();
+                hosts.dedup();
+                let pairs = hosts
+                    .iter()
+                    .flat_map(|&one| hosts.iter().map(move |&other| (one, other)));
+                pairs
+                    .map(|(one, other)| clocks.error_between(one, other))
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        let mut place_of = vec![None; identities.ranks.len()];
+        for (world, known) in identities.worlds.iter().enumerate() {
+            for (row, &rank) in known.ranks.iter().enumerate() {
+                place_of[rank as usize] = Some((world as u32, row));
+            }
+        }
+        Self {
+            identities,
+            error_of,
+            place_of,
+            classes: Classes::new(&identities.communicators),
+            blame: BlameLedger::new(identities.ranks.len()),
+            boards,
+            totals: Totals::default(),
+            matching: Matching::default(),
+            reasons: BTreeMap::new(),
+            waited: vec![(0, 0); identities.ranks.len()],
+            rows: vec![Vec::new(); identities.ranks.len()],
+            instances: Vec::new(),
+            members: Vec::new(),
+            waits: Vec::new(),
+            new_waits: Vec::new(),
+            ranks: Vec::new(),
+            order: Vec::new(),
+        }
+    }
+
+    /// World and row in its board of a rank.
+    pub fn place(&self, rank: u32) -> Option<(u32, usize)> {
+        self.place_of.get(rank as usize).copied().flatten()
+    }
+
+    /// A call was read: its step is not whole before it has been matched.
+    #[inline]
+    pub fn expect(&mut self, operation: &RankOperation) {
+        if operation.step != NO_STEP
+            && let Some((world, row)) = self.place(operation.rank)
+        {
+            self.boards[world as usize].expect(row, operation.step);
+        }
+    }
+
+    fn matched(&mut self, rank: u32, step: u32, exposed_ns: i64, hidden_ns: i64) {
+        if let Some(waited) = self.waited.get_mut(rank as usize) {
+            waited.0 += exposed_ns;
+            waited.1 += hidden_ns;
+        }
+        if step != NO_STEP
+            && let Some((world, row)) = self.place(rank)
+        {
+            self.boards[world as usize].matched(row, step, exposed_ns, hidden_ns);
+        }
+    }
+
+    /// Takes an instance.
+    pub fn take(&mut self, instance: Instance<'_>) {
+        let Instance {
+            number,
+            communicator,
+            members,
+            state,
+            reason,
+        } = instance;
+        for operation in members.iter().flatten() {
+            self.totals.operations += 1;
+            self.totals.bytes += operation.known_bytes().unwrap_or(0);
+            self.totals.failed += u64::from(operation.state == OperationState::Failed);
+            self.totals.in_flight += u64::from(operation.state == OperationState::InFlight);
+            self.classes.operation(operation);
+        }
+        if state == InstanceState::Complete {
+            self.take_complete(number, communicator, members);
+        } else {
+            self.take_other(number, communicator, members, state, reason);
+        }
+    }
+
+    fn take_complete(&mut self, number: u64, communicator: u32, slots: &mut [Option<RankOperation>]) {
+        let mut members = std::mem::take(&mut self.members);
+        members.clear();
+        members.extend(slots.iter_mut().filter_map(Option::take));
+        self.ranks.clear();
+        self.ranks.extend(members.iter().map(|member| member.rank));
+        let error_ns = self.error_of.get(communicator as usize).copied().unwrap_or(0);
+        let wait = waits(&members, error_ns, &mut self.waits);
+        let band = bandwidth(&members, &wait, error_ns);
+        let in_step = members[0].step != NO_STEP;
+        self.blame
+            .take(&members, &self.waits, &self.ranks, in_step, &mut self.new_waits);
+        self.order.clear();
+        self.order.resize(members.len(), 0);
+        for (position, &member) in self.blame.arrival_order().iter().enumerate() {
+            self.order[member] = position as u32;
+        }
+        let exposed: i64 = self.waits.iter().map(|wait| wait.exposed_ns).sum();
+        let hidden: i64 = self.waits.iter().map(|wait| wait.hidden_ns).sum();
+        self.totals.instances += 1;
+        self.totals.exposed_wait_rank_ns += exposed;
+        self.totals.hidden_wait_rank_ns += hidden;
+        self.matching.complete += 1;
+        self.matching.causality_violations += u64::from(wait.acausal);
+        self.classes.instance(&members[0], &wait, exposed, hidden, &band);
+        for index in 0..members.len() {
+            let new = self.new_waits[index];
+            self.matched(
+                members[index].rank,
+                members[index].step,
+                new.exposed_in_call_ns,
+                new.hidden_ns,
+            );
+        }
+        let last = self
+            .blame
+            .arrival_order()
+            .last()
+            .map(|&member| self.ranks[member]);
+        let mut row = instance_row(
+            number,
+            communicator,
+            members.iter(),
+            members.len() as u32,
+            InstanceState::Complete,
+        );
+        row.last_rank = last;
+        row.size_bytes = band.size_bytes;
+        row.transfer_ns = Some(wait.transfer_ns);
+        row.shortest_duration = band.shortest_used;
+        row.exposed_wait_rank_ns = Some(exposed);
+        row.hidden_wait_rank_ns = Some(hidden);
+        row.class = wait.class;
+        let Bandwidth { algorithm, bus, .. } = band;
+        row.algorithm_bytes_per_s = algorithm;
+        row.bus_bytes_per_s = bus;
+        self.instances.push(row);
+        for (index, member) in members.iter().enumerate() {
+            let wait = self.waits[index];
+            let extra = RowExtra {
+                exposed: Some(wait.exposed_ns),
+                hidden: Some(wait.hidden_ns),
+                order: Some(self.order[index]),
+            };
+            self.push_row(member, Some(number), InstanceState::Complete, extra);
+        }
+        self.members = members;
+    }
+
+    fn take_other(
+        &mut self,
+        number: u64,
+        communicator: u32,
+        members: &mut [Option<RankOperation>],
+        state: InstanceState,
+        reason: &'static str,
+    ) {
+        let keyed = state != InstanceState::WithoutKey;
+        match state {
+            InstanceState::Complete | InstanceState::Alone => {}
+            InstanceState::Incomplete => self.matching.incomplete += 1,
+            InstanceState::Mismatched => self.matching.mismatched += 1,
+            InstanceState::Unmatched => self.matching.unmatched_messages += 1,
+            InstanceState::WithoutKey => self.matching.without_key += 1,
+        }
+        if state == InstanceState::Alone {
+            self.totals.instances += 1;
+        } else {
+            *self.reasons.entry(reason).or_insert(0) += 1;
+            self.list(communicator, members, state, reason);
+        }
+        if keyed {
+            let row = instance_row(
+                number,
+                communicator,
+                members.iter().flatten(),
+                members.len() as u32,
+                state,
+            );
+            self.instances.push(row);
+        }
+        let extra = if state == InstanceState::Alone {
+            RowExtra {
+                exposed: Some(0),
+                hidden: Some(0),
+                order: None,
+            }
+        } else {
+            RowExtra::default()
+        };
+        for operation in members.iter_mut().filter_map(Option::take) {
+            self.matched(operation.rank, operation.step, 0, 0);
+            self.push_row(&operation, keyed.then_some(number), state, extra);
+        }
+    }
+
+    fn list(
+        &mut self,
+        communicator: u32,
+        members: &[Option<RankOperation>],
+        state: InstanceState,
+        reason: &str,
+    ) {
+        if self.matching.listed.len() >= Matching::MAX_LISTED || communicator == NO_COMMUNICATOR {
+            return;
+        }
+        let Some(first) = members.iter().flatten().next() else {
+            return;
+        };
+        let missing = if state == InstanceState::WithoutKey {
+            Vec::new()
+        } else if first.is_message() {
+            members
+                .iter()
+                .flatten()
+                .filter(|_| members.iter().any(Option::is_none))
+                .filter_map(|operation| u32::try_from(operation.peer).ok())
+                .collect()
+        } else {
+            (0..members.len())
+                .filter(|&member| members[member].is_none())
+                .map(|member| member as u32)
+                .collect()
+        };
+        self.matching.listed.push(Unmatched {
+            kind: if state == InstanceState::Unmatched {
+                "unmatched-message"
+            } else {
+                state.name()
+            }
+            .to_owned(),
+            communicator,
+            operation: first.operation.name().to_owned(),
+            tag: first.tag,
+            sequence: first.sequence,
+            start_ns: members
+                .iter()
+                .flatten()
+                .map(|member| member.enter_ns)
+                .min()
+                .unwrap_or(0),
+            ranks: members.iter().flatten().map(|member| member.rank).collect(),
+            missing_members: missing,
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn push_row(
+        &mut self,
+        operation: &RankOperation,
+        instance: Option<u64>,
+        matched: InstanceState,
+        extra: RowExtra,
+    ) {
+        let Some(rows) = self.rows.get_mut(operation.rank as usize) else {
+            return;
+        };
+        rows.push(OperationRow {
+            instance,
+            communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator),
+            library: operation.library,
+            operation: operation.operation,
+            tag: operation.tag,
+            sequence: operation.sequence,
+            issue_ns: (operation.issue_ns != NO_TIME).then_some(operation.issue_ns),
+            enter_ns: operation.enter_ns,
+            leave_ns: (operation.leave_ns != NO_TIME).then_some(operation.leave_ns),
+            bytes: operation.known_bytes(),
+            element_bytes: operation.element_bytes,
+            peer: u32::try_from(operation.peer).ok(),
+            thread_id: operation.thread_id,
+            direct: operation.direct,
+            state: operation.state,
+            matched,
+            step: (operation.step != NO_STEP).then_some(operation.step),
+            exposed_wait_ns: extra.exposed,
+            hidden_wait_ns: extra.hidden,
+            arrival_order: extra.order,
+        });
+    }
+
+    /// Completes what is told as lists.
+    pub fn finish(&mut self) {
+        self.matching.incomplete_reasons = self
+            .reasons
+            .iter()
+            .map(|(reason, &count)| ReasonCount {
+                reason: (*reason).to_owned(),
+                count,
+            })
+            .collect();
+        self.matching
+            .incomplete_reasons
+            .sort_by_key(|reason| std::cmp::Reverse(reason.count));
+    }
+
+    /// Who is who.
+    pub fn identities(&self) -> &'a Identities {
+        self.identities
+    }
+}
+
+fn instance_row<'m>(
+    instance: u64,
+    communicator: u32,
+    members: impl Iterator<Item = &'m RankOperation>,
+    needed: u32,
+    state: InstanceState,
+) -> InstanceRow {
+    let mut row = InstanceRow {
+        instance,
+        communicator,
+        operation: rankscope_formats::Operation::Unknown,
+        tag: 0,
+        sequence: 0,
+        members: needed,
+        seen: 0,
+        state,
+        start_ns: i64::MAX,
+        end_ns: i64::MIN,
+        first_arrival_ns: i64::MAX,
+        last_arrival_ns: i64::MIN,
+        last_rank: None,
+        size_bytes: None,
+        transfer_ns: None,
+        shortest_duration: false,
+        exposed_wait_rank_ns: None,
+        hidden_wait_rank_ns: None,
+        algorithm_bytes_per_s: None,
+        bus_bytes_per_s: None,
+        class: WaitClass::None,
+        step: None,
+    };
+    for member in members {
+        if row.seen == 0 {
+            row.operation = member.operation;
+            row.tag = member.tag;
+            row.sequence = member.sequence;
+            row.step = (member.step != NO_STEP).then_some(member.step);
+        }
+        row.seen += 1;
+        row.start_ns = row.start_ns.min(member.enter_ns);
+        let end = if member.leave_ns == NO_TIME {
+            member.enter_ns
+        } else {
+            member.leave_ns
+        };
+        row.end_ns = row.end_ns.max(end);
+        row.first_arrival_ns = row.first_arrival_ns.min(member.arrival_ns());
+        row.last_arrival_ns = row.last_arrival_ns.max(member.arrival_ns());
+    }
+    row
+}

@@ -1,0 +1,95 @@
+//! Bandwidth of an instance (METRICS.md, section 2).
+
+use crate::rank::RankOperation;
+use crate::waiting::InstanceWait;
+use rankscope_formats::Operation;
+use rankscope_formats::session::WaitClass;
+
+/// Bandwidth of one instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bandwidth {
+    /// S, in bytes; `None` where sizes are unknown or mean nothing.
+    pub size_bytes: Option<u64>,
+    /// S / t, bytes/s; `None` unless the launch is transfer-bound and t > 0.
+    pub algorithm: Option<f64>,
+    /// S / t · f, bytes/s.
+    pub bus: Option<f64>,
+    /// S over the whole duration, bytes/s.
+    pub effective: Option<f64>,
+    /// t is the shortest member duration.
+    pub shortest_used: bool,
+    /// t ≤ 0: counted, not used.
+    pub invalid: bool,
+}
+
+/// S of an instance: from one member's own count c·e, or from the counts of all.
+fn size_bytes(members: &[RankOperation]) -> Option<u64> {
+    let first = members.first()?;
+    let n = members.len() as u64;
+    let own = || members.iter().filter_map(RankOperation::known_bytes).max();
+    let counts = || members.iter().all(|member| member.counts.len() == members.len());
+    match first.operation {
+        Operation::AllReduce | Operation::Broadcast | Operation::Reduce | Operation::Scan => own(),
+        Operation::AllGather
+        | Operation::ReduceScatter
+        | Operation::AllToAll
+        | Operation::Gather
+        | Operation::Scatter => own()?.checked_mul(n),
+        Operation::Send | Operation::Receive => first.known_bytes().or_else(|| members.get(1)?.known_bytes()),
+        Operation::AllToAllV if counts() => (0..members.len())
+            .map(|member| {
+                let others = || (0..members.len()).filter(move |&other| other != member);
+                let sent: u64 = others().map(|other| members[member].counts[other]).sum();
+                let received: u64 = others().map(|other| members[other].counts[member]).sum();
+                sent.max(received)
+            })
+            .max(),
+        Operation::AllGatherV if counts() => {
+            let total: u64 = first.counts.iter().sum();
+            first.counts.iter().map(|own| total - own).max()
+        }
+        // What crosses the root's link, or is dealt out: all but the root's own part.
+        Operation::GatherV | Operation::ScatterV => {
+            let root = usize::try_from(first.peer).ok()?;
+            let counts = &members.get(root)?.counts;
+            let own = counts.get(root)?;
+            Some(counts.iter().sum::<u64>() - own)
+        }
+        Operation::ReduceScatterV if counts() => Some(first.counts.iter().sum()),
+        _ => None,
+    }
+}
+
+/// Bandwidth of a complete instance; `error_ns` as in [`crate::waiting::waits`].
+pub fn bandwidth(members: &[RankOperation], wait: &InstanceWait, error_ns: i64) -> Bandwidth {
+    let mut out = Bandwidth::default();
+    let is_message = members.first().is_some_and(RankOperation::is_message);
+    let Some(factor) = members
+        .first()
+        .and_then(|first| first.operation.bus_factor(members.len() as u32))
+    else {
+        return out;
+    };
+    let Some(size) = size_bytes(members).filter(|&size| size > 0) else {
+        return out;
+    };
+    out.size_bytes = Some(size);
+    let enter = members.iter().map(|member| member.enter_ns).min().unwrap_or(0);
+    let leave = members.iter().map(|member| member.leave_ns).max().unwrap_or(0);
+    if leave > enter {
+        out.effective = Some(size as f64 / (leave - enter) as f64 * 1e9);
+    }
+    let mut t = wait.transfer_ns;
+    if error_ns > 0 && error_ns.saturating_mul(10) > t {
+        t = wait.shortest_ns;
+        out.shortest_used = true;
+    }
+    if t <= 0 {
+        out.invalid = true;
+    } else if wait.class == WaitClass::TransferBound || (is_message && wait.class == WaitClass::None) {
+        let algorithm = size as f64 / t as f64 * 1e9;
+        out.algorithm = Some(algorithm);
+        out.bus = Some(algorithm * factor);
+    }
+    out
+}

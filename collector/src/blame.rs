@@ -1,0 +1,240 @@
+//! Who caused waiting, and what it cost (METRICS.md, section 8).
+
+use crate::rank::RankOperation;
+use crate::waiting::MemberWait;
+use rankscope_formats::Pattern;
+use rankscope_formats::session::{Blame, RankBlame};
+
+/// Members up to which exposed waiting is divided gap by gap; beyond, in proportion to the whole wait.
+const EXACT_MEMBERS: usize = 64;
+
+#[derive(Clone, Copy, Default)]
+struct OfRank {
+    caused: f64,
+    caused_exposed: f64,
+    caused_exposed_in_steps: f64,
+    lost_ns: i64,
+    lost_exposed_ns: i64,
+    lost_exposed_in_steps_ns: i64,
+    last_arrivals: u64,
+    launches: u64,
+    /// Time up to which this rank's lateness has been counted as lost: launches that wait at the same time for the
+    /// same rank cost the job that time once.
+    lost_until: i64,
+    lost_exposed_until: i64,
+    /// Time up to which this rank's own waiting has been counted.
+    waited_until: i64,
+}
+
+/// What a member newly waited: its wait without the part that an earlier operation has counted already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewWait {
+    /// Blocked because of the operation, inside its call, ns: a part of exposed communication.
+    pub exposed_in_call_ns: i64,
+    /// While computing, ns.
+    pub hidden_ns: i64,
+}
+
+/// Adds up blame over instances, which come nearly in order of time.
+pub struct BlameLedger {
+    ranks: Vec<OfRank>,
+    order: Vec<usize>,
+    gaps: Vec<f64>,
+    in_step: bool,
+}
+
+impl OfRank {
+    fn expose(&mut self, ns: f64, in_step: bool) {
+        self.caused_exposed += ns;
+        if in_step {
+            self.caused_exposed_in_steps += ns;
+        }
+    }
+}
+
+impl BlameLedger {
+    /// For this many ranks.
+    pub fn new(ranks: usize) -> Self {
+        let fresh = OfRank {
+            lost_until: i64::MIN,
+            lost_exposed_until: i64::MIN,
+            waited_until: i64::MIN,
+            ..OfRank::default()
+        };
+        Self {
+            ranks: vec![fresh; ranks],
+            order: Vec::new(),
+            gaps: Vec::new(),
+            in_step: false,
+        }
+    }
+
+    /// Members of the last instance in order of arrival.
+    pub fn arrival_order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Takes a complete instance: its calls, waits and ranks in member order. `new` is replaced, one per member.
+    /// `in_step`: it lies in a step, so that it is no skew of start-up.
+    pub fn take(
+        &mut self,
+        members: &[RankOperation],
+        waits: &[MemberWait],
+        ranks: &[u32],
+        in_step: bool,
+        new: &mut Vec<NewWait>,
+    ) {
+        self.order.clear();
+        self.order.extend(0..members.len());
+        self.order
+            .sort_unstable_by_key(|&member| (members[member].arrival_ns(), member));
+        self.in_step = in_step;
+        self.charge(members, waits, ranks);
+        self.count_lost(members, waits, ranks);
+        new.clear();
+        for (member, wait) in waits.iter().enumerate() {
+            let operation = &members[member];
+            let own = &mut self.ranks[ranks[member] as usize];
+            let from = operation.arrival_ns().max(own.waited_until);
+            own.waited_until = own.waited_until.max(wait.until_ns);
+            let length = (wait.until_ns - from).max(0);
+            new.push(NewWait {
+                exposed_in_call_ns: operation
+                    .blocked
+                    .overlap(from.max(operation.enter_ns), wait.until_ns),
+                hidden_ns: length - operation.blocked.overlap(from, wait.until_ns),
+            });
+        }
+    }
+
+    fn charge(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        if members[0].operation.pattern() == Pattern::AllToAll {
+            self.divide_gaps(members, waits, ranks);
+            return;
+        }
+        for (member, wait) in waits.iter().enumerate() {
+            let arrival = members[member].arrival_ns();
+            let from = arrival.max(self.ranks[ranks[member] as usize].waited_until);
+            let culprit = &mut self.ranks[ranks[wait.culprit as usize] as usize];
+            culprit.caused += (wait.until_ns - arrival) as f64;
+            culprit.expose(
+                members[member].blocked.overlap(from, wait.until_ns) as f64,
+                self.in_step,
+            );
+        }
+    }
+
+    /// Every gap between arrivals is shared by those who had not arrived: k waited, n − k were missing.
+    fn divide_gaps(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        let n = self.order.len();
+        let arrival = |position: usize| members[self.order[position]].arrival_ns();
+        self.gaps.clear();
+        self.gaps.resize(n, 0.0);
+        if n <= EXACT_MEMBERS {
+            for (position, &member) in self.order.iter().enumerate() {
+                let until = waits[member].until_ns;
+                let from = members[member]
+                    .arrival_ns()
+                    .max(self.ranks[ranks[member] as usize].waited_until);
+                for next in position + 1..n {
+                    let (start, end) = (arrival(next - 1).max(from), arrival(next).min(until));
+                    if start < end {
+                        self.gaps[next] += members[member].blocked.overlap(start, end) as f64;
+                    }
+                }
+            }
+        }
+        let (mut caused, mut exposed, mut total, mut total_exposed) = (0.0, 0.0, 0.0, 0.0);
+        for position in 1..n {
+            let missing = (n - position) as f64;
+            let gap = (arrival(position) - arrival(position - 1)) as f64;
+            caused += position as f64 * gap / missing;
+            exposed += self.gaps[position] / missing;
+            let rank = &mut self.ranks[ranks[self.order[position]] as usize];
+            rank.caused += caused;
+            rank.expose(exposed, self.in_step);
+            total += position as f64 * gap;
+            total_exposed += self.gaps[position];
+        }
+        debug_assert!(total_exposed <= total + 1.0 || n > EXACT_MEMBERS);
+        if n > EXACT_MEMBERS && total > 0.0 {
+            let exposed: i64 = waits.iter().map(|wait| wait.exposed_ns).sum();
+            let share = exposed as f64 / total;
+            let mut caused = 0.0;
+            for position in 1..n {
+                let gap = (arrival(position) - arrival(position - 1)) as f64;
+                caused += position as f64 * gap / (n - position) as f64;
+                self.ranks[ranks[self.order[position]] as usize].expose(caused * share, self.in_step);
+            }
+        }
+    }
+
+    /// What the last one cost the job: last minus second-last arrival, where anybody waited for it.
+    fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        for &rank in ranks {
+            self.ranks[rank as usize].launches += 1;
+        }
+        let [.., second, last] = self.order[..] else {
+            return;
+        };
+        let (from, until) = (members[second].arrival_ns(), members[last].arrival_ns());
+        let waited_for = waits
+            .iter()
+            .any(|wait| wait.culprit as usize == last && wait.until_ns > from);
+        let culprit = &mut self.ranks[ranks[last] as usize];
+        if from == until {
+            return;
+        }
+        culprit.last_arrivals += 1;
+        if !waited_for {
+            return;
+        }
+        culprit.lost_ns += (until - from.max(culprit.lost_until)).max(0);
+        culprit.lost_until = culprit.lost_until.max(until);
+        let end = until.min(members[second].leave_ns);
+        let exposed = members[second]
+            .blocked
+            .overlap(from.max(culprit.lost_exposed_until), end);
+        culprit.lost_exposed_ns += exposed;
+        if self.in_step {
+            culprit.lost_exposed_in_steps_ns += exposed;
+        }
+        culprit.lost_exposed_until = culprit.lost_exposed_until.max(end);
+    }
+
+    /// Exposed waiting that a rank caused in steps, rank-ns.
+    pub fn caused_exposed_in_steps_ns(&self, rank: u32) -> i64 {
+        self.ranks[rank as usize].caused_exposed_in_steps.round() as i64
+    }
+
+    /// Exposed time that a rank cost the job in steps, ns.
+    pub fn lost_exposed_in_steps_ns(&self, rank: u32) -> i64 {
+        self.ranks[rank as usize].lost_exposed_in_steps_ns
+    }
+
+    /// The summary, the costliest rank first.
+    pub fn summary(&self) -> Blame {
+        let mut ranks: Vec<RankBlame> = self
+            .ranks
+            .iter()
+            .enumerate()
+            .map(|(rank, of)| RankBlame {
+                rank: rank as u32,
+                caused_rank_ns: of.caused.round() as i64,
+                caused_exposed_rank_ns: of.caused_exposed.round() as i64,
+                job_lost_ns: of.lost_ns,
+                job_lost_exposed_ns: of.lost_exposed_ns,
+                caused_exposed_in_steps_rank_ns: of.caused_exposed_in_steps.round() as i64,
+                job_lost_exposed_in_steps_ns: of.lost_exposed_in_steps_ns,
+                last_arrivals: of.last_arrivals,
+                launches: of.launches,
+            })
+            .collect();
+        ranks.sort_by_key(|of| (std::cmp::Reverse(of.caused_exposed_rank_ns), of.rank));
+        Blame {
+            total_rank_ns: ranks.iter().map(|of| of.caused_rank_ns).sum(),
+            total_exposed_rank_ns: ranks.iter().map(|of| of.caused_exposed_rank_ns).sum(),
+            ranks,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The table of operations: by library, kind, size class and communicator scope.
+
+use crate::bandwidth::Bandwidth;
+use crate::identity::GlobalCommunicator;
+use crate::matching::size_class;
+use crate::quantiles::Sketch;
+use crate::rank::{NO_TIME, RankOperation};
+use crate::waiting::InstanceWait;
+use rankscope_formats::session::{ClassCounts, Figure, OperationClass, OperationState, WaitClass};
+use rankscope_formats::{Library, Operation};
+use rustc_hash::FxHashMap;
+
+/// Size class of operations whose size is unknown.
+const UNKNOWN_SIZE: u32 = u32::MAX;
+
+#[derive(Default)]
+struct Sums {
+    operations: u64,
+    instances: u64,
+    failed: u64,
+    bytes: u64,
+    duration: Sketch,
+    queue: Sketch,
+    exposed: i64,
+    hidden: i64,
+    upper_bound: bool,
+    transfer: Sketch,
+    algorithm: Sketch,
+    bus: Sketch,
+    effective: Sketch,
+    shortest_used: u64,
+    invalid: u64,
+    classes: ClassCounts,
+}
+
+/// Which communicators count together: the same role, scope and number of members.
+#[derive(Clone, PartialEq, Eq)]
+struct Scope {
+    role: &'static str,
+    scope: &'static str,
+    members: u32,
+}
+
+/// Collects operations into classes.
+pub struct Classes {
+    scopes: Vec<Scope>,
+    /// Scope of each communicator; one more for operations without.
+    scope_of: Vec<u32>,
+    /// Operations per communicator.
+    pub per_communicator: Vec<u64>,
+    index: FxHashMap<(u32, Library, Operation, u32), u32>,
+    sums: Vec<((u32, Library, Operation, u32), Sums)>,
+}
+
+impl Classes {
+    /// For these communicators.
+    pub fn new(communicators: &[GlobalCommunicator]) -> Self {
+        let mut scopes: Vec<Scope> = Vec::new();
+        let unknown = Scope {
+            role: "unknown",
+            scope: "unknown",
+            members: 0,
+        };
+        let scope_of = communicators
+            .iter()
+            .map(|known| Scope {
+                role: known.role,
+                scope: known.scope,
+                members: known.size,
+            })
+            .chain([unknown])
+            .map(|scope| {
+                scopes
+                    .iter()
+                    .position(|known| *known == scope)
+                    .unwrap_or_else(|| {
+                        scopes.push(scope);
+                        scopes.len() - 1
+                    }) as u32
+            })
+            .collect();
+        Self {
+            scopes,
+            scope_of,
+            per_communicator: vec![0; communicators.len()],
+            index: FxHashMap::default(),
+            sums: Vec::new(),
+        }
+    }
+
+    fn sums(&mut self, operation: &RankOperation) -> &mut Sums {
+        let last = self.scope_of.len() - 1;
+        let scope = self.scope_of[(operation.communicator as usize).min(last)];
+        let size = operation.known_bytes().map_or(UNKNOWN_SIZE, size_class);
+        let key = (scope, operation.library, operation.operation, size);
+        let index = *self.index.entry(key).or_insert_with(|| {
+            self.sums.push((key, Sums::default()));
+            self.sums.len() as u32 - 1
+        });
+        &mut self.sums[index as usize].1
+    }
+
+    /// Takes one call, matched or not.
+    pub fn operation(&mut self, operation: &RankOperation) {
+        if let Some(count) = self.per_communicator.get_mut(operation.communicator as usize) {
+            *count += 1;
+        }
+        let sums = self.sums(operation);
+        sums.operations += 1;
+        sums.bytes += operation.known_bytes().unwrap_or(0);
+        sums.failed += u64::from(operation.state == OperationState::Failed);
+        if operation.leave_ns != NO_TIME {
+            sums.duration
+                .add((operation.leave_ns - operation.enter_ns) as f64);
+        }
+        if operation.issue_ns != NO_TIME {
+            sums.queue.add((operation.enter_ns - operation.issue_ns) as f64);
+        }
+    }
+
+    /// Takes a complete instance, named by its first member.
+    pub fn instance(
+        &mut self,
+        first: &RankOperation,
+        wait: &InstanceWait,
+        exposed_ns: i64,
+        hidden_ns: i64,
+        bandwidth: &Bandwidth,
+    ) {
+        let sums = self.sums(first);
+        sums.instances += 1;
+        sums.exposed += exposed_ns;
+        sums.hidden += hidden_ns;
+        sums.upper_bound |= wait.upper_bound;
+        if wait.transfer_ns > 0 {
+            sums.transfer.add(wait.transfer_ns as f64);
+        }
+        if let Some(value) = bandwidth.algorithm {
+            sums.algorithm.add(value);
+        }
+        if let Some(value) = bandwidth.bus {
+            sums.bus.add(value);
+        }
+        if let Some(value) = bandwidth.effective {
+            sums.effective.add(value);
+        }
+        sums.shortest_used += u64::from(bandwidth.shortest_used);
+        sums.invalid += u64::from(bandwidth.invalid);
+        let counter = match wait.class {
+            WaitClass::None => &mut sums.classes.none,
+            WaitClass::TransferBound => &mut sums.classes.transfer_bound,
+            WaitClass::SkewBound => &mut sums.classes.skew_bound,
+            WaitClass::Mixed => &mut sums.classes.mixed,
+            WaitClass::Inconclusive => &mut sums.classes.inconclusive,
+        };
+        *counter += 1;
+    }
+
+    /// The table, the most time first.
+    pub fn table(&self) -> Vec<OperationClass> {
+        let mut rows: Vec<(f64, OperationClass)> = self
+            .sums
+            .iter()
+            .map(|((scope, library, operation, size), sums)| {
+                let scope = &self.scopes[*scope as usize];
+                let known_size = *size != UNKNOWN_SIZE;
+                let figure = |sketch: &Sketch, reason: &str| {
+                    sketch
+                        .quantiles()
+                        .map_or_else(|| Figure::unknown(reason), Figure::known)
+                };
+                let no_bandwidth = if !known_size {
+                    "sizes were not recorded"
+                } else if *operation == Operation::Barrier {
+                    "a barrier carries no payload"
+                } else if scope.members == 1 {
+                    "one member: nothing is transferred"
+                } else if sums.instances == 0 {
+                    "no instance is complete"
+                } else {
+                    "no launch with a wait share of at most 20 %"
+                };
+                let no_instance = if scope.members == 1 {
+                    "one member: nothing is transferred"
+                } else {
+                    "no instance is complete"
+                };
+                let row = OperationClass {
+                    library: library.name().to_owned(),
+                    operation: operation.name().to_owned(),
+                    size_from_bytes: known_size.then(|| if *size == 0 { 0 } else { 1 << (size - 1) }),
+                    size_below_bytes: known_size.then(|| 1u64.checked_shl(*size).unwrap_or(u64::MAX)),
+                    role: scope.role.to_owned(),
+                    scope: scope.scope.to_owned(),
+                    members: scope.members,
+                    operations: sums.operations,
+                    instances: sums.instances,
+                    failed: sums.failed,
+                    bytes: if known_size {
+                        Figure::known(sums.bytes)
+                    } else {
+                        Figure::unknown("sizes could not be read from this version of the library")
+                    },
+                    duration_ns: figure(&sums.duration, "no call ended"),
+                    queue_ns: figure(&sums.queue, "no queue lies before these calls"),
+                    exposed_wait_rank_ns: sums.exposed,
+                    hidden_wait_rank_ns: sums.hidden,
+                    wait_is_upper_bound: sums.upper_bound,
+                    transfer_ns: figure(&sums.transfer, no_instance),
+                    algorithm_bytes_per_s: figure(&sums.algorithm, no_bandwidth),
+                    bus_bytes_per_s: figure(&sums.bus, no_bandwidth),
+                    effective_bytes_per_s: figure(
+                        &sums.effective,
+                        if sums.instances > 0 && known_size {
+                            "no payload"
+                        } else {
+                            no_bandwidth
+                        },
+                    ),
+                    shortest_duration_used: sums.shortest_used,
+                    bandwidth_invalid: sums.invalid,
+                    classes: sums.classes,
+                };
+                (
+                    sums.duration.quantiles().map_or(0.0, |quantiles| quantiles.sum),
+                    row,
+                )
+            })
+            .collect();
+        rows.sort_by(|(one, a), (two, b)| {
+            two.total_cmp(one).then_with(|| {
+                (&a.operation, a.size_from_bytes, a.members).cmp(&(
+                    &b.operation,
+                    b.size_from_bytes,
+                    b.members,
+                ))
+            })
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+}

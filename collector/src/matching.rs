@@ -1,0 +1,394 @@
+//! Instances: the calls of all members that belong together (METRICS.md, section 1), in bounded memory.
+//!
+//! Calls come in any order of the ranks. A key says which belong together; an instance is handed on when its last
+//! member has come, when a member can no longer come (its log ended or was never seen), or when too many wait.
+
+use crate::identity::GlobalCommunicator;
+use crate::rank::RankOperation;
+use rankscope_formats::session::{InstanceState, OperationState};
+use rankscope_formats::{Operation, Pattern};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Calls that wait for their peers at most. About 200 bytes each.
+pub const MOST_PENDING: usize = 1 << 19;
+
+/// What makes calls one instance on a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    /// Operation, and of messages their two ends.
+    what: u64,
+    /// Tag and sequence.
+    which: u64,
+}
+
+impl Key {
+    fn of(operation: &RankOperation) -> Self {
+        let which = u64::from(operation.tag) << 32 | u64::from(operation.sequence);
+        let what = match operation.operation {
+            Operation::Send => message_ends(operation.member, operation.peer as u32),
+            Operation::Receive => message_ends(operation.peer as u32, operation.member),
+            other => other as u64,
+        };
+        Self { what, which }
+    }
+}
+
+/// Both ends of a message beside operation numbers, which are below 256. Ranks beyond 2²⁷ do not exist.
+fn message_ends(source: u32, destination: u32) -> u64 {
+    1 << 63 | u64::from(source) << 32 | u64::from(destination)
+}
+
+/// An instance that is handed on.
+pub struct Instance<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Position of its communicator.
+    pub communicator: u32,
+    /// Its calls in member order; of a message the sender, then the receiver. At least one is there.
+    pub members: &'a mut [Option<RankOperation>],
+    /// How they fit together.
+    pub state: InstanceState,
+    /// Why it is not complete; empty if it is.
+    pub reason: &'static str,
+}
+
+struct Pending {
+    members: Vec<Option<RankOperation>>,
+    arrived: u32,
+    key: Key,
+    number: u64,
+}
+
+struct CommunicatorState {
+    size: u32,
+    open: FxHashMap<Key, u32>,
+    slots: Vec<Pending>,
+    free: Vec<u32>,
+    /// Members that will not come any more.
+    absent: Vec<bool>,
+    absent_count: u32,
+}
+
+/// Puts calls together.
+pub struct Matcher {
+    communicators: Vec<CommunicatorState>,
+    /// Communicators and member numbers of each rank, to know what its end means.
+    of_rank: Vec<Vec<(u32, u32)>>,
+    /// Open instances in order of their birth.
+    order: VecDeque<(u32, u32, u64)>,
+    pending: usize,
+    next_number: u64,
+    most_pending: usize,
+}
+
+impl Matcher {
+    /// For these communicators, of which members without a rank will never come.
+    pub fn new(communicators: &[GlobalCommunicator], ranks: usize, most_pending: usize) -> Self {
+        let mut of_rank = vec![Vec::new(); ranks];
+        let communicators = communicators
+            .iter()
+            .enumerate()
+            .map(|(index, communicator)| {
+                for (member, rank) in communicator.members.iter().enumerate() {
+                    if let Some(list) = rank.and_then(|rank| of_rank.get_mut(rank as usize)) {
+                        list.push((index as u32, member as u32));
+                    }
+                }
+                let absent: Vec<bool> = communicator.members.iter().map(Option::is_none).collect();
+                CommunicatorState {
+                    size: communicator.size,
+                    open: FxHashMap::default(),
+                    slots: Vec::new(),
+                    free: Vec::new(),
+                    absent_count: absent.iter().filter(|&&absent| absent).count() as u32,
+                    absent,
+                }
+            })
+            .collect();
+        Self {
+            communicators,
+            of_rank,
+            order: VecDeque::new(),
+            pending: 0,
+            next_number: 0,
+            most_pending,
+        }
+    }
+
+    /// Number for an operation that stands alone.
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Takes a call; hands on what it completes.
+    pub fn take(&mut self, operation: RankOperation, mut hand_on: impl FnMut(Instance<'_>)) {
+        let index = operation.communicator;
+        let known = self
+            .communicators
+            .get(index as usize)
+            .is_some_and(|state| operation.member < state.size);
+        if !known || !operation.has_key() {
+            let number = self.number();
+            let members = &mut [Some(operation)];
+            let state = InstanceState::WithoutKey;
+            hand_on(Instance {
+                number,
+                communicator: index,
+                members,
+                state,
+                reason: "no matching key was recorded",
+            });
+            return;
+        }
+        let is_message = operation.is_message();
+        let next_number = self.next_number;
+        let state = &mut self.communicators[index as usize];
+        let key = Key::of(&operation);
+        let size = if is_message { 2 } else { state.size as usize };
+        let member = match operation.operation {
+            Operation::Send => 0,
+            Operation::Receive => 1,
+            _ => operation.member as usize,
+        };
+        let slot = match state.open.get(&key) {
+            Some(&slot) => slot,
+            None => {
+                let slot = state.free.pop().unwrap_or_else(|| {
+                    state.slots.push(Pending {
+                        members: Vec::new(),
+                        arrived: 0,
+                        key,
+                        number: 0,
+                    });
+                    state.slots.len() as u32 - 1
+                });
+                let pending = &mut state.slots[slot as usize];
+                pending.members.resize(size, None);
+                pending.key = key;
+                pending.number = next_number;
+                self.next_number += 1;
+                state.open.insert(key, slot);
+                self.order.push_back((index, slot, next_number));
+                slot
+            }
+        };
+        let pending = &mut state.slots[slot as usize];
+        if pending.members[member].is_some() {
+            // The same call twice: its key is not one. The first stays; this one cannot be placed.
+            let number = self.number();
+            let members = &mut [Some(operation)];
+            let state = InstanceState::WithoutKey;
+            let reason = "another call of the same rank has the same key";
+            hand_on(Instance {
+                number,
+                communicator: index,
+                members,
+                state,
+                reason,
+            });
+            return;
+        }
+        pending.members[member] = Some(operation);
+        pending.arrived += 1;
+        self.pending += 1;
+        if pending.arrived as usize == size {
+            self.hand_on(index, slot, "", &mut hand_on);
+        } else if state.absent_count > 0 && nobody_else_comes(&state.absent, &pending.members, is_message) {
+            self.hand_on(
+                index,
+                slot,
+                "a member's log is missing or had ended",
+                &mut hand_on,
+            );
+        }
+        while self.pending > self.most_pending {
+            let Some((communicator, slot, number)) = self.order.pop_front() else {
+                break;
+            };
+            if self.is_open(communicator, slot, number) {
+                let reason = "a member's record did not come before too many other calls";
+                self.hand_on(communicator, slot, reason, &mut hand_on);
+            }
+        }
+        // What was completed stays in `order` until it comes to the front.
+        while let Some(&(communicator, slot, number)) = self.order.front()
+            && !self.is_open(communicator, slot, number)
+        {
+            self.order.pop_front();
+        }
+    }
+
+    fn is_open(&self, communicator: u32, slot: u32, number: u64) -> bool {
+        let pending = &self.communicators[communicator as usize].slots[slot as usize];
+        pending.arrived > 0 && pending.number == number
+    }
+
+    fn hand_on(
+        &mut self,
+        index: u32,
+        slot: u32,
+        reason: &'static str,
+        hand_on: &mut impl FnMut(Instance<'_>),
+    ) {
+        let state = &mut self.communicators[index as usize];
+        let pending = &mut state.slots[slot as usize];
+        state.open.remove(&pending.key);
+        self.pending -= pending.arrived as usize;
+        pending.arrived = 0;
+        let (instance_state, reason) = judge(&pending.members, reason);
+        hand_on(Instance {
+            number: pending.number,
+            communicator: index,
+            members: &mut pending.members,
+            state: instance_state,
+            reason,
+        });
+        pending.members.clear();
+        state.free.push(slot);
+    }
+
+    /// A rank's log is at its end: what waits for it waits in vain.
+    pub fn rank_ended(&mut self, rank: u32, mut hand_on: impl FnMut(Instance<'_>)) {
+        let Some(memberships) = self.of_rank.get(rank as usize).cloned() else {
+            return;
+        };
+        for (index, member) in memberships {
+            let state = &mut self.communicators[index as usize];
+            let absent = &mut state.absent[member as usize];
+            state.absent_count += u32::from(!*absent);
+            *absent = true;
+            let mut over: Vec<(u64, u32)> = state
+                .slots
+                .iter()
+                .enumerate()
+                .filter(|(_, pending)| pending.arrived > 0)
+                .filter(|(_, pending)| {
+                    nobody_else_comes(&state.absent, &pending.members, pending.key.what >> 63 == 1)
+                })
+                .map(|(slot, pending)| (pending.number, slot as u32))
+                .collect();
+            over.sort_unstable();
+            for (_, slot) in over {
+                self.hand_on(
+                    index,
+                    slot,
+                    "a member's log is missing or had ended",
+                    &mut hand_on,
+                );
+            }
+        }
+    }
+
+    /// All logs are at their end.
+    pub fn finish(&mut self, mut hand_on: impl FnMut(Instance<'_>)) {
+        while let Some((communicator, slot, number)) = self.order.pop_front() {
+            if self.is_open(communicator, slot, number) {
+                self.hand_on(communicator, slot, "a member's record is missing", &mut hand_on);
+            }
+        }
+    }
+}
+
+/// True if every member that has not come is absent.
+fn nobody_else_comes(absent: &[bool], members: &[Option<RankOperation>], is_message: bool) -> bool {
+    let is_absent = |member: usize| absent.get(member).copied().unwrap_or(true);
+    if is_message {
+        return members
+            .iter()
+            .flatten()
+            .all(|operation| operation.peer < 0 || is_absent(operation.peer as usize));
+    }
+    members
+        .iter()
+        .enumerate()
+        .all(|(member, operation)| operation.is_some() || is_absent(member))
+}
+
+/// Size class of a payload: its power of two, 0 for nothing.
+pub fn size_class(bytes: u64) -> u32 {
+    bytes.checked_ilog2().map_or(0, |power| power + 1)
+}
+
+/// How the calls fit together, and why they do not.
+fn judge(members: &[Option<RankOperation>], reason: &'static str) -> (InstanceState, &'static str) {
+    let is_message = members
+        .iter()
+        .flatten()
+        .next()
+        .is_some_and(RankOperation::is_message);
+    if members.iter().any(Option::is_none) {
+        let in_flight = members
+            .iter()
+            .flatten()
+            .any(|member| member.state == OperationState::InFlight);
+        return match (is_message, in_flight) {
+            (true, true) => (
+                InstanceState::Unmatched,
+                "never waited for, and its other end is missing",
+            ),
+            (true, false) => (InstanceState::Unmatched, reason),
+            (false, true) => (
+                InstanceState::Incomplete,
+                "in progress when the log ended, and a member is missing",
+            ),
+            (false, false) => (InstanceState::Incomplete, reason),
+        };
+    }
+    if members
+        .iter()
+        .flatten()
+        .any(|member| member.state == OperationState::InFlight)
+    {
+        return (InstanceState::Incomplete, "a member was in it when its log ended");
+    }
+    if members
+        .iter()
+        .flatten()
+        .any(|member| member.state != OperationState::Completed)
+    {
+        return (InstanceState::Incomplete, "a member's call failed");
+    }
+    if members.len() == 1 {
+        return (InstanceState::Alone, "");
+    }
+    match disagreement(members) {
+        Some(what) => (InstanceState::Mismatched, what),
+        None => (InstanceState::Complete, ""),
+    }
+}
+
+/// In what the members of an instance differ that must not differ.
+fn disagreement(members: &[Option<RankOperation>]) -> Option<&'static str> {
+    let mut members = members.iter().flatten();
+    let first = members.next()?;
+    let rooted = matches!(first.operation.pattern(), Pattern::FromRoot | Pattern::ToRoot);
+    let same_size = !first.operation.is_variable()
+        && !matches!(
+            first.operation,
+            Operation::Barrier | Operation::Scatter | Operation::Gather
+        )
+        && !first.is_message();
+    for other in members {
+        if other.operation != first.operation && !first.is_message() {
+            return Some("the members called different operations");
+        }
+        if other.element_bytes != first.element_bytes && other.element_bytes != 0 && first.element_bytes != 0
+        {
+            return Some("the members' element sizes differ");
+        }
+        if rooted && other.peer != first.peer {
+            return Some("the members name different roots");
+        }
+        let role = rankscope_formats::ranklog::record::FLAG_ROLE_BYTES;
+        if same_size
+            && (other.flags | first.flags) & role == 0
+            && let (Some(one), Some(two)) = (first.known_bytes(), other.known_bytes())
+            && size_class(one) != size_class(two)
+        {
+            return Some("the members' sizes differ");
+        }
+    }
+    None
+}

@@ -1,0 +1,530 @@
+//! From run directories to a session: the order in which everything else is called.
+
+use crate::analysis::Analysis;
+use crate::clock::Clocks;
+use crate::identity::Identities;
+use crate::ingest::{self, IngestError};
+use crate::matching::{MOST_PENDING, Matcher};
+use crate::pool::{Pool, RankTask};
+use crate::rank::{RankReader, RankSums};
+use crate::step_board::StepBoard;
+use crate::steps::{self, Anchors, StepPlan};
+use crate::summary;
+use rankscope_formats::ranklog::reader::RankLog;
+use rankscope_formats::session::{
+    InstanceRow, LossRow, ProblemRow, ProblemSummary, SUMMARY_FILE, Session, StepRow, Table, TableError,
+    TableInfo, TableWriter, part_path, rank_path,
+};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+
+/// What to merge, and where to.
+#[derive(Clone, Debug)]
+pub struct MergeOptions {
+    /// Run directories (or logs): all of one job, from one node or several.
+    pub directories: Vec<PathBuf>,
+    /// Session directory. It is created; an earlier session in it is replaced.
+    pub output: PathBuf,
+    /// Threads beside the matching one; `None`: as many as there are processors.
+    pub threads: Option<usize>,
+    /// Calls that may wait for their peers at once; `None`: enough for half a million.
+    pub most_pending: Option<usize>,
+}
+
+impl MergeOptions {
+    /// One run directory into its `session` folder.
+    pub fn of_run(directory: &Path) -> Self {
+        Self {
+            directories: vec![directory.to_path_buf()],
+            output: directory.join("session"),
+            threads: None,
+            most_pending: None,
+        }
+    }
+}
+
+/// How far a merge is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// What is being done: `opening logs`, `finding steps`, `matching`, `writing`.
+    pub phase: &'static str,
+    /// Operations done in this phase.
+    pub operations: u64,
+    /// Share of the run's time that is done, 0 to 1; `None` where it cannot be told.
+    pub share: Option<f64>,
+}
+
+/// A merge could not be done. What is only partly readable is no error: it is in the session's problems.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// Nothing could be read.
+    #[error(transparent)]
+    Ingest(#[from] IngestError),
+    /// A table could not be written.
+    #[error("cannot write the session: {0}")]
+    Table(#[from] TableError),
+    /// The session directory cannot be written.
+    #[error("cannot write the session to {path}: {source}")]
+    Output {
+        /// The directory or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The session directory holds something else.
+    #[error("{0} is not empty and holds no session; name another directory")]
+    Occupied(PathBuf),
+    /// A decoding thread died: a bug.
+    #[error("a decoding thread ended unexpectedly; please report this")]
+    Worker,
+}
+
+/// Reads the logs of all directories and writes a session. `progress` is called often, from this thread.
+pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Result<Session, MergeError> {
+    progress(Progress {
+        phase: "opening logs",
+        operations: 0,
+        share: None,
+    });
+    let ingest::Ingested { logs, mut problems } = ingest::ingest(&options.directories)?;
+    let mut clocks = Clocks::align(&logs);
+    let identities = Identities::learn(&logs, &clocks);
+    problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
+    for (log, what) in &identities.problems {
+        let rank = log.and_then(|log| rank_of_log(&identities, log));
+        let file = log.map(|log| logs[log].path.display().to_string());
+        problems.push(problem(rank, file, what.clone()));
+    }
+    prepare(&options.output)?;
+    allow_many_files();
+    let plans = plan_steps(&logs, &clocks, &identities, progress);
+    let mut outcome = match_ranks(options, &logs, &clocks, &identities, &plans, progress)?;
+    problems.append(&mut outcome.problems);
+    progress(Progress {
+        phase: "writing",
+        operations: outcome.analysis.totals.operations,
+        share: None,
+    });
+    let mut session = summary::session(&summary::Parts {
+        options,
+        logs: &logs,
+        clocks: &clocks,
+        identities: &identities,
+        plans: &plans,
+        sums: &outcome.sums,
+        analysis: &outcome.analysis,
+        problems,
+    });
+    session.tables = outcome.tables;
+    session.tables.push(write_losses(&options.output, &session)?);
+    session
+        .tables
+        .push(write_problems(&options.output, &session.problems.listed)?);
+    session
+        .problems
+        .listed
+        .truncate(rankscope_formats::session::Problems::MAX_LISTED);
+    session.tables.sort_by(|one, other| one.name.cmp(&other.name));
+    session
+        .write(&options.output)
+        .map_err(|source| MergeError::Output {
+            path: options.output.join(SUMMARY_FILE),
+            source,
+        })?;
+    Ok(session)
+}
+
+fn problem(rank: Option<u32>, file: Option<String>, what: String) -> ProblemSummary {
+    ProblemSummary {
+        rank,
+        file,
+        offset_bytes: None,
+        what,
+    }
+}
+
+fn rank_of_log(identities: &Identities, log: usize) -> Option<u32> {
+    identities
+        .ranks
+        .iter()
+        .position(|rank| rank.log == log)
+        .map(|rank| rank as u32)
+}
+
+/// An empty session directory. Only an earlier session is ever removed.
+fn prepare(output: &Path) -> Result<(), MergeError> {
+    let error = |source| MergeError::Output {
+        path: output.to_path_buf(),
+        source,
+    };
+    fs::create_dir_all(output).map_err(error)?;
+    let tables = ["operations", "instances", "spans", "steps", "losses", "problems"];
+    let unfinished = output.join(".unfinished");
+    let is_session = output.join(SUMMARY_FILE).exists() || unfinished.exists();
+    let is_empty = fs::read_dir(output).map_err(error)?.next().is_none();
+    if !is_session && !is_empty {
+        return Err(MergeError::Occupied(output.to_path_buf()));
+    }
+    // Says that what lies here is ours, should this merge be interrupted.
+    fs::write(&unfinished, b"").map_err(error)?;
+    for name in [SUMMARY_FILE, "session.json.unfinished"] {
+        match fs::remove_file(output.join(name)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
+            _ => {}
+        }
+    }
+    for table in tables {
+        match fs::remove_dir_all(output.join(table)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Three tables per rank are open at once: as many files as the system lets us have.
+fn allow_many_files() {
+    // SAFETY: rlimit is plain data; both calls only read and write it.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+fn reader<'a>(
+    rank: usize,
+    logs: &'a [RankLog],
+    clocks: &Clocks,
+    identities: &Identities,
+    anchors: Anchors,
+) -> RankReader<'a> {
+    let identity = &identities.ranks[rank];
+    RankReader::new(
+        rank as u32,
+        &logs[identity.log],
+        clocks.line(identity.log),
+        &identity.communicators,
+        anchors,
+    )
+}
+
+/// The steps of each world, told by the first of its ranks that knows them.
+fn plan_steps(
+    logs: &[RankLog],
+    clocks: &Clocks,
+    identities: &Identities,
+    progress: &mut dyn FnMut(Progress),
+) -> Vec<StepPlan> {
+    identities
+        .worlds
+        .iter()
+        .map(|world| {
+            progress(Progress {
+                phase: "finding steps",
+                operations: 0,
+                share: None,
+            });
+            let Some(&first) = world.ranks.first() else {
+                return StepPlan {
+                    source: "none",
+                    reason: Some("no rank was seen".to_owned()),
+                    ..StepPlan::default()
+                };
+            };
+            let mut reader = reader(first as usize, logs, clocks, identities, Anchors::default());
+            let width = |communicator: u32| {
+                identities
+                    .communicators
+                    .get(communicator as usize)
+                    .map_or(0, |known| known.size)
+            };
+            steps::plan(&mut reader, width)
+        })
+        .collect()
+}
+
+struct Outcome<'a> {
+    analysis: Analysis<'a>,
+    sums: Vec<RankSums>,
+    problems: Vec<ProblemSummary>,
+    tables: Vec<TableInfo>,
+}
+
+/// Rows of a row group, so that all ranks together hold about a million.
+fn rows_per_group(ranks: usize) -> usize {
+    ((1 << 20) / ranks.max(1)).clamp(4096, 1 << 16)
+}
+
+fn match_ranks<'a>(
+    options: &MergeOptions,
+    logs: &'a [RankLog],
+    clocks: &Clocks,
+    identities: &'a Identities,
+    plans: &[StepPlan],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Outcome<'a>, MergeError> {
+    let ranks = identities.ranks.len();
+    let group = rows_per_group(ranks);
+    let boards = identities
+        .worlds
+        .iter()
+        .zip(plans)
+        .enumerate()
+        .map(|(index, (world, plan))| {
+            let error = world_error(clocks, identities, &world.ranks);
+            StepBoard::new(
+                index as u32,
+                world.ranks.len(),
+                plan.median_ns.unwrap_or(0),
+                error,
+            )
+        })
+        .collect();
+    let mut analysis = Analysis::new(identities, clocks, boards);
+    let mut matcher = Matcher::new(
+        &identities.communicators,
+        ranks,
+        options.most_pending.unwrap_or(MOST_PENDING),
+    );
+    let mut tasks = Vec::with_capacity(ranks);
+    let mut step_tables = Vec::with_capacity(ranks);
+    for rank in 0..ranks {
+        let world = identities.ranks[rank].world;
+        let anchors = world
+            .and_then(|world| plans.get(world as usize))
+            .map_or_else(Anchors::default, |plan| Anchors::new(plan.anchors.clone()));
+        let reader = reader(rank, logs, clocks, identities, anchors);
+        tasks.push(RankTask::new(rank as u32, reader, &options.output, group)?);
+        step_tables.push((
+            TableWriter::<StepRow>::create(&rank_path::<StepRow>(&options.output, rank as u32))?,
+            Vec::new(),
+        ));
+    }
+    let instance_table = TableWriter::<InstanceRow>::create(&part_path::<InstanceRow>(&options.output))?;
+    let threads = options
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    let span = run_span(logs, clocks, identities);
+    std::thread::scope(|scope| {
+        let mut pool = Pool::start(scope, threads, tasks);
+        let (instance_rows, to_write) = sync_channel::<Vec<InstanceRow>>(2);
+        let instance_writer = scope.spawn(move || {
+            let mut table = instance_table;
+            while let Ok(mut rows) = to_write.recv() {
+                table.write(&mut rows)?;
+            }
+            table.finish()
+        });
+        let mut frontier: Vec<Option<i64>> = vec![Some(i64::MIN); ranks];
+        // The rank that is furthest behind goes first: what waits for it is in memory.
+        while let Some((rank, behind)) = frontier
+            .iter()
+            .enumerate()
+            .filter_map(|(rank, frontier)| Some((rank, (*frontier)?)))
+            .min_by_key(|&(_, frontier)| frontier)
+        {
+            let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
+            let mut reached = behind;
+            for operation in task.batch.operations.drain(..) {
+                reached = reached.max(operation.leave_ns);
+                analysis.expect(&operation);
+                matcher.take(operation, |instance| analysis.take(instance));
+            }
+            for cut in task.batch.steps.drain(..) {
+                if let Some((world, row)) = analysis.place(rank as u32) {
+                    analysis.boards[world as usize].cut(row, cut);
+                }
+            }
+            frontier[rank] = Some(reached);
+            if task.ended {
+                frontier[rank] = None;
+                matcher.rank_ended(rank as u32, |instance| analysis.take(instance));
+                if let Some((world, row)) = analysis.place(rank as u32) {
+                    analysis.boards[world as usize].rank_ended(row);
+                }
+            }
+            close_steps(&mut analysis, &mut step_tables, group, false)?;
+            if analysis.rows[rank].len() >= group {
+                std::mem::swap(&mut task.rows, &mut analysis.rows[rank]);
+            }
+            if task.ended && task.rows.is_empty() {
+                pool.keep(task);
+            } else {
+                pool.send(task);
+            }
+            if analysis.instances.len() >= group
+                && instance_rows
+                    .send(std::mem::take(&mut analysis.instances))
+                    .is_err()
+            {
+                // Its table could not be written: the reason comes with the thread's result.
+                break;
+            }
+            let share = span.map(|(first, last)| {
+                ((reached.max(first) - first) as f64 / (last - first).max(1) as f64).min(1.0)
+            });
+            progress(Progress {
+                phase: "matching",
+                operations: analysis.totals.operations,
+                share,
+            });
+        }
+        matcher.finish(|instance| analysis.take(instance));
+        close_steps(&mut analysis, &mut step_tables, 0, true)?;
+        let _ = instance_rows.send(std::mem::take(&mut analysis.instances));
+        drop(instance_rows);
+        analysis.finish();
+        let mut tables = Tables::default();
+        let mut sums = Vec::with_capacity(ranks);
+        let mut problems = Vec::new();
+        for rank in 0..ranks {
+            let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
+            task.rows.append(&mut analysis.rows[rank]);
+            let log = &logs[identities.ranks[rank].log];
+            problems.extend(log.problems.iter().chain(task.reader.problems()).map(|problem| {
+                ProblemSummary {
+                    rank: Some(rank as u32),
+                    file: Some(problem.path.display().to_string()),
+                    offset_bytes: Some(problem.offset),
+                    what: problem.what.clone(),
+                }
+            }));
+            sums.push(task.reader.sums.clone());
+            let [operations, spans] = task.finish()?;
+            tables.add("operations", operations);
+            tables.add("spans", spans);
+        }
+        for (table, mut rows) in step_tables {
+            let mut table = table;
+            table.write(&mut rows)?;
+            tables.add(StepRow::NAME, table.finish()?);
+        }
+        let instances = instance_writer.join().map_err(|_| MergeError::Worker)??;
+        tables.add(InstanceRow::NAME, instances);
+        Ok(Outcome {
+            analysis,
+            sums,
+            problems,
+            tables: tables.0,
+        })
+    })
+}
+
+type StepTables = Vec<(TableWriter<StepRow>, Vec<StepRow>)>;
+
+fn close_steps(
+    analysis: &mut Analysis<'_>,
+    tables: &mut StepTables,
+    group: usize,
+    all: bool,
+) -> Result<(), TableError> {
+    let identities = analysis.identities();
+    for (world, board) in analysis.boards.iter_mut().enumerate() {
+        let ranks = &identities.worlds[world].ranks;
+        board.close(all, |row, step| {
+            if let Some((_, rows)) = ranks.get(row).and_then(|&rank| tables.get_mut(rank as usize)) {
+                rows.push(step);
+            }
+        });
+    }
+    for (table, rows) in tables.iter_mut() {
+        if rows.len() >= group.max(1) {
+            table.write(rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// The clock interval between the hosts of a world's ranks, ± ns.
+pub(crate) fn world_error(clocks: &Clocks, identities: &Identities, ranks: &[u32]) -> i64 {
+    let hosts: std::collections::BTreeSet<usize> = ranks
+        .iter()
+        .map(|&rank| clocks.host_of[identities.ranks[rank as usize].log])
+        .collect();
+    let pairs = hosts
+        .iter()
+        .flat_map(|&one| hosts.iter().map(move |&other| (one, other)));
+    pairs
+        .map(|(one, other)| clocks.error_between(one, other))
+        .max()
+        .unwrap_or(0)
+}
+
+/// First and last calibration of all ranks: about the run, for progress.
+fn run_span(logs: &[RankLog], clocks: &Clocks, identities: &Identities) -> Option<(i64, i64)> {
+    let times = || {
+        identities.ranks.iter().flat_map(|rank| {
+            let line = clocks.line(rank.log);
+            logs[rank.log]
+                .calibrations
+                .iter()
+                .map(move |entry| line.ns(entry.ticks))
+        })
+    };
+    Some((times().min()?, times().max()?)).filter(|(first, last)| first < last)
+}
+
+#[derive(Default)]
+struct Tables(Vec<TableInfo>);
+
+impl Tables {
+    fn add(&mut self, name: &str, (rows, bytes): (u64, u64)) {
+        match self.0.iter_mut().find(|table| table.name == name) {
+            Some(table) => {
+                table.rows += rows;
+                table.bytes += bytes;
+            }
+            None => self.0.push(TableInfo {
+                name: name.to_owned(),
+                rows,
+                bytes,
+            }),
+        }
+    }
+}
+
+fn write_table<T: Table>(output: &Path, mut rows: Vec<T>) -> Result<TableInfo, TableError> {
+    let mut table = TableWriter::<T>::create(&part_path::<T>(output))?;
+    table.write(&mut rows)?;
+    let (rows, bytes) = table.finish()?;
+    Ok(TableInfo {
+        name: T::NAME.to_owned(),
+        rows,
+        bytes,
+    })
+}
+
+fn write_losses(output: &Path, session: &Session) -> Result<TableInfo, TableError> {
+    let rows = session
+        .losses
+        .iter()
+        .map(|loss| LossRow {
+            rank: loss.rank,
+            source: loss.source.clone(),
+            cause: loss.cause.clone(),
+            kind: loss.kind.clone(),
+            count: loss.count,
+            first_ns: loss.first_ns,
+            last_ns: loss.last_ns,
+        })
+        .collect();
+    write_table(output, rows)
+}
+
+fn write_problems(output: &Path, problems: &[ProblemSummary]) -> Result<TableInfo, TableError> {
+    let rows = problems
+        .iter()
+        .map(|problem| ProblemRow {
+            rank: problem.rank,
+            file: problem.file.clone(),
+            offset_bytes: problem.offset_bytes,
+            what: problem.what.clone(),
+        })
+        .collect();
+    write_table(output, rows)
+}

@@ -1,0 +1,162 @@
+//! Threads that decode rank logs and write tables, so that the matching thread only matches.
+//!
+//! Each rank is a task that is either at home (with the matching thread) or away (being advanced). One batch of each
+//! rank is read ahead: memory is bounded by the number of ranks, not by their logs.
+
+use crate::rank::{RankBatch, RankReader};
+use rankscope_formats::session::{OperationRow, SpanRow, TableError, TableWriter, rank_path};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// One rank's reader, batch and tables.
+pub struct RankTask<'a> {
+    /// Position in the session.
+    pub rank: u32,
+    /// Its log.
+    pub reader: RankReader<'a>,
+    /// What the last advance found.
+    pub batch: RankBatch,
+    /// Rows to be written by the next advance.
+    pub rows: Vec<OperationRow>,
+    /// True once the log is read.
+    pub ended: bool,
+    operations: TableWriter<OperationRow>,
+    spans: TableWriter<SpanRow>,
+    waiting_spans: Vec<SpanRow>,
+    rows_per_group: usize,
+}
+
+impl<'a> RankTask<'a> {
+    /// A task at the front of a log, and its tables in a session directory.
+    pub fn new(
+        rank: u32,
+        reader: RankReader<'a>,
+        session: &Path,
+        rows_per_group: usize,
+    ) -> Result<Self, TableError> {
+        Ok(Self {
+            rank,
+            reader,
+            batch: RankBatch::default(),
+            rows: Vec::new(),
+            ended: false,
+            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank))?,
+            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank))?,
+            waiting_spans: Vec::new(),
+            rows_per_group,
+        })
+    }
+
+    fn advance(&mut self) -> Result<(), TableError> {
+        self.operations.write(&mut self.rows)?;
+        if self.ended {
+            self.batch.operations.clear();
+            self.batch.steps.clear();
+            return Ok(());
+        }
+        self.ended = !self.reader.advance(&mut self.batch);
+        self.waiting_spans.append(&mut self.batch.spans);
+        if self.waiting_spans.len() >= self.rows_per_group {
+            self.spans.write(&mut self.waiting_spans)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left. Returns (rows, bytes) of operations and of spans.
+    pub fn finish(mut self) -> Result<[(u64, u64); 2], TableError> {
+        self.operations.write(&mut self.rows)?;
+        self.spans.write(&mut self.waiting_spans)?;
+        Ok([self.operations.finish()?, self.spans.finish()?])
+    }
+}
+
+type Returned<'a> = (Box<RankTask<'a>>, Result<(), TableError>);
+
+/// The threads and the tasks.
+pub struct Pool<'a> {
+    jobs: Option<Sender<Box<RankTask<'a>>>>,
+    returned: Receiver<Returned<'a>>,
+    home: Vec<Option<Box<RankTask<'a>>>>,
+}
+
+impl<'a> Pool<'a> {
+    /// Starts threads in a scope and sends all tasks out.
+    pub fn start<'scope>(
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        threads: usize,
+        tasks: Vec<RankTask<'a>>,
+    ) -> Self
+    where
+        'a: 'scope,
+    {
+        let (jobs, work) = channel::<Box<RankTask<'a>>>();
+        let (done, returned) = channel::<Returned<'a>>();
+        let work = Arc::new(Mutex::new(work));
+        for _ in 0..threads.max(1) {
+            let (work, done) = (Arc::clone(&work), done.clone());
+            scope.spawn(move || {
+                loop {
+                    // A poisoned lock means that another worker panicked while it waited, which it cannot; whatever
+                    // happened, there is no work any more.
+                    let job = work.lock().ok().and_then(|work| work.recv().ok());
+                    let Some(mut task) = job else {
+                        return;
+                    };
+                    let outcome = task.advance();
+                    if done.send((task, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let mut pool = Self {
+            jobs: Some(jobs),
+            returned,
+            home: Vec::new(),
+        };
+        pool.home.resize_with(tasks.len(), || None);
+        for task in tasks {
+            pool.send(Box::new(task));
+        }
+        pool
+    }
+
+    /// Sends a task out to be advanced.
+    pub fn send(&mut self, task: Box<RankTask<'a>>) {
+        // Workers live as long as the pool: they end when this sender is dropped.
+        let refused = match &self.jobs {
+            Some(jobs) => jobs.send(task).err().map(|error| error.0),
+            None => Some(task),
+        };
+        if let Some(task) = refused {
+            self.put_home(task);
+        }
+    }
+
+    fn put_home(&mut self, task: Box<RankTask<'a>>) {
+        let rank = task.rank as usize;
+        if let Some(slot) = self.home.get_mut(rank) {
+            *slot = Some(task);
+        }
+    }
+
+    /// Keeps a task at home: its log is read and there is nothing to write.
+    pub fn keep(&mut self, task: Box<RankTask<'a>>) {
+        self.put_home(task);
+    }
+
+    /// Takes a rank's task, waiting until it comes back. `None` if its worker is gone, which only a panic can do.
+    pub fn fetch(&mut self, rank: u32) -> Result<Option<Box<RankTask<'a>>>, TableError> {
+        loop {
+            if let Some(task) = self.home.get_mut(rank as usize).and_then(Option::take) {
+                return Ok(Some(task));
+            }
+            let Ok((task, outcome)) = self.returned.recv() else {
+                return Ok(None);
+            };
+            outcome?;
+            self.put_home(task);
+        }
+    }
+}

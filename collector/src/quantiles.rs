@@ -1,0 +1,102 @@
+//! Quantiles in fixed memory: a histogram whose buckets are 1/64 of an octave wide.
+
+use rankscope_formats::session::Quantiles;
+
+/// Bits of the mantissa that number a bucket inside an octave.
+const MANTISSA_BITS: u32 = 6;
+/// Bucket of 1.0, the smallest value with a bucket of its own.
+const FIRST: u64 = 1023 << MANTISSA_BITS;
+/// Half a bucket, relative to its lower end: the largest error of a percentile.
+const RELATIVE_ERROR: f64 = 1.0 / 128.0;
+
+/// Collects numbers ≥ 0. Those below 1 share one bucket, which is told as 0.
+#[derive(Clone, Debug, Default)]
+pub struct Sketch {
+    buckets: Vec<u64>,
+    below_one: u64,
+    count: u64,
+    min: f64,
+    max: f64,
+    sum: f64,
+}
+
+impl Sketch {
+    /// Adds a number; negative ones and NaN count as 0.
+    #[inline]
+    pub fn add(&mut self, value: f64) {
+        let value = value.max(0.0);
+        if self.count == 0 || value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
+        self.count += 1;
+        self.sum += value;
+        if value < 1.0 {
+            self.below_one += 1;
+            return;
+        }
+        let bucket = ((value.to_bits() >> (52 - MANTISSA_BITS)) - FIRST) as usize;
+        if self.buckets.len() <= bucket {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+    }
+
+    /// How many numbers.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The value below which this share of the numbers lies; 0 without any.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let wanted = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = self.below_one;
+        if seen >= wanted {
+            return self.min;
+        }
+        for (bucket, &count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                let low = f64::from_bits((bucket as u64 + FIRST) << (52 - MANTISSA_BITS));
+                return (low * (1.0 + RELATIVE_ERROR)).clamp(self.min, self.max);
+            }
+        }
+        self.max
+    }
+
+    /// The summary; `None` without numbers.
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        (self.count > 0).then(|| Quantiles {
+            count: self.count,
+            min: self.min,
+            p25: self.quantile(0.25),
+            p50: self.quantile(0.5),
+            p75: self.quantile(0.75),
+            p90: self.quantile(0.9),
+            p99: self.quantile(0.99),
+            max: self.max,
+            sum: self.sum,
+            relative_error: RELATIVE_ERROR,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_quantile_is_within_the_stated_error(mut values in proptest::collection::vec(0u64..1 << 40, 1..200), share in 0.0f64..1.0) {
+            let mut sketch = Sketch::default();
+            values.iter().for_each(|&value| sketch.add(value as f64));
+            values.sort_unstable();
+            let exact = values[((share * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1] as f64;
+            let told = sketch.quantile(share);
+            prop_assert!((told - exact).abs() <= exact * RELATIVE_ERROR + 1e-9, "{told} for {exact}");
+        }
+    }
+}

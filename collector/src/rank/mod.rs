@@ -1,0 +1,610 @@
+//! One rank's log as a stream of whole operations: issue, call, wait and step joined from its records, in bounded
+//! memory. Runs on a thread of its own for each rank.
+
+mod lanes;
+mod messages;
+mod operation;
+mod works;
+
+pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+
+use crate::clock::Line;
+use crate::overlap::{Breakdown, Parts};
+use crate::steps::Anchors;
+use lanes::Lanes;
+use messages::{Messages, Posted};
+use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
+use rankscope_formats::ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
+use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
+use rankscope_formats::{Library, Operation};
+use std::collections::{BTreeMap, VecDeque};
+use works::Works;
+
+/// Operations held until it is known when the program was blocked because of them. More are let go, counted.
+const MOST_HELD: usize = 1 << 17;
+
+/// How long a step took on this rank, and where its time went.
+#[derive(Clone, Copy, Debug)]
+pub struct StepCut {
+    /// The step.
+    pub step: u32,
+    /// Its start, ns.
+    pub start_ns: i64,
+    /// Its end, ns.
+    pub end_ns: i64,
+    /// Its parts.
+    pub parts: Parts,
+}
+
+/// What one call of [`RankReader::advance`] found.
+#[derive(Default)]
+pub struct RankBatch {
+    /// Whole operations, in the order in which they were left (nearly: one may wait for what blocked it).
+    pub operations: Vec<RankOperation>,
+    /// Steps that ended.
+    pub steps: Vec<StepCut>,
+    /// Intervals beside operations.
+    pub spans: Vec<SpanRow>,
+    /// Intervals in which the reducer of DistributedDataParallel waited: a mark in the pattern of a step.
+    pub reducer_waits: Vec<(i64, i64)>,
+}
+
+/// Sums over a whole log.
+#[derive(Clone, Debug, Default)]
+pub struct RankSums {
+    /// Records read.
+    pub records: u64,
+    /// Records of kinds this program does not know.
+    pub unknown_records: u64,
+    /// First and last stamp, ns.
+    pub span_ns: Option<(i64, i64)>,
+    /// Operations, communicator building excluded.
+    pub operations: u64,
+    /// Completed operations that were seen to be waited for, and all completed ones.
+    pub waited: u64,
+    /// Completed operations.
+    pub completed: u64,
+    /// Operations for which it is not known when the program was blocked.
+    pub let_go: u64,
+    /// Calls that build communicators: how many, failed, Σ ns, longest ns.
+    pub connects: u64,
+    /// Failed ones among them.
+    pub connects_failed: u64,
+    /// Their duration, ns.
+    pub connects_ns: i64,
+    /// The longest, ns.
+    pub connects_longest_ns: i64,
+    /// Parts of the whole run.
+    pub run: Parts,
+    /// Parts of all whole steps.
+    pub in_steps: Parts,
+    /// Whole steps.
+    pub steps: u64,
+    /// True if an operation was queued.
+    pub queues: bool,
+    /// Threads that issued operations.
+    pub training_threads: u32,
+    /// False once a step's parts did not add up.
+    pub adds_up: bool,
+    /// What was going on when the log ended.
+    pub in_flight: Vec<String>,
+    /// Ordinals of messages may be wrong.
+    pub message_counters_forgotten: bool,
+}
+
+struct Held {
+    operation: RankOperation,
+    lane: u32,
+    object: u64,
+    /// False for operations that carry their own blocked time.
+    open: bool,
+}
+
+/// Reads one rank's log.
+pub struct RankReader<'a> {
+    rank: u32,
+    log: &'a RankLog,
+    stream: RecordStream<'a>,
+    line: Line,
+    communicators: Vec<(u32, u32)>,
+    batch: Vec<ThreadRecord>,
+    lanes: Lanes,
+    works: Works,
+    messages: Messages,
+    held: VecDeque<Held>,
+    counts: Vec<Vec<u64>>,
+    breakdown: Breakdown,
+    anchors: Anchors,
+    /// The last anchor met, not yet folded: its number and when it ended.
+    pending_cut: Option<(u32, i64)>,
+    /// The anchor before.
+    last_cut: Option<(u32, i64)>,
+    /// Step that runs now.
+    step: u32,
+    last_leave: i64,
+    ended: bool,
+    /// Sums so far; whole at the end.
+    pub sums: RankSums,
+}
+
+impl<'a> RankReader<'a> {
+    /// A reader at the front of the log of the session's `rank`. `communicators` maps its communicators to (position in the session, member
+    /// number); `anchors` are the operations that end steps.
+    pub fn new(
+        rank: u32,
+        log: &'a RankLog,
+        line: Line,
+        communicators: &BTreeMap<u32, (u32, u32)>,
+        anchors: Anchors,
+    ) -> Self {
+        let size = communicators
+            .keys()
+            .next_back()
+            .map_or(0, |&last| last as usize + 1)
+            .min(1 << 20);
+        let mut table = vec![(NO_COMMUNICATOR, 0); size];
+        for (&index, &known) in communicators {
+            if let Some(slot) = table.get_mut(index as usize) {
+                *slot = known;
+            }
+        }
+        Self {
+            rank,
+            log,
+            stream: log.records(),
+            line,
+            communicators: table,
+            batch: Vec::new(),
+            lanes: Lanes::default(),
+            works: Works::default(),
+            messages: Messages::default(),
+            held: VecDeque::new(),
+            counts: Vec::new(),
+            breakdown: Breakdown::default(),
+            anchors,
+            pending_cut: None,
+            last_cut: None,
+            step: NO_STEP,
+            last_leave: i64::MIN,
+            ended: false,
+            sums: RankSums {
+                adds_up: true,
+                ..RankSums::default()
+            },
+        }
+    }
+
+    /// Problems met in the records.
+    pub fn problems(&self) -> &[rankscope_formats::ranklog::reader::Problem] {
+        self.stream.problems()
+    }
+
+    /// Replaces `out` by what the next records say; false at the end of the log.
+    pub fn advance(&mut self, out: &mut RankBatch) -> bool {
+        out.operations.clear();
+        out.steps.clear();
+        out.spans.clear();
+        out.reducer_waits.clear();
+        if self.ended {
+            return false;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        if self.stream.next_batch(&mut batch) {
+            for entry in &batch {
+                self.take(entry, out);
+            }
+            self.batch = batch;
+            self.release(false, out);
+        } else {
+            self.ended = true;
+            self.take_in_flight();
+            self.release(true, out);
+            self.finish(out);
+        }
+        true
+    }
+
+    fn take(&mut self, entry: &ThreadRecord, out: &mut RankBatch) {
+        let record = &entry.record;
+        let enter = self.line.ns(record.enter_ticks);
+        let leave = self.line.ns(record.leave_ticks).max(enter);
+        self.sums.records += 1;
+        let Some(kind) = RecordKind::from_u8(record.kind) else {
+            self.sums.unknown_records += 1;
+            return;
+        };
+        let (first, last) = self.sums.span_ns.unwrap_or((enter, leave));
+        self.sums.span_ns = Some((first.min(enter), last.max(leave)));
+        self.breakdown.start(enter);
+        match kind {
+            RecordKind::Call => self.take_call(entry, enter, leave, out),
+            RecordKind::Issue => {
+                self.works
+                    .issued(record.object, enter, entry.lane, record.operation);
+                self.lanes.known_until(entry.lane, leave);
+                self.breakdown.trains(entry.lane);
+                self.sums.queues = true;
+            }
+            RecordKind::Execute => self.works.executed(record.object, enter),
+            RecordKind::Blocked => {
+                self.lanes.blocked(entry.lane, enter, leave, record.object);
+                self.lanes.known_until(entry.lane, leave);
+                self.breakdown.blocked(entry.lane, enter, leave);
+                self.works.waited(record.object, leave);
+                let kind = match BlockedIn::from_u64(record.aux) {
+                    Some(BlockedIn::WorkWait) | None => SpanKind::WorkWait,
+                    Some(BlockedIn::SendWait) => SpanKind::SendWait,
+                    Some(BlockedIn::ReceiveWait) => SpanKind::ReceiveWait,
+                    Some(BlockedIn::ReducerFinalize) => SpanKind::ReducerFinalize,
+                    Some(BlockedIn::ProcessGroup) => SpanKind::ProcessGroup,
+                };
+                if kind == SpanKind::ReducerFinalize {
+                    out.reducer_waits.push((enter, leave));
+                }
+                self.span(kind, entry, enter, leave, out);
+            }
+            RecordKind::Post => self.take_post(entry),
+            RecordKind::Complete => self.take_complete(entry, enter, leave),
+            RecordKind::Continuation => {
+                let lane = entry.lane as usize;
+                if self.counts.len() <= lane {
+                    self.counts.resize_with(lane + 1, Vec::new);
+                }
+                self.counts[lane].extend(record.continuation_counts());
+            }
+            RecordKind::Mark => self.span(SpanKind::Mark, entry, enter, leave, out),
+            RecordKind::Thread | RecordKind::Evidence => {}
+        }
+    }
+
+    fn thread_id(&self, thread: u32) -> u32 {
+        self.stream
+            .threads()
+            .get(thread as usize)
+            .map_or(0, |thread| thread.id)
+    }
+
+    fn span(&self, kind: SpanKind, entry: &ThreadRecord, start_ns: i64, end_ns: i64, out: &mut RankBatch) {
+        let name = if kind == SpanKind::Mark {
+            self.log.texts.get(&(entry.record.object as u32)).cloned()
+        } else {
+            None
+        };
+        let thread_id = self.thread_id(entry.thread);
+        out.spans.push(SpanRow {
+            kind,
+            thread_id,
+            start_ns,
+            end_ns,
+            object: entry.record.object,
+            name,
+        });
+    }
+
+    fn communicator(&self, index: u32) -> (u32, u32) {
+        self.communicators
+            .get(index as usize)
+            .copied()
+            .unwrap_or((NO_COMMUNICATOR, 0))
+    }
+
+    fn library(&self, index: u32) -> Library {
+        self.log
+            .communicators
+            .get(&index)
+            .map_or(Library::Gloo, |communicator| communicator.library)
+    }
+
+    fn operation(&self, record: &Record, thread_id: u32, enter_ns: i64, leave_ns: i64) -> RankOperation {
+        let (communicator, member) = self.communicator(record.communicator);
+        RankOperation {
+            rank: self.rank,
+            communicator,
+            member,
+            library: self.library(record.communicator),
+            operation: Operation::from_u8(record.operation).unwrap_or(Operation::Unknown),
+            state: if record.flags & FLAG_FAILED != 0 {
+                OperationState::Failed
+            } else {
+                OperationState::Completed
+            },
+            flags: record.flags,
+            element_bytes: record.element_bytes,
+            direct: false,
+            tag: record.tag,
+            sequence: record.sequence,
+            peer: record.peer,
+            thread_id,
+            step: NO_STEP,
+            issue_ns: NO_TIME,
+            enter_ns,
+            leave_ns,
+            bytes: record.bytes,
+            blocked: Blocked::default(),
+            counts: Vec::new(),
+        }
+    }
+
+    fn take_call(&mut self, entry: &ThreadRecord, enter: i64, leave: i64, out: &mut RankBatch) {
+        let record = &entry.record;
+        if record.operation == Operation::Connect as u8 {
+            self.sums.connects += 1;
+            self.sums.connects_failed += u64::from(record.flags & FLAG_FAILED != 0);
+            self.sums.connects_ns += leave - enter;
+            self.sums.connects_longest_ns = self.sums.connects_longest_ns.max(leave - enter);
+            self.span(SpanKind::Connect, entry, enter, leave, out);
+            return;
+        }
+        let mut operation = self.operation(record, self.thread_id(entry.thread), enter, leave);
+        if let Some(counts) = self.counts.get_mut(entry.lane as usize)
+            && !counts.is_empty()
+        {
+            let size = self
+                .log
+                .communicators
+                .get(&record.communicator)
+                .map_or(0, |known| known.size as usize);
+            if operation.operation.is_variable() && counts.len() >= size {
+                operation.counts.extend_from_slice(&counts[..size]);
+            }
+            counts.clear();
+        }
+        self.sums.operations += 1;
+        let completed = u64::from(operation.state == OperationState::Completed);
+        self.sums.completed += completed;
+        self.breakdown.communicated(enter, leave);
+        if record.aux == 0 {
+            // Called by the program itself: its thread is blocked throughout.
+            operation.direct = true;
+            operation.blocked = Blocked::one(enter, leave);
+            self.breakdown.blocked(entry.lane, enter, leave);
+            self.breakdown.trains(entry.lane);
+            self.lanes.known_until(entry.lane, leave);
+            self.sums.waited += completed;
+            self.hold(operation, entry.lane, 0, false);
+            return;
+        }
+        match self.works.called(record.aux, enter) {
+            Some(work) => {
+                operation.issue_ns = work.issue_ns;
+                self.breakdown.queued(work.issue_ns, enter);
+                self.hold(operation, work.lane, record.aux, true);
+            }
+            // The issue was lost: the call is known, not when it was asked for nor who waited.
+            None => self.hold(operation, entry.lane, 0, false),
+        }
+    }
+
+    fn take_post(&mut self, entry: &ThreadRecord) {
+        let record = entry.record;
+        let Some(operation) = Operation::from_u8(record.operation) else {
+            return;
+        };
+        let ordinal = (record.peer >= 0).then(|| {
+            let (communicator, _) = self.communicator(record.communicator);
+            self.messages
+                .next_ordinal(communicator, operation, record.peer, record.aux)
+        });
+        // A post that threw has no completion, but it was asked for: its ordinal counts on neither side.
+        if record.flags & FLAG_FAILED == 0 {
+            let thread_id = self.thread_id(entry.thread);
+            self.messages.posted(
+                operation,
+                Posted {
+                    record,
+                    thread_id,
+                    ordinal,
+                },
+            );
+        }
+        self.breakdown.trains(entry.lane);
+    }
+
+    fn take_complete(&mut self, entry: &ThreadRecord, enter: i64, leave: i64) {
+        let record = &entry.record;
+        self.breakdown.blocked(entry.lane, enter, leave);
+        let Some(operation) = Operation::from_u8(record.operation) else {
+            return;
+        };
+        let Some(posted) = self.messages.completed(operation, record.object) else {
+            return;
+        };
+        let mut message = self.message(&posted, leave);
+        if message.peer < 0 && record.peer >= 0 {
+            message.peer = record.peer;
+            message.sequence =
+                self.messages
+                    .next_ordinal(message.communicator, operation, record.peer, posted.record.aux);
+        }
+        if record.flags & FLAG_FAILED != 0 {
+            message.flags |= FLAG_FAILED;
+            message.state = OperationState::Failed;
+        } else {
+            self.sums.completed += 1;
+            self.sums.waited += 1;
+        }
+        message.blocked = Blocked::one(enter, leave);
+        self.sums.operations += 1;
+        self.breakdown.communicated(message.enter_ns, leave);
+        self.hold(message, entry.lane, 0, false);
+    }
+
+    fn message(&self, posted: &Posted, leave_ns: i64) -> RankOperation {
+        let enter_ns = self.line.ns(posted.record.enter_ticks);
+        RankOperation {
+            sequence: posted.ordinal.unwrap_or(0),
+            direct: false,
+            ..self.operation(&posted.record, posted.thread_id, enter_ns, leave_ns)
+        }
+    }
+
+    #[inline]
+    fn hold(&mut self, operation: RankOperation, lane: u32, object: u64, open: bool) {
+        self.held.push_back(Held {
+            operation,
+            lane,
+            object,
+            open,
+        });
+    }
+
+    /// Lets go what is known whole. `all`: the log is at its end, nothing more will be known.
+    fn release(&mut self, all: bool, out: &mut RankBatch) {
+        while let Some(front) = self.held.front() {
+            if front.open && !all && !self.lanes.knows(front.lane, front.operation.leave_ns) {
+                if self.held.len() <= MOST_HELD {
+                    break;
+                }
+                self.sums.let_go += 1;
+            }
+            let Some(mut held) = self.held.pop_front() else {
+                break;
+            };
+            let operation = &mut held.operation;
+            if held.open {
+                let (arrival, leave) = (operation.arrival_ns(), operation.leave_ns);
+                operation.blocked = self.lanes.blocked_for(held.lane, held.object, arrival, leave);
+            }
+            operation.step = self.step;
+            self.last_leave = self.last_leave.max(operation.leave_ns);
+            if let Some(anchor) = self.anchors.number_of(operation)
+                && operation.leave_ns != NO_TIME
+            {
+                let end = self.lanes.blocked_end(held.lane, operation.leave_ns);
+                self.cut(anchor, end, out);
+            }
+            out.operations.push(held.operation);
+        }
+        let needed = self
+            .held
+            .iter()
+            .map(|held| held.operation.arrival_ns())
+            .min()
+            .unwrap_or(self.last_leave);
+        self.lanes.forget_before(needed);
+        if self.breakdown.is_full() && self.pending_cut.is_none() {
+            // Without steps: everything up to the oldest operation that is still held.
+            self.breakdown.fold(needed.min(self.last_leave));
+        } else if self.breakdown.is_full()
+            && let Some(cut) = self.pending_cut.take()
+        {
+            self.close_step(cut, out);
+            self.breakdown.fold(needed.min(self.last_leave));
+        }
+    }
+
+    /// Anchor number `anchor` ended at `end`. What lies before is folded when the next one is met: by then the
+    /// operations that ran across its end have been read.
+    fn cut(&mut self, anchor: u32, end: i64, out: &mut RankBatch) {
+        if let Some(cut) = self.pending_cut.replace((anchor, end)) {
+            self.close_step(cut, out);
+        }
+        self.step = anchor;
+    }
+
+    /// Step k lies between anchors k and k + 1.
+    fn close_step(&mut self, (anchor, end): (u32, i64), out: &mut RankBatch) {
+        let parts = self.breakdown.cut(end);
+        self.sums.run.add(&parts);
+        self.sums.adds_up &= parts.adds_up();
+        if let Some((before, start_ns)) = self.last_cut.replace((anchor, end))
+            && before + 1 == anchor
+            && start_ns < end
+        {
+            self.sums.in_steps.add(&parts);
+            self.sums.steps += 1;
+            out.steps.push(StepCut {
+                step: before,
+                start_ns,
+                end_ns: end,
+                parts,
+            });
+        }
+    }
+
+    /// Calls in progress: operations that never ended. Their peers wait for them.
+    fn take_in_flight(&mut self) {
+        let end = self.sums.span_ns.map_or(0, |(_, last)| last);
+        for call in &self.log.in_flight {
+            let record = &call.record;
+            let enter = self.line.ns(record.enter_ticks);
+            let name = Operation::from_u8(record.operation).map_or("unknown", Operation::name);
+            match RecordKind::from_u8(record.kind) {
+                Some(RecordKind::Call) if record.operation != Operation::Connect as u8 => {
+                    self.sums.in_flight.push(format!(
+                        "{name}, tag {}, on thread {}",
+                        record.tag, call.thread_id
+                    ));
+                    let mut operation = self.operation(record, call.thread_id, enter, NO_TIME);
+                    operation.state = OperationState::InFlight;
+                    operation.flags &= !FLAG_FAILED;
+                    operation.direct = record.aux == 0;
+                    if let Some(work) = self.works.called(record.aux, enter) {
+                        operation.issue_ns = work.issue_ns;
+                    }
+                    self.sums.operations += 1;
+                    self.breakdown.communicated(enter, end);
+                    if operation.direct {
+                        self.breakdown.blocked(call.lane, enter, end);
+                        self.breakdown.trains(call.lane);
+                    }
+                    self.held.push_back(Held {
+                        operation,
+                        lane: call.lane,
+                        object: 0,
+                        open: false,
+                    });
+                }
+                Some(RecordKind::Call) => {
+                    self.sums
+                        .in_flight
+                        .push(format!("building a communicator, on thread {}", call.thread_id));
+                }
+                Some(RecordKind::Blocked) => {
+                    self.breakdown.blocked(call.lane, enter, end);
+                    self.lanes.blocked(call.lane, enter, end, record.object);
+                    let place = BlockedIn::from_u64(record.aux).map_or("unknown", BlockedIn::name);
+                    self.sums
+                        .in_flight
+                        .push(format!("blocked in {place}, on thread {}", call.thread_id));
+                }
+                Some(RecordKind::Complete) => {
+                    self.breakdown.blocked(call.lane, enter, end);
+                    self.sums
+                        .in_flight
+                        .push(format!("waiting for a {name}, on thread {}", call.thread_id));
+                }
+                _ => {}
+            }
+        }
+        for posted in self.messages.finish() {
+            let mut message = self.message(&posted, NO_TIME);
+            message.state = OperationState::InFlight;
+            self.sums.operations += 1;
+            self.held.push_back(Held {
+                operation: message,
+                lane: 0,
+                object: 0,
+                open: false,
+            });
+        }
+    }
+
+    fn finish(&mut self, out: &mut RankBatch) {
+        for work in self.works.finish() {
+            let name = Operation::from_u8(work.operation).map_or("work", Operation::name);
+            self.sums.in_flight.push(format!("{name} queued and not begun"));
+        }
+        self.sums.waited += self.works.waited;
+        if let Some(cut) = self.pending_cut.take() {
+            self.close_step(cut, out);
+        }
+        if let Some((_, last)) = self.sums.span_ns {
+            let parts = self.breakdown.cut(last);
+            self.sums.adds_up &= parts.adds_up();
+            self.sums.run.add(&parts);
+        }
+        self.sums.training_threads = self.breakdown.training_threads();
+        self.sums.message_counters_forgotten = self.messages.counters_forgotten;
+    }
+}

@@ -1,0 +1,156 @@
+//! One operation of one rank, joined from its records.
+
+use rankscope_formats::ranklog::record::{FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN};
+use rankscope_formats::session::OperationState;
+use rankscope_formats::{Library, Operation};
+
+/// A time that is not known.
+pub const NO_TIME: i64 = i64::MIN;
+/// A step that is not known.
+pub const NO_STEP: u32 = u32::MAX;
+/// A communicator that is not known.
+pub const NO_COMMUNICATOR: u32 = u32::MAX;
+
+/// Intervals in which the program could not go on because of an operation: disjoint, in order, clipped to
+/// arrival..leave. Two fit without allocation, which is all but a few operations of real jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blocked {
+    inline: [(i64, i64); 2],
+    count: u8,
+    more: Vec<(i64, i64)>,
+}
+
+impl Blocked {
+    /// One interval.
+    pub fn one(start: i64, end: i64) -> Self {
+        let mut blocked = Self::default();
+        blocked.push(start, end);
+        blocked
+    }
+
+    /// Appends an interval that starts no earlier than the last one ended; an empty one is left out.
+    pub fn push(&mut self, start: i64, end: i64) {
+        if start >= end {
+            return;
+        }
+        if let Some(slot) = self.inline.get_mut(usize::from(self.count)) {
+            *slot = (start, end);
+            self.count += 1;
+        } else {
+            self.more.push((start, end));
+        }
+    }
+
+    /// The intervals.
+    pub fn pieces(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+        self.inline[..usize::from(self.count)]
+            .iter()
+            .chain(&self.more)
+            .copied()
+    }
+
+    /// Time blocked between two moments, ns.
+    pub fn overlap(&self, from: i64, to: i64) -> i64 {
+        self.pieces()
+            .map(|(start, end)| (end.min(to) - start.max(from)).max(0))
+            .sum()
+    }
+}
+
+/// One operation of one rank.
+#[derive(Clone, Debug)]
+pub struct RankOperation {
+    /// Position of its rank in the session.
+    pub rank: u32,
+    /// Position of the communicator in the session, [`NO_COMMUNICATOR`] if unknown.
+    pub communicator: u32,
+    /// This rank's number in it.
+    pub member: u32,
+    /// Library that was called.
+    pub library: Library,
+    /// What was called.
+    pub operation: Operation,
+    /// How it ended.
+    pub state: OperationState,
+    /// `FLAG_*` bits of its record.
+    pub flags: u8,
+    /// Bytes per element, 0 if unknown.
+    pub element_bytes: u8,
+    /// The program called the library itself.
+    pub direct: bool,
+    /// Tag; of a message the low 32 bits of its slot.
+    pub tag: u32,
+    /// n-th use of operation and tag; of a message n-th between its ends.
+    pub sequence: u32,
+    /// Root or peer, −1 if none.
+    pub peer: i32,
+    /// System id of the thread that ran it.
+    pub thread_id: u32,
+    /// Step, [`NO_STEP`] if in none.
+    pub step: u32,
+    /// Asked for, ns; [`NO_TIME`] where no queue lies between.
+    pub issue_ns: i64,
+    /// Begun, ns.
+    pub enter_ns: i64,
+    /// Done, ns; [`NO_TIME`] if never.
+    pub leave_ns: i64,
+    /// Own payload, bytes.
+    pub bytes: u64,
+    /// When the program was blocked because of it.
+    pub blocked: Blocked,
+    /// Bytes per member of a v-variant, empty if not recorded.
+    pub counts: Vec<u64>,
+}
+
+impl RankOperation {
+    /// Arrival for waiting and blame: issue where a queue lies between (a busy worker is not the culprit), else enter.
+    #[inline]
+    pub fn arrival_ns(&self) -> i64 {
+        if self.issue_ns == NO_TIME {
+            self.enter_ns
+        } else {
+            self.issue_ns
+        }
+    }
+
+    /// Own payload; `None` if it could not be learnt.
+    pub fn known_bytes(&self) -> Option<u64> {
+        (self.flags & FLAG_BYTES_UNKNOWN == 0).then_some(self.bytes)
+    }
+
+    /// True if there is a key to match it by.
+    pub fn has_key(&self) -> bool {
+        self.communicator != NO_COMMUNICATOR
+            && self.flags & FLAG_SEQUENCE_UNKNOWN == 0
+            && !(self.is_message() && self.peer < 0)
+    }
+
+    /// True for sends and receives.
+    pub fn is_message(&self) -> bool {
+        matches!(self.operation, Operation::Send | Operation::Receive)
+    }
+
+    /// True if its record says that it threw or was aborted.
+    pub fn failed(&self) -> bool {
+        self.flags & FLAG_FAILED != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocked_time_is_counted_inside_and_outside_the_inline_pieces() {
+        let mut blocked = Blocked::default();
+        for start in [0, 10, 20, 30] {
+            blocked.push(start, start + 5);
+        }
+        blocked.push(40, 40);
+        assert_eq!(blocked.pieces().count(), 4);
+        assert_eq!(blocked.overlap(0, 100), 20);
+        assert_eq!(blocked.overlap(2, 32), 3 + 5 + 5 + 2);
+        assert_eq!(blocked.overlap(5, 10), 0);
+        assert_eq!(blocked.overlap(10, 5), 0);
+    }
+}

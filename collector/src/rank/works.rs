@@ -1,0 +1,160 @@
+//! c10d's work objects: from issue to execution to the wait that sees them done, joined on (address, time).
+
+use rustc_hash::FxHashMap;
+
+/// Works kept while nobody waits for them. Beyond it the map is emptied: the addresses of a program that never waits
+/// would fill it.
+const MOST_OPEN: usize = 1 << 18;
+
+/// A work that was issued.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// When, ns.
+    pub issue_ns: i64,
+    /// Lane of the thread that asked.
+    pub lane: u32,
+    /// Its c10d operation as a number, 0 if unknown.
+    pub operation: u8,
+    calls: u32,
+    ran: bool,
+    waited: bool,
+}
+
+/// The open works of one log.
+#[derive(Default)]
+pub struct Works {
+    open: FxHashMap<u64, Work>,
+    /// Operations of works that were seen to be waited for.
+    pub waited: u64,
+    /// Operations of works that nobody was seen to wait for.
+    pub unwaited: u64,
+}
+
+impl Works {
+    /// A work was queued. An address that is still open belonged to a work that is gone.
+    pub fn issued(&mut self, object: u64, issue_ns: i64, lane: u32, operation: u8) {
+        let work = Work {
+            issue_ns,
+            lane,
+            operation,
+            calls: 0,
+            ran: false,
+            waited: false,
+        };
+        if let Some(old) = self.open.insert(object, work) {
+            self.count(old);
+        }
+        if self.open.len() > MOST_OPEN {
+            self.finish();
+        }
+    }
+
+    fn count(&mut self, work: Work) {
+        let counter = if work.waited {
+            &mut self.waited
+        } else {
+            &mut self.unwaited
+        };
+        *counter += u64::from(work.calls);
+    }
+
+    /// A library call was made for a work: its issue, if it is known and was not after the call.
+    pub fn called(&mut self, object: u64, enter_ns: i64) -> Option<Work> {
+        let work = self
+            .open
+            .get_mut(&object)
+            .filter(|work| work.issue_ns <= enter_ns)?;
+        work.calls += 1;
+        Some(*work)
+    }
+
+    /// A worker is done with a work. The address may already name the next one, which was issued later.
+    pub fn executed(&mut self, object: u64, enter_ns: i64) {
+        if let Some(work) = self
+            .open
+            .get_mut(&object)
+            .filter(|work| work.issue_ns <= enter_ns)
+        {
+            work.ran = true;
+            if work.waited {
+                let work = *work;
+                self.open.remove(&object);
+                self.count(work);
+            }
+        }
+    }
+
+    /// A thread waited until `leave_ns`: for one work, or (0) for all that were issued before.
+    pub fn waited(&mut self, object: u64, leave_ns: i64) {
+        if object == 0 {
+            let mut done = 0;
+            self.open.retain(|_, work| {
+                if work.issue_ns <= leave_ns {
+                    work.waited = true;
+                    if work.ran {
+                        done += u64::from(work.calls);
+                        return false;
+                    }
+                }
+                true
+            });
+            self.waited += done;
+        } else if let Some(work) = self
+            .open
+            .get_mut(&object)
+            .filter(|work| work.issue_ns <= leave_ns)
+        {
+            work.waited = true;
+            if work.ran {
+                let work = *work;
+                self.open.remove(&object);
+                self.count(work);
+            }
+        }
+    }
+
+    /// Counts what is still open. Returns the works that never ran: those whose log ended first.
+    pub fn finish(&mut self) -> Vec<Work> {
+        let mut rest: Vec<Work> = self.open.drain().map(|(_, work)| work).collect();
+        rest.sort_by_key(|work| work.issue_ns);
+        for work in &rest {
+            self.count(*work);
+        }
+        rest.retain(|work| !work.ran && work.calls == 0);
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_used_again_before_its_execution_was_recorded_joins_by_time() {
+        let mut works = Works::default();
+        works.issued(7, 100, 0, 1);
+        assert_eq!(works.called(7, 110).map(|work| work.issue_ns), Some(100));
+        works.waited(7, 150);
+        works.issued(7, 160, 0, 1);
+        // The worker's record of the first work comes after the second was issued.
+        works.executed(7, 105);
+        assert_eq!(works.called(7, 170).map(|work| work.issue_ns), Some(160));
+        works.executed(7, 165);
+        assert_eq!(works.finish().len(), 0);
+        assert_eq!((works.waited, works.unwaited), (1, 1));
+    }
+
+    #[test]
+    fn the_reducer_waits_for_everything_issued_before() {
+        let mut works = Works::default();
+        for object in 1..=3 {
+            works.issued(object, object as i64, 0, 0);
+            works.called(object, 10);
+            works.executed(object, 10);
+        }
+        works.issued(4, 100, 0, 0);
+        works.waited(0, 50);
+        assert_eq!(works.waited, 3);
+        assert_eq!(works.finish().len(), 1);
+    }
+}

@@ -1,0 +1,497 @@
+//! Steps across ranks: joins the cuts of all ranks of a world, finds own delays (METRICS.md, section 8), and keeps what
+//! the summary shows in memory that does not grow with the run.
+
+use crate::quantiles::Sketch;
+use crate::rank::StepCut;
+use rankscope_formats::session::{StepRow, StepSummary};
+use std::collections::VecDeque;
+
+/// A step is late for a rank from this share of the median step on.
+const LATE_SHARE_PERCENT: i64 = 2;
+/// … and from this multiple of its peers' median absolute deviation on.
+const LATE_DEVIATIONS: i64 = 3;
+/// Steps that may be open at once; the oldest is closed with what it has.
+const MOST_OPEN: usize = 4096;
+/// Cells of the rank × step matrix kept for the summary.
+const MOST_CELLS: usize = 1 << 20;
+/// Columns of it at most.
+const MOST_COLUMNS: usize = 2000;
+
+/// One rank in one step.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    cut: Option<StepCut>,
+    exposed_ns: i64,
+    hidden_ns: i64,
+    outstanding: u32,
+    absent: bool,
+    ready: bool,
+}
+
+/// One rank in one column of the matrix: sums over its steps.
+#[derive(Clone, Copy, Default)]
+pub struct ColumnCell {
+    /// Steps with a value.
+    pub steps: u32,
+    /// Σ exposed wait, ns.
+    pub exposed_ns: i64,
+    /// Σ own delay, ns.
+    pub delay_ns: i64,
+    /// Steps with an own delay.
+    pub delays: u32,
+    /// Σ step time, ns.
+    pub duration_ns: i64,
+    /// Steps in which it was the latest.
+    pub latest: u32,
+    /// Σ of its own delay in those, ns.
+    pub latest_delay_ns: i64,
+}
+
+/// A column of the matrix: one step, or several in a long run.
+#[derive(Clone)]
+pub struct Column {
+    /// First step.
+    pub step: u32,
+    /// Steps in it.
+    pub steps: u32,
+    /// Earliest start of the first.
+    pub start_ns: i64,
+    /// Latest end of the last.
+    pub end_ns: i64,
+    /// Σ longest step time over ranks.
+    pub longest_ns: i64,
+    /// Per rank of the world.
+    pub cells: Vec<ColumnCell>,
+}
+
+/// How often and how much one rank was late.
+#[derive(Clone, Default)]
+pub struct RankLateness {
+    /// Steps that all ranks have.
+    pub steps: u64,
+    /// Steps in which it was late.
+    pub late: u64,
+    /// Runs of late steps.
+    pub episodes: u64,
+    /// Steps in which its own delay was the largest, and above 0.
+    pub latest: u64,
+    /// Own delay in late steps.
+    pub late_delay: Sketch,
+    was_late: bool,
+}
+
+/// The steps of one world.
+pub struct StepBoard {
+    world: u32,
+    ranks: usize,
+    median_ns: i64,
+    error_ns: i64,
+    first: u32,
+    open: VecDeque<Vec<Cell>>,
+    spare: Vec<Vec<Cell>>,
+    ended: Vec<bool>,
+    most_columns: usize,
+    /// Steps per column.
+    pub steps_per_column: u32,
+    /// Columns of the matrix.
+    pub columns: Vec<Column>,
+    /// Per rank.
+    pub lateness: Vec<RankLateness>,
+    /// Whole steps: all ranks have them.
+    pub count: u64,
+    /// Steps in which any rank was late.
+    pub any_late: u64,
+    /// Step time over ranks and steps.
+    pub duration: Sketch,
+    /// Exposed and hidden wait per rank over whole steps, ns.
+    pub waited: Vec<(i64, i64)>,
+    hosts: Vec<i64>,
+    delays: Vec<Option<i64>>,
+}
+
+impl StepBoard {
+    /// For a world of this many seen ranks. `median_ns` is the median step; `error_ns` the clock interval in it.
+    pub fn new(world: u32, ranks: usize, median_ns: i64, error_ns: i64) -> Self {
+        Self {
+            world,
+            ranks,
+            median_ns,
+            error_ns,
+            first: 0,
+            open: VecDeque::new(),
+            spare: Vec::new(),
+            ended: vec![false; ranks],
+            most_columns: (MOST_CELLS / ranks.max(1)).clamp(64, MOST_COLUMNS),
+            steps_per_column: 1,
+            columns: Vec::new(),
+            lateness: vec![RankLateness::default(); ranks],
+            count: 0,
+            any_late: 0,
+            duration: Sketch::default(),
+            waited: vec![(0, 0); ranks],
+            hosts: Vec::new(),
+            delays: Vec::new(),
+        }
+    }
+
+    fn cell(&mut self, rank: usize, step: u32) -> Option<&mut Cell> {
+        let index = step.checked_sub(self.first)? as usize;
+        if index > MOST_OPEN * 4 {
+            return None;
+        }
+        while self.open.len() <= index {
+            let mut cells = self.spare.pop().unwrap_or_default();
+            cells.clear();
+            cells.resize(self.ranks, Cell::default());
+            for (cell, &ended) in cells.iter_mut().zip(&self.ended) {
+                cell.absent = ended;
+            }
+            self.open.push_back(cells);
+        }
+        self.open.get_mut(index)?.get_mut(rank)
+    }
+
+    /// A rank's operation belongs to a step, and has not been matched yet.
+    #[inline]
+    pub fn expect(&mut self, rank: usize, step: u32) {
+        if let Some(cell) = self.cell(rank, step) {
+            cell.outstanding += 1;
+        }
+    }
+
+    /// It has been matched; what it newly waited.
+    #[inline]
+    pub fn matched(&mut self, rank: usize, step: u32, exposed_ns: i64, hidden_ns: i64) {
+        if let Some(cell) = self.cell(rank, step) {
+            cell.outstanding = cell.outstanding.saturating_sub(1);
+            cell.exposed_ns += exposed_ns;
+            cell.hidden_ns += hidden_ns;
+        }
+    }
+
+    /// A rank's step is over.
+    pub fn cut(&mut self, rank: usize, cut: StepCut) {
+        if let Some(cell) = self.cell(rank, cut.step) {
+            cell.cut = Some(cut);
+        }
+    }
+
+    /// A rank's log is at its end: it has no further steps.
+    pub fn rank_ended(&mut self, rank: usize) {
+        self.ended[rank] = true;
+        for cells in &mut self.open {
+            if let Some(cell) = cells.get_mut(rank) {
+                cell.absent = cell.cut.is_none();
+            }
+        }
+    }
+
+    /// Closes the steps at the front that are whole (`all`: every step). Rows are handed out as (rank of the world,
+    /// row).
+    pub fn close(&mut self, all: bool, mut row: impl FnMut(usize, StepRow)) {
+        while let Some(cells) = self.open.front_mut() {
+            let mut ready = true;
+            for cell in cells.iter_mut() {
+                cell.ready |= cell.absent || (cell.cut.is_some() && cell.outstanding == 0);
+                ready &= cell.ready;
+            }
+            // A rank that lost the end of a step has it not; a later step that is ready says so.
+            let overtaken = || {
+                self.open.len() > MOST_OPEN
+                    || (self.open.len() > 8 && self.open[8].iter().all(|cell| cell.cut.is_some()))
+            };
+            if !ready && !all && !overtaken() {
+                break;
+            }
+            let Some(cells) = self.open.pop_front() else {
+                break;
+            };
+            self.close_one(self.first, &cells, &mut row);
+            self.first += 1;
+            self.spare.push(cells);
+        }
+    }
+
+    fn close_one(&mut self, step: u32, cells: &[Cell], row: &mut impl FnMut(usize, StepRow)) {
+        let whole = cells.iter().all(|cell| cell.cut.is_some());
+        self.own_delays(cells, whole);
+        let threshold = self.lateness_threshold(cells, whole);
+        let mut column = whole.then(|| Column {
+            step,
+            steps: 1,
+            start_ns: i64::MAX,
+            end_ns: i64::MIN,
+            longest_ns: 0,
+            cells: vec![ColumnCell::default(); cells.len()],
+        });
+        let latest = (0..cells.len())
+            .filter(|&rank| self.delays[rank].is_some_and(|delay| delay > 0))
+            .max_by_key(|&rank| (self.delays[rank], std::cmp::Reverse(rank)));
+        let mut any_late = false;
+        for (rank, cell) in cells.iter().enumerate() {
+            let Some(cut) = cell.cut else {
+                continue;
+            };
+            let delay = self.delays[rank];
+            let late = delay.is_some_and(|delay| delay >= threshold[rank]);
+            let duration = cut.end_ns - cut.start_ns;
+            // Waiting lies inside exposed communication by definition; stamps of two threads may disagree by little.
+            let exposed = cell.exposed_ns.min(cut.parts.exposed_ns);
+            row(
+                rank,
+                StepRow {
+                    world: self.world,
+                    step,
+                    start_ns: cut.start_ns,
+                    end_ns: cut.end_ns,
+                    host_ns: cut.parts.host_ns,
+                    exposed_communication_ns: cut.parts.exposed_ns,
+                    other_blocked_ns: cut.parts.other_blocked_ns,
+                    communication_ns: cut.parts.communication_ns,
+                    exposed_wait_ns: exposed,
+                    hidden_wait_ns: cell.hidden_ns,
+                    own_delay_ns: delay,
+                    late,
+                },
+            );
+            self.waited[rank].0 += exposed;
+            self.waited[rank].1 += cell.hidden_ns;
+            let Some(column) = &mut column else {
+                continue;
+            };
+            self.duration.add(duration as f64);
+            column.start_ns = column.start_ns.min(cut.start_ns);
+            column.end_ns = column.end_ns.max(cut.end_ns);
+            column.longest_ns = column.longest_ns.max(duration);
+            let is_latest = latest == Some(rank);
+            column.cells[rank] = ColumnCell {
+                steps: 1,
+                exposed_ns: exposed,
+                delay_ns: delay.unwrap_or(0),
+                delays: u32::from(delay.is_some()),
+                duration_ns: duration,
+                latest: u32::from(is_latest),
+                latest_delay_ns: if is_latest { delay.unwrap_or(0) } else { 0 },
+            };
+            let lateness = &mut self.lateness[rank];
+            lateness.steps += 1;
+            lateness.latest += u64::from(is_latest);
+            lateness.late += u64::from(late);
+            lateness.episodes += u64::from(late && !lateness.was_late);
+            lateness.was_late = late;
+            if late {
+                lateness.late_delay.add(delay.unwrap_or(0) as f64);
+            }
+            any_late |= late;
+        }
+        if let Some(column) = column {
+            self.count += 1;
+            self.any_late += u64::from(any_late);
+            self.keep(column);
+        }
+    }
+
+    /// Host time beyond the median of the peers': elapsed time without the waiting.
+    fn own_delays(&mut self, cells: &[Cell], whole: bool) {
+        self.delays.clear();
+        self.delays.resize(cells.len(), None);
+        if !whole || cells.len() < 2 {
+            return;
+        }
+        self.hosts.clear();
+        self.hosts.extend(
+            cells
+                .iter()
+                .map(|cell| cell.cut.map_or(0, |cut| cut.parts.host_ns)),
+        );
+        let mut sorted = self.hosts.clone();
+        sorted.sort_unstable();
+        for (rank, &own) in self.hosts.iter().enumerate() {
+            self.delays[rank] = Some(own - median_without(&sorted, own));
+        }
+    }
+
+    /// From which own delay on a rank is late in this step.
+    fn lateness_threshold(&self, cells: &[Cell], whole: bool) -> Vec<i64> {
+        let base = (self.median_ns * LATE_SHARE_PERCENT / 100)
+            .max(self.error_ns)
+            .max(1);
+        if !whole || cells.len() < 3 {
+            return vec![base; cells.len()];
+        }
+        let mut sorted = self.hosts.clone();
+        sorted.sort_unstable();
+        self.hosts
+            .iter()
+            .map(|&own| {
+                let median = median_without(&sorted, own);
+                let mut deviations: Vec<i64> = sorted.iter().map(|&host| (host - median).abs()).collect();
+                deviations.sort_unstable();
+                let deviation = median_without(&deviations, (own - median).abs());
+                base.max(LATE_DEVIATIONS * deviation)
+            })
+            .collect()
+    }
+
+    fn keep(&mut self, column: Column) {
+        match self.columns.last_mut() {
+            Some(last) if last.steps < self.steps_per_column => merge(last, &column),
+            _ => self.columns.push(column),
+        }
+        if self.columns.len() > self.most_columns {
+            self.halve();
+        }
+    }
+
+    /// Joins columns two by two.
+    pub fn halve(&mut self) {
+        let mut kept: Vec<Column> = Vec::with_capacity(self.columns.len() / 2 + 1);
+        for (index, column) in self.columns.drain(..).enumerate() {
+            match kept.last_mut() {
+                Some(last) if index % 2 == 1 => merge(last, &column),
+                _ => kept.push(column),
+            }
+        }
+        self.columns = kept;
+        self.steps_per_column *= 2;
+    }
+
+    /// The list of steps for the summary; `ranks` maps ranks of the world to those of the session.
+    pub fn list(&self, ranks: &[u32]) -> Vec<StepSummary> {
+        self.columns
+            .iter()
+            .map(|column| {
+                let steps = i64::from(column.steps.max(1));
+                let latest = (0..column.cells.len())
+                    .filter(|&rank| column.cells[rank].latest > 0)
+                    .max_by_key(|&rank| (column.cells[rank].latest, column.cells[rank].latest_delay_ns));
+                StepSummary {
+                    world: self.world,
+                    step: u64::from(column.step),
+                    steps: column.steps,
+                    start_ns: column.start_ns,
+                    end_ns: column.end_ns,
+                    duration_ns: column.longest_ns / steps,
+                    exposed_wait_rank_ns: column.cells.iter().map(|cell| cell.exposed_ns).sum::<i64>()
+                        / steps,
+                    latest_rank: latest.and_then(|rank| ranks.get(rank).copied()),
+                    latest_delay_ns: latest.map(|rank| {
+                        let cell = &column.cells[rank];
+                        cell.latest_delay_ns / i64::from(cell.latest.max(1))
+                    }),
+                }
+            })
+            .collect()
+    }
+}
+
+fn merge(into: &mut Column, other: &Column) {
+    into.steps += other.steps;
+    into.start_ns = into.start_ns.min(other.start_ns);
+    into.end_ns = into.end_ns.max(other.end_ns);
+    into.longest_ns += other.longest_ns;
+    for (cell, other) in into.cells.iter_mut().zip(&other.cells) {
+        cell.steps += other.steps;
+        cell.exposed_ns += other.exposed_ns;
+        cell.delay_ns += other.delay_ns;
+        cell.delays += other.delays;
+        cell.duration_ns += other.duration_ns;
+        cell.latest += other.latest;
+        cell.latest_delay_ns += other.latest_delay_ns;
+    }
+}
+
+/// Median of a sorted list without one of its values (the lower of two middle ones is averaged with the upper).
+fn median_without(sorted: &[i64], value: i64) -> i64 {
+    let without = sorted.partition_point(|&other| other < value);
+    let rest = sorted.len().saturating_sub(1);
+    let at = |index: usize| {
+        sorted
+            .get(if index < without { index } else { index + 1 })
+            .copied()
+            .unwrap_or(0)
+    };
+    match rest {
+        0 => 0,
+        rest if rest % 2 == 1 => at(rest / 2),
+        rest => {
+            let (low, high) = (at(rest / 2 - 1), at(rest / 2));
+            low + (high - low) / 2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlap::Parts;
+
+    fn cut(step: u32, host_ns: i64) -> StepCut {
+        let parts = Parts {
+            window_ns: 1000,
+            host_ns,
+            exposed_ns: 1000 - host_ns,
+            communication_ns: 1000 - host_ns,
+            ..Parts::default()
+        };
+        StepCut {
+            step,
+            start_ns: i64::from(step) * 1000,
+            end_ns: i64::from(step) * 1000 + 1000,
+            parts,
+        }
+    }
+
+    #[test]
+    fn medians_leave_out_the_rank_itself() {
+        assert_eq!(median_without(&[1, 2, 3, 10], 10), 2);
+        assert_eq!(median_without(&[1, 2, 3, 10], 1), 3);
+        assert_eq!(median_without(&[1, 5, 7], 5), 4);
+        assert_eq!(median_without(&[5], 5), 0);
+    }
+
+    #[test]
+    fn a_persistently_slow_rank_is_late_in_every_step_and_memory_stays_bounded() {
+        let mut board = StepBoard::new(0, 4, 1000, 0);
+        let mut rows = 0;
+        for step in 0..10_000 {
+            for rank in 0..4 {
+                board.expect(rank, step);
+                board.cut(rank, cut(step, if rank == 2 { 800 } else { 500 }));
+                board.matched(rank, step, 10, 0);
+            }
+            board.close(false, |_, row| {
+                rows += 1;
+                assert_eq!(row.late, row.host_ns == 800);
+            });
+        }
+        assert_eq!((rows, board.count, board.any_late), (40_000, 10_000, 10_000));
+        assert_eq!(board.lateness[2].late, 10_000);
+        assert_eq!(board.lateness[2].episodes, 1);
+        assert_eq!(board.lateness[0].late, 0);
+        assert!(board.columns.len() <= MOST_COLUMNS);
+        assert_eq!(
+            board
+                .columns
+                .iter()
+                .map(|column| u64::from(column.steps))
+                .sum::<u64>(),
+            10_000
+        );
+        let list = board.list(&[0, 1, 2, 3]);
+        assert_eq!(list[0].latest_rank, Some(2));
+        assert_eq!(list[0].latest_delay_ns, Some(300));
+    }
+
+    #[test]
+    fn a_step_that_a_rank_lacks_is_not_counted() {
+        let mut board = StepBoard::new(0, 2, 1000, 0);
+        board.cut(0, cut(0, 500));
+        board.cut(1, cut(0, 500));
+        board.cut(0, cut(1, 500));
+        board.rank_ended(1);
+        let mut rows = 0;
+        board.close(false, |_, _| rows += 1);
+        assert_eq!((board.count, rows), (1, 3));
+    }
+}

@@ -1,0 +1,739 @@
+//! `session.json` from what the merge learnt.
+
+use crate::analysis::Analysis;
+use crate::clock::Clocks;
+use crate::findings::{self, LatenessView, shown};
+use crate::identity::Identities;
+use crate::merge::{MergeOptions, world_error};
+use crate::rank::RankSums;
+use crate::step_board::ColumnCell;
+use crate::steps::{LEAST_CONFIDENCE, StepPlan};
+use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_formats::ranklog::reader::{Ending, RankLog};
+use rankscope_formats::session::{
+    Attempt, CommunicatorSummary, Connect, Coverage, Figure, Finding, Host, LossSummary, ProblemSummary,
+    Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
+};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Share of completed operations that must be seen to be waited for, in percent; below it overlap is not told.
+const WAITS_SEEN_PERCENT: u64 = 99;
+
+/// Everything a summary is made from.
+pub struct Parts<'a> {
+    /// What was merged.
+    pub options: &'a MergeOptions,
+    /// The logs.
+    pub logs: &'a [RankLog],
+    /// The axis.
+    pub clocks: &'a Clocks,
+    /// Who is who.
+    pub identities: &'a Identities,
+    /// Steps of each world.
+    pub plans: &'a [StepPlan],
+    /// Sums of each rank.
+    pub sums: &'a [RankSums],
+    /// Everything about instances.
+    pub analysis: &'a Analysis<'a>,
+    /// What was not as it should be.
+    pub problems: Vec<ProblemSummary>,
+}
+
+/// The summary, without its tables. `problems.listed` holds all problems: the table is written from it.
+pub fn session(parts: &Parts<'_>) -> Session {
+    let mut problems = parts.problems.clone();
+    problems.extend(late_problems(parts));
+    let mut totals = parts.analysis.totals.clone();
+    totals.records = parts.sums.iter().map(|sums| sums.records).sum();
+    let losses = losses(parts);
+    totals.lost = losses.iter().map(|loss| loss.count).sum();
+    let spans = || parts.sums.iter().filter_map(|sums| sums.span_ns);
+    let mut axis = parts.clocks.axis.clone();
+    axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
+    axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
+    let breakdown = breakdown(parts);
+    let mut session = Session {
+        version: SESSION_VERSION,
+        tool: Tool {
+            name: "rankscope".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        written_unix_ns: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)),
+        directories: parts
+            .options
+            .directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        axis,
+        coverage: coverage(parts),
+        attempts: attempts(parts),
+        worlds: worlds(parts),
+        hosts: hosts(parts),
+        ranks: ranks(parts, &losses),
+        communicators: communicators(parts),
+        totals,
+        operations: parts.analysis.classes.table(),
+        connect: connect(parts),
+        steps: steps(parts),
+        breakdown,
+        waits: matrix(parts),
+        blame: parts.analysis.blame.summary(),
+        findings: Vec::new(),
+        matching: parts.analysis.matching.clone(),
+        losses,
+        problems: Problems {
+            total: problems.len() as u64,
+            listed: problems,
+        },
+        tables: Vec::new(),
+    };
+    session.findings = all_findings(parts, &session);
+    session
+}
+
+/// Problems that are known only after all records were read.
+fn late_problems(parts: &Parts<'_>) -> Vec<ProblemSummary> {
+    let mut out = Vec::new();
+    for (rank, sums) in parts.sums.iter().enumerate() {
+        let mut add = |what: String| {
+            out.push(ProblemSummary {
+                rank: Some(rank as u32),
+                file: None,
+                offset_bytes: None,
+                what,
+            });
+        };
+        if sums.let_go > 0 {
+            add(format!(
+                "of {} operations it is not known when the program was blocked (a thread was silent for too long): \
+                 their exposed wait may be too small",
+                sums.let_go
+            ));
+        }
+        if sums.unknown_records > 0 {
+            add(format!(
+                "{} records of a kind that this version does not know were left out",
+                sums.unknown_records
+            ));
+        }
+        if sums.message_counters_forgotten {
+            add("so many different messages that their order may be wrong late in the run".to_owned());
+        }
+        if !sums.adds_up {
+            add(
+                "the parts of a step do not add up to its window: a bug of rankscope, please report it"
+                    .to_owned(),
+            );
+        }
+    }
+    for (index, host) in parts.clocks.hosts.iter().enumerate() {
+        if host.distrusted {
+            out.push(ProblemSummary {
+                rank: None,
+                file: None,
+                offset_bytes: None,
+                what: format!(
+                    "host {index} ({}): its kernel stopped trusting the counter during the run",
+                    host.name
+                ),
+            });
+        }
+    }
+    out
+}
+
+fn coverage(parts: &Parts<'_>) -> Coverage {
+    let identities = parts.identities;
+    let ranks_seen = identities.ranks.len() as u32;
+    let missing = identities.missing.clone();
+    let advice = (!missing.is_empty()).then(|| {
+        let several = parts.clocks.hosts.len() > 1;
+        let files = "if ranks ran on other hosts, merge their run directories too (rankscope merge DIR DIR …)";
+        let forward = "pass LD_PRELOAD and RANKSCOPE_DIR on to every rank: mpirun -x LD_PRELOAD -x RANKSCOPE_DIR, \
+                       srun --export=ALL, deepspeed .deepspeed_env, Ray runtime_env env_vars, Kubernetes env";
+        if several { format!("{files}; else {forward}") } else { format!("{forward}; {files}") }
+    });
+    Coverage {
+        ranks_seen,
+        ranks_expected: if identities.worlds.is_empty() {
+            Figure::unknown("no communicator was recorded, so nothing says how many ranks there are")
+        } else {
+            Figure::known(identities.worlds.iter().map(|world| world.size).sum())
+        },
+        missing,
+        advice,
+        logs_without_rank: identities.logs_without_rank.len() as u32,
+        ranks_not_closed: identities
+            .ranks
+            .iter()
+            .filter(|rank| matches!(parts.logs[rank.log].ending, Ending::Torn | Ending::Running))
+            .count() as u32,
+    }
+}
+
+/// First and last record of these ranks.
+fn span(parts: &Parts<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
+    ranks
+        .filter_map(|rank| parts.sums.get(rank as usize)?.span_ns)
+        .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+}
+
+fn attempts(parts: &Parts<'_>) -> Vec<Attempt> {
+    let mut ended: Option<i64> = None;
+    parts
+        .identities
+        .attempts
+        .iter()
+        .enumerate()
+        .map(|(index, attempt)| {
+            let worlds: Vec<u32> = (0..parts.identities.worlds.len() as u32)
+                .filter(|&world| parts.identities.worlds[world as usize].attempt == index as u32)
+                .collect();
+            let ranks = worlds
+                .iter()
+                .flat_map(|&world| parts.identities.worlds[world as usize].ranks.iter().copied());
+            let (start_ns, end_ns) = span(parts, ranks).unwrap_or((0, 0));
+            let lost_before_ns = ended.map(|ended| (start_ns - ended).max(0));
+            ended = Some(ended.map_or(end_ns, |before| before.max(end_ns)));
+            Attempt {
+                run_id: attempt.run_id.clone(),
+                restart: attempt.restart,
+                start_ns,
+                end_ns,
+                lost_before_ns,
+                worlds,
+            }
+        })
+        .collect()
+}
+
+fn worlds(parts: &Parts<'_>) -> Vec<World> {
+    parts
+        .identities
+        .worlds
+        .iter()
+        .map(|world| World {
+            attempt: world.attempt,
+            size: world.size,
+            ranks: world.ranks.clone(),
+            communicator: world.communicator,
+            source: world.source.to_owned(),
+        })
+        .collect()
+}
+
+fn hosts(parts: &Parts<'_>) -> Vec<Host> {
+    parts
+        .clocks
+        .hosts
+        .iter()
+        .enumerate()
+        .map(|(index, host)| Host {
+            name: host.name.clone(),
+            boot_id: host.boot_id.clone(),
+            time_namespace: host.time_namespace.clone(),
+            counter: host.counter.name().to_owned(),
+            ticks_per_second: host.ticks_per_second.clone(),
+            calibrations: host.calibrations,
+            error_ns: host.error_ns,
+            realtime_error_ns: host.realtime_error_ns.clone(),
+            counter_distrusted: host.distrusted,
+            ranks: (0..parts.identities.ranks.len() as u32)
+                .filter(|&rank| parts.clocks.host_of[parts.identities.ranks[rank as usize].log] == index)
+                .collect(),
+        })
+        .collect()
+}
+
+fn ranks(parts: &Parts<'_>, losses: &[LossSummary]) -> Vec<Rank> {
+    parts
+        .identities
+        .ranks
+        .iter()
+        .enumerate()
+        .map(|(index, rank)| {
+            let log = &parts.logs[rank.log];
+            let sums = &parts.sums[index];
+            let time = |pick: fn((i64, i64)) -> i64| {
+                sums.span_ns
+                    .map_or_else(|| Figure::unknown("no record"), |span| Figure::known(pick(span)))
+            };
+            Rank {
+                index: index as u32,
+                world: rank.world,
+                attempt: rank.attempt,
+                number: rank.number.map_or_else(
+                    || Figure::unknown("neither communicators nor environment tell it"),
+                    Figure::known,
+                ),
+                name: rank.name.clone(),
+                host: parts.clocks.host_of[rank.log] as u32,
+                pid: log.pid,
+                log: log.path.display().to_string(),
+                log_bytes: log.segment_bytes,
+                ending: match log.ending {
+                    Ending::Closed => "closed",
+                    Ending::LiveArea => "live-area",
+                    Ending::Torn => "torn",
+                    Ending::Running => "running",
+                }
+                .to_owned(),
+                environment_rank: rank.environment_rank,
+                environment_agrees: rank
+                    .environment_rank
+                    .zip(rank.number)
+                    .map(|(stated, number)| stated == number),
+                command_line: log.properties.get("command_line").cloned(),
+                start_ns: time(|(first, _)| first),
+                end_ns: time(|(_, last)| last),
+                records: sums.records,
+                operations: sums.operations,
+                lost: losses
+                    .iter()
+                    .filter(|loss| loss.rank == Some(index as u32))
+                    .map(|loss| loss.count)
+                    .sum(),
+                in_flight: sums.in_flight.clone(),
+            }
+        })
+        .collect()
+}
+
+fn communicators(parts: &Parts<'_>) -> Vec<CommunicatorSummary> {
+    parts
+        .identities
+        .communicators
+        .iter()
+        .enumerate()
+        .map(|(index, communicator)| CommunicatorSummary {
+            index: index as u32,
+            library: communicator.library.name().to_owned(),
+            identity: communicator
+                .identity
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            identity_source: match communicator.source {
+                IdentitySource::KeyAndBlob => "key-and-blob",
+                IdentitySource::Partial => "partial",
+                IdentitySource::Ordinal => "ordinal",
+                IdentitySource::UniqueId => "unique-id",
+                IdentitySource::SelfOnly => "self-only",
+            }
+            .to_owned(),
+            size: communicator.size,
+            members: communicator.members.clone(),
+            name: communicator.name.clone(),
+            role: communicator.role.to_owned(),
+            scope: communicator.scope.to_owned(),
+            world: communicator.world,
+            created_ns: communicator.created_ns,
+            operations: parts
+                .analysis
+                .classes
+                .per_communicator
+                .get(index)
+                .copied()
+                .unwrap_or(0),
+        })
+        .collect()
+}
+
+fn connect(parts: &Parts<'_>) -> Connect {
+    Connect {
+        calls: parts.sums.iter().map(|sums| sums.connects).sum(),
+        failed: parts.sums.iter().map(|sums| sums.connects_failed).sum(),
+        duration_rank_ns: parts.sums.iter().map(|sums| sums.connects_ns).sum(),
+        longest_ns: parts
+            .sums
+            .iter()
+            .map(|sums| sums.connects_longest_ns)
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+fn steps(parts: &Parts<'_>) -> Steps {
+    // The worlds of a job usually do the same; what is told in one line is told for the world with the most steps.
+    let boards = &parts.analysis.boards;
+    let main = (0..boards.len()).max_by_key(|&world| (boards[world].count, std::cmp::Reverse(world)));
+    let Some((plan, board)) = main.map(|world| (&parts.plans[world], &boards[world])) else {
+        return Steps {
+            source: "none".to_owned(),
+            pattern: None,
+            confidence: Figure::unknown("no rank was seen"),
+            explained_operations: Figure::unknown("no rank was seen"),
+            count: 0,
+            duration_ns: Figure::unknown("no rank was seen"),
+            median_ns: Figure::unknown("no rank was seen"),
+            steps_per_entry: 1,
+            list: Vec::new(),
+        };
+    };
+    let reason = plan
+        .reason
+        .clone()
+        .unwrap_or_else(|| "no step is whole on all ranks".to_owned());
+    let quantiles = board.duration.quantiles();
+    Steps {
+        source: plan.source.to_owned(),
+        pattern: plan.pattern.clone(),
+        confidence: plan
+            .confidence()
+            .map_or_else(|| Figure::unknown(&reason), Figure::known),
+        explained_operations: Ratio::figure(plan.explained as i64, plan.total as i64, &reason),
+        count: boards.iter().map(|board| board.count).sum(),
+        duration_ns: quantiles.map_or_else(|| Figure::unknown(&reason), Figure::known),
+        median_ns: quantiles.map_or_else(
+            || Figure::unknown(&reason),
+            |quantiles| Figure::known(quantiles.p50.round() as i64),
+        ),
+        steps_per_entry: board.steps_per_column,
+        list: boards
+            .iter()
+            .zip(&parts.identities.worlds)
+            .flat_map(|(board, world)| board.list(&world.ranks))
+            .collect(),
+    }
+}
+
+fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
+    parts
+        .sums
+        .iter()
+        .enumerate()
+        .map(|(rank, sums)| {
+            let in_steps = sums.steps > 0;
+            let window = if in_steps { sums.in_steps } else { sums.run };
+            let (exposed, hidden) = match parts.analysis.place(rank as u32) {
+                Some((world, row)) if in_steps => parts.analysis.boards[world as usize].waited[row],
+                _ => parts.analysis.waited[rank],
+            };
+            let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
+            let overlap = if sums.completed == 0 {
+                Figure::unknown("no operation completed")
+            } else if enough {
+                Ratio::figure(
+                    window.communication_ns - window.exposed_ns,
+                    window.communication_ns,
+                    "no communication in the window",
+                )
+            } else {
+                Figure::unknown(format!(
+                    "a wait was seen for only {} of {} completed operations: the program waits in a way that is not \
+                     recorded",
+                    sums.waited, sums.completed
+                ))
+            };
+            RankBreakdown {
+                rank: rank as u32,
+                window: if in_steps { "steps" } else { "run" }.to_owned(),
+                window_ns: window.window_ns,
+                steps: sums.steps,
+                host_ns: window.host_ns,
+                exposed_communication_ns: window.exposed_ns,
+                other_blocked_ns: window.other_blocked_ns,
+                communication_ns: window.communication_ns,
+                exposed_wait_ns: exposed.min(window.exposed_ns),
+                hidden_wait_ns: hidden,
+                queued_ns: if sums.queues {
+                    Figure::known(window.queued_ns)
+                } else {
+                    Figure::unknown("the program calls the library itself: nothing is queued")
+                },
+                overlap,
+                operations_with_wait_seen: Ratio::figure(
+                    sums.waited as i64,
+                    sums.completed as i64,
+                    "no operation completed",
+                ),
+                training_threads: sums.training_threads,
+                adds_up: sums.adds_up && window.adds_up(),
+            }
+        })
+        .collect()
+}
+
+fn matrix(parts: &Parts<'_>) -> WaitMatrix {
+    let boards = &parts.analysis.boards;
+    let Some(longest) = boards
+        .iter()
+        .max_by_key(|board| board.columns.len())
+        .filter(|board| board.count > 0)
+    else {
+        let reason = parts.plans.iter().find_map(|plan| plan.reason.clone());
+        return WaitMatrix {
+            reason: Some(reason.unwrap_or_else(|| "no step is whole on all ranks".to_owned())),
+            steps_per_column: 1,
+            ..WaitMatrix::default()
+        };
+    };
+    // Columns of worlds that had to be joined at different widths are told at the width of each; their first steps
+    // are those of the longest.
+    let columns = longest.columns.len();
+    let mut matrix = WaitMatrix {
+        steps: longest
+            .columns
+            .iter()
+            .map(|column| u64::from(column.step))
+            .collect(),
+        steps_per_column: longest.steps_per_column,
+        ..WaitMatrix::default()
+    };
+    for (world, board) in parts.identities.worlds.iter().zip(boards) {
+        for (row, &rank) in world.ranks.iter().enumerate() {
+            let cells = || {
+                (0..columns).map(|column| {
+                    board
+                        .columns
+                        .get(column)
+                        .and_then(|column| column.cells.get(row))
+                        .filter(|cell| cell.steps > 0)
+                })
+            };
+            let values = |value: fn(&ColumnCell) -> Option<i64>| cells().map(|cell| value(cell?)).collect();
+            matrix.ranks.push(rank);
+            matrix
+                .exposed_wait_ns
+                .push(values(|cell| Some(cell.exposed_ns / i64::from(cell.steps))));
+            matrix
+                .duration_ns
+                .push(values(|cell| Some(cell.duration_ns / i64::from(cell.steps))));
+            matrix.own_delay_ns.push(values(|cell| {
+                (cell.delays > 0).then(|| cell.delay_ns / i64::from(cell.delays))
+            }));
+        }
+    }
+    matrix
+}
+
+fn losses(parts: &Parts<'_>) -> Vec<LossSummary> {
+    let mut out = Vec::new();
+    for (index, log) in parts.logs.iter().enumerate() {
+        let line = parts.clocks.line(index);
+        let rank = parts
+            .identities
+            .ranks
+            .iter()
+            .position(|rank| rank.log == index)
+            .map(|rank| rank as u32);
+        out.extend(
+            log.losses
+                .iter()
+                .filter(|loss| loss.count > 0)
+                .map(|loss| LossSummary {
+                    rank,
+                    source: log.path.display().to_string(),
+                    cause: loss.cause.name().to_owned(),
+                    kind: loss.kind.name().to_owned(),
+                    count: loss.count,
+                    first_ns: line.ns(loss.first_ticks),
+                    last_ns: line.ns(loss.last_ticks),
+                    advice: loss.cause.advice().to_owned(),
+                }),
+        );
+    }
+    out
+}
+
+fn all_findings(parts: &Parts<'_>, session: &Session) -> Vec<Finding> {
+    let mut out = Vec::new();
+    for ((board, plan), world) in parts
+        .analysis
+        .boards
+        .iter()
+        .zip(parts.plans)
+        .zip(&parts.identities.worlds)
+    {
+        let confident = plan
+            .confidence()
+            .is_some_and(|confidence| confidence >= LEAST_CONFIDENCE);
+        if !confident {
+            continue;
+        }
+        let names: Vec<String> = world
+            .ranks
+            .iter()
+            .map(|&rank| parts.identities.ranks[rank as usize].name.clone())
+            .collect();
+        out.extend(findings::lateness(&LatenessView {
+            board,
+            ranks: &world.ranks,
+            names: &names,
+            blame: &parts.analysis.blame,
+            median_ns: board.duration.quantile(0.5) as i64,
+            error_ns: world_error(parts.clocks, parts.identities, &world.ranks),
+        }));
+    }
+    out.extend(plain_findings(session));
+    findings::sort(&mut out);
+    out
+}
+
+/// What went wrong, beside lateness.
+fn plain_findings(session: &Session) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let disagreeing: Vec<&Rank> = session
+        .ranks
+        .iter()
+        .filter(|rank| rank.environment_agrees == Some(false))
+        .collect();
+    if !disagreeing.is_empty() {
+        let mut finding = findings::plain(
+            "rank-mismatch",
+            "warning",
+            format!(
+                "{} ranks have another number in their environment than in their communicators",
+                disagreeing.len()
+            ),
+            disagreeing
+                .iter()
+                .take(8)
+                .map(|rank| {
+                    format!(
+                        "{}: the environment says {}",
+                        rank.name,
+                        rank.environment_rank.unwrap_or(0)
+                    )
+                })
+                .collect(),
+            Some("numbers here are those of the communicators; check the launcher's rank mapping"),
+        );
+        finding.ranks = disagreeing.iter().map(|rank| rank.index).collect();
+        out.push(finding);
+    }
+    if session.totals.failed > 0 {
+        let of: Vec<String> = session
+            .operations
+            .iter()
+            .filter(|class| class.failed > 0)
+            .map(|class| {
+                format!(
+                    "{}: {} of {} calls",
+                    class.operation, class.failed, class.operations
+                )
+            })
+            .collect();
+        let title = format!(
+            "{} of {} operations failed",
+            session.totals.failed, session.totals.operations
+        );
+        out.push(findings::plain("failed-operations", "critical", title, of, None));
+    }
+    let stuck: Vec<&Rank> = session
+        .ranks
+        .iter()
+        .filter(|rank| !rank.in_flight.is_empty())
+        .collect();
+    if !stuck.is_empty() {
+        let mut finding = findings::plain(
+            "never-finished",
+            if session.totals.in_flight > 0 {
+                "critical"
+            } else {
+                "note"
+            },
+            format!(
+                "{} ranks were in the middle of communicating when their logs ended",
+                stuck.len()
+            ),
+            stuck
+                .iter()
+                .take(16)
+                .map(|rank| {
+                    let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
+                    let more = if rank.in_flight.len() > 3 { ", …" } else { "" };
+                    format!("{} ({}): {}{more}", rank.name, rank.ending, shown.join("; "))
+                })
+                .collect(),
+            Some(
+                "if the job hung or was killed, a rank that is not among these did not come: look at it first",
+            ),
+        );
+        finding.ranks = stuck.iter().map(|rank| rank.index).collect();
+        out.push(finding);
+    }
+    let matching = &session.matching;
+    if matching.mismatched > 0 {
+        out.push(findings::plain(
+            "mismatched",
+            "critical",
+            format!(
+                "{} operations were called differently by their members",
+                matching.mismatched
+            ),
+            matching
+                .listed
+                .iter()
+                .filter(|listed| listed.kind == "mismatched")
+                .take(5)
+                .map(|listed| format!("{} tag {}: {}", listed.operation, listed.tag, listed.reason))
+                .collect(),
+            Some("the members of a collective must agree in operation, type, root and size"),
+        ));
+    }
+    for attempt in &session.attempts {
+        if let (Some(lost), Some(_)) = (attempt.lost_before_ns, &attempt.run_id) {
+            let mut finding = findings::plain(
+                "restart",
+                "critical",
+                format!(
+                    "the job was restarted (restart {}): {} between the attempts",
+                    attempt.restart,
+                    shown(lost)
+                ),
+                Vec::new(),
+                Some("look at how the attempt before ended: its ranks' endings and operations in progress"),
+            );
+            finding.cost_ns = Figure::known(lost);
+            out.push(finding);
+        }
+    }
+    if session.breakdown.iter().any(|rank| !rank.adds_up) {
+        out.push(findings::plain(
+            "breakdown",
+            "critical",
+            "the parts of a rank's time do not add up to its window".to_owned(),
+            Vec::new(),
+            Some("a bug of rankscope: please report it with the run directory"),
+        ));
+    }
+    let harmless = ["evidence-bound", "no-in-flight-slot"];
+    let lost: u64 = session
+        .losses
+        .iter()
+        .filter(|loss| !harmless.contains(&loss.cause.as_str()))
+        .map(|loss| loss.count)
+        .sum();
+    if lost > 0 {
+        let mut causes: Vec<(&str, u64)> = Vec::new();
+        for loss in session
+            .losses
+            .iter()
+            .filter(|loss| !harmless.contains(&loss.cause.as_str()))
+        {
+            match causes.iter_mut().find(|(cause, _)| *cause == loss.cause) {
+                Some((_, count)) => *count += loss.count,
+                None => causes.push((&loss.cause, loss.count)),
+            }
+        }
+        out.push(findings::plain(
+            "losses",
+            "warning",
+            format!("{lost} of {} records were lost", lost + session.totals.records),
+            causes
+                .iter()
+                .map(|(cause, count)| format!("{cause}: {count}"))
+                .collect(),
+            session
+                .losses
+                .iter()
+                .find(|loss| !harmless.contains(&loss.cause.as_str()))
+                .map(|loss| loss.advice.as_str()),
+        ));
+    }
+    out
+}
