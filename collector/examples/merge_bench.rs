@@ -1,0 +1,64 @@
+//! Merges a run directory and prints what it cost: `merge_bench RUN_DIRECTORY SESSION_DIRECTORY`.
+//!
+//! Operations per second of wall time and of processor time (all threads), and the peak of resident memory.
+
+use rankscope_collector::{MergeOptions, merge};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1).map(PathBuf::from);
+    let (Some(run), Some(output)) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: merge_bench RUN_DIRECTORY SESSION_DIRECTORY");
+        return ExitCode::from(2);
+    };
+    let options = MergeOptions {
+        directories: vec![run],
+        output,
+        threads: None,
+        most_pending: None,
+    };
+    let start = Instant::now();
+    let session = match merge(&options, &mut |_| {}) {
+        Ok(session) => session,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let wall = start.elapsed().as_secs_f64();
+    let (processor, peak_mib) = usage();
+    let operations = session.totals.operations as f64;
+    println!(
+        "{} operations, {} instances, {} steps: {wall:.2} s wall ({:.2} M operations/s), {processor:.2} s processor \
+         ({:.2} M operations/s and core), peak {peak_mib} MiB",
+        session.totals.operations,
+        session.totals.instances,
+        session.steps.count,
+        operations / wall / 1e6,
+        operations / processor / 1e6,
+    );
+    for table in &session.tables {
+        println!("  {}: {} rows, {} bytes", table.name, table.rows, table.bytes);
+    }
+    for finding in &session.findings {
+        println!("  {}", finding.title);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Processor time of all threads in seconds, and peak resident memory in MiB.
+fn usage() -> (f64, i64) {
+    // SAFETY: rusage is plain data that the call fills in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    (
+        seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        usage.ru_maxrss / 1024,
+    )
+}

@@ -1,0 +1,40 @@
+//! Writes the rank logs of a synthetic DistributedDataParallel job: `synthetic DIRECTORY OPERATIONS [RANKS]`.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(directory), Some(operations)) = (
+        arguments.next().map(PathBuf::from),
+        arguments.next().and_then(|text| text.parse::<u64>().ok()),
+    ) else {
+        eprintln!("usage: synthetic DIRECTORY OPERATIONS [RANKS]");
+        return ExitCode::from(2);
+    };
+    let ranks = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(8);
+    let mut job = support::Ddp {
+        ranks,
+        noise: 1,
+        slow: Some((ranks / 2, 50_000)),
+        ..support::Ddp::default()
+    };
+    job.steps = u32::try_from(operations / u64::from(ranks) / u64::from(job.buckets)).unwrap_or(u32::MAX);
+    match job.write(&directory) {
+        Ok(()) => {
+            println!(
+                "{} operations of {ranks} ranks in {}",
+                job.operations(),
+                directory.display()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{}: {error}", directory.display());
+            ExitCode::FAILURE
+        }
+    }
+}
