@@ -136,12 +136,13 @@ impl Area {
     /// Appends a definition; false if the definitions are full. Any thread; no lock, no allocation.
     pub fn define(&self, kind: u8, payload: &[u8]) -> bool {
         let bytes = definition::framed_bytes(payload.len()) as u64;
-        let used = self.u64_at(header::DEFINITIONS_USED as u64);
-        let at = used.fetch_add(bytes, Ordering::AcqRel);
-        if at + bytes > self.layout.definitions_bytes {
-            used.fetch_sub(bytes, Ordering::AcqRel);
-            return false;
-        }
+        // Only what fits is reserved: giving a reservation back could free bytes that another thread has taken since.
+        let reserved = self.u64_at(header::DEFINITIONS_USED as u64).fetch_update(
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+            |used| Some(used + bytes).filter(|&end| end <= self.layout.definitions_bytes),
+        );
+        let Ok(at) = reserved else { return false };
         let offset = self.layout.definitions_offset() + at;
         for (word, part) in payload.chunks(8).enumerate() {
             let mut value = [0u8; 8];
@@ -223,6 +224,23 @@ impl Area {
                     });
                 }
             }
+        }
+        let count = (0..self.layout.lane_count)
+            .map(|index| {
+                self.u64_at(self.lane_offset(index) + lane::IN_FLIGHT_LOST as u64)
+                    .load(Ordering::Relaxed)
+            })
+            .sum();
+        if count > 0 {
+            // Lanes count them without a time: on the hot path a number is all there is room for.
+            let start_ticks = self.u64_at(header::START_TICKS as u64).load(Ordering::Relaxed);
+            out.push(Loss {
+                cause: LossCause::NoInFlightSlot,
+                kind: RecordKind::Call,
+                count,
+                first_ticks: start_ticks,
+                last_ticks: start_ticks,
+            });
         }
         out
     }

@@ -463,5 +463,11 @@ mod tests {
         lane.leave(set);
         lane.leave(set);
         assert!(set.area.in_flight().is_empty());
+        assert!(set.area.losses().is_empty());
+        for _ in 0..6 {
+            lane.enter(set, &outer);
+        }
+        let losses = set.area.losses();
+        assert_eq!((losses[0].cause, losses[0].count), (LossCause::NoInFlightSlot, 2));
     }
 }

@@ -312,6 +312,8 @@ impl RankLog {
                     .collect();
             }
             FrameKind::InFlight => {
+                // The last frame is the one that counts: collecting may have been broken off and begun anew.
+                self.in_flight.clear();
                 for entry in payload.as_chunks::<{ 8 + RECORD_BYTES }>().0 {
                     let mut words = [0u64; 8];
                     for (word, bytes) in words.iter_mut().zip(entry[8..].as_chunks::<8>().0) {
@@ -491,6 +493,7 @@ impl RankLog {
         let start = u64_at(bytes, header::LANES_OFFSET) as usize;
         let count = u32_at(bytes, header::LANE_COUNT) as usize;
         let mut blind_calls = 0;
+        self.in_flight.clear();
         for index in 0..count {
             let Some(block) = start
                 .checked_add(index * LANE_BYTES)
@@ -711,6 +714,9 @@ impl RecordStream<'_> {
             for group in &log.live {
                 let done = match self.covered.get(&group.chunk) {
                     Some(&(generation, done)) if generation == group.generation => done as usize,
+                    // A running process has recycled the chunk since the live area was read, which it does only when
+                    // all its records are in segments.
+                    Some(&(generation, _)) if is_later(generation, group.generation) => group.records.len(),
                     _ => 0,
                 };
                 self.start_group(group.lane, group.thread_id, done > 0);
@@ -797,6 +803,11 @@ impl RecordStream<'_> {
         let thread = self.lane_threads.get(&lane).copied().unwrap_or(0);
         self.held.push(ThreadRecord { thread, lane, record });
     }
+}
+
+/// Generations count up, and past the largest begin anew.
+fn is_later(generation: u32, than: u32) -> bool {
+    (generation.wrapping_sub(than) as i32) > 0
 }
 
 fn live_losses(bytes: &[u8]) -> Vec<Loss> {
