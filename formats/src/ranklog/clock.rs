@@ -73,12 +73,20 @@ fn kernel_clock_source_is(name: &[u8]) -> bool {
     }
 }
 
-/// The counter in use, as a number; 0 until [`set_counter`], which then reads as `CLOCK_MONOTONIC_RAW`.
+/// The counter in use, as a number; 0 until the first stamp, which chooses.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
-/// Fixes the counter of this process, before its first stamp.
-pub fn set_counter(counter: Counter) {
-    COUNTER.store(counter as u32, Ordering::Relaxed);
+/// The counter of this process. Chosen once, by whoever asks or stamps first: a call entered before the recorder runs
+/// must be left by the same clock.
+pub fn counter() -> Counter {
+    if let Some(counter) = Counter::from_u32(COUNTER.load(Ordering::Relaxed)) {
+        return counter;
+    }
+    let chosen = Counter::choose();
+    match COUNTER.compare_exchange(0, chosen as u32, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => chosen,
+        Err(other) => Counter::from_u32(other).unwrap_or(chosen),
+    }
 }
 
 /// Ticks per second as last measured; until then a guess that no counter is far from.
@@ -121,22 +129,32 @@ pub fn learn_rate(first: &Calibration, later: &Calibration) {
     }
 }
 
-/// Reads the counter chosen by [`set_counter`].
+/// Reads the counter of this process ([`counter`]).
 #[inline]
 pub fn ticks() -> u64 {
+    let counter = COUNTER.load(Ordering::Relaxed);
     #[cfg(target_arch = "x86_64")]
-    if COUNTER.load(Ordering::Relaxed) == Counter::TimeStampCounter as u32 {
+    if counter == Counter::TimeStampCounter as u32 {
         // SAFETY: every x86-64 processor has RDTSC; the kernel uses it as its clock source, so it is not disabled.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     #[cfg(target_arch = "aarch64")]
-    if COUNTER.load(Ordering::Relaxed) == Counter::VirtualCounter as u32 {
+    if counter == Counter::VirtualCounter as u32 {
         let value: u64;
         // SAFETY: CNTVCT_EL0 is readable from user space wherever the kernel's vDSO uses it, which `choose` checked.
         unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack)) };
         return value;
     }
+    if counter == 0 {
+        return first_ticks();
+    }
     clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64
+}
+
+#[cold]
+fn first_ticks() -> u64 {
+    counter();
+    ticks()
 }
 
 /// One of the kernel's clocks, in nanoseconds.
@@ -272,8 +290,7 @@ mod tests {
 
     #[test]
     fn a_calibration_survives_its_bytes_and_brackets_the_clock() {
-        let counter = Counter::choose();
-        set_counter(counter);
+        let counter = counter();
         let before = ticks();
         let entry = Calibration::take(counter);
         let after = ticks();

@@ -4,7 +4,7 @@
 //! writes, grows or allocates happens in [`Recorder::run`], on that thread.
 
 use super::area::{Area, ChunkHeader, chunk_state, state};
-use super::clock::{self, Calibration, Counter, set_counter, ticks};
+use super::clock::{self, Calibration, Counter, ticks};
 use super::codec::{self, Group};
 use super::definition::{KIND_PROPERTY, Payload};
 use super::lanes::{FreeRing, LaneSet};
@@ -292,8 +292,7 @@ const RECORDS_PER_WATERMARK: usize = 1 << 16;
 
 impl Drain {
     fn start(options: &Options) -> Option<Self> {
-        let counter = Counter::choose();
-        set_counter(counter);
+        let counter = clock::counter();
         place::make_run_directory(&options.run_dir).ok()?;
         let nonce = nonce();
         let pid = std::process::id();
