@@ -235,19 +235,26 @@ fn start_thread() -> bool {
 extern "C" fn background(_: *mut c_void) -> *mut c_void {
     // Our own copy of the standard library would print a panic's message into the job's output.
     std::panic::set_hook(Box::new(|_| {}));
-    // SAFETY: plain calls on the calling thread; failure leaves it at normal priority, with its old name.
-    unsafe {
-        libc::prctl(libc::PR_SET_NAME, c"rankscope".as_ptr());
-        let parameters: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
-    }
+    // SAFETY: a plain call on the calling thread; failure leaves it its old name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope".as_ptr()) };
     // A panic of ours ends recording, not the job: the live area stays readable.
     let _ = std::panic::catch_unwind(|| {
         if let Some(options) = CONFIGURATION.options() {
-            RECORDER.run(&options, communicators::define_all);
+            RECORDER.run(&options, ready);
         }
     });
     std::ptr::null_mut()
+}
+
+/// Just before the first record is taken. The start itself ran at the job's own priority: some milliseconds, during
+/// which operations have no place yet; at idle priority a busy machine would make them seconds.
+fn ready(set: &LaneSet) {
+    communicators::define_all(set);
+    // SAFETY: a plain call on the calling thread, the background one; failure leaves it at normal priority.
+    unsafe {
+        let parameters: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
+    }
 }
 
 /// Longest value of a configuration variable that is taken.
