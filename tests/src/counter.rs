@@ -9,6 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::job::Running;
 
 /// A pipe whose writing end the command, not yet started, will have as descriptor 3.
 #[derive(Debug)]
@@ -82,5 +85,17 @@ impl Counter {
     pub fn last(self) -> u64 {
         let _ = self.listener.join();
         self.told.load(Ordering::Acquire)
+    }
+}
+
+/// Waits until each of the first `ranks` ranks has told at least this number.
+///
+/// # Panics
+/// After a minute.
+pub fn await_all(running: &Running<'_>, ranks: usize, number: u64) {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while (0..ranks).any(|rank| running.counter(rank).so_far() < number) {
+        assert!(Instant::now() < limit, "the ranks have not come to {number}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -118,6 +118,7 @@ impl Job {
             std::fs::create_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         }
         let port = free_port();
+        let started = Instant::now();
         let mut ranks = Vec::new();
         let mut counters = Vec::new();
         for rank in 0..self.size {
@@ -165,6 +166,7 @@ impl Job {
             ranks,
             counters,
             limit: self.limit,
+            started,
             scratch: self.scratch,
             live: self.live,
             _turn: turn,
@@ -183,6 +185,7 @@ pub struct Running<'turn> {
     ranks: Vec<Process>,
     counters: Vec<Counter>,
     limit: Duration,
+    started: Instant,
     scratch: TempDir,
     live: TempDir,
     _turn: &'turn Turn,
@@ -209,6 +212,7 @@ impl Running<'_> {
         Finished {
             ranks,
             pids,
+            duration: self.started.elapsed(),
             counts,
             scratch: self.scratch,
             live: self.live,
@@ -223,6 +227,8 @@ pub struct Finished {
     pub ranks: Vec<Ended>,
     /// The process id that each rank had.
     pub pids: Vec<u32>,
+    /// From the start of the first to the end of the last.
+    pub duration: Duration,
     /// The last number that each counted rank told.
     pub counts: Vec<u64>,
     scratch: TempDir,

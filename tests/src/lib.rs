@@ -26,6 +26,7 @@ pub mod python;
 pub mod recorded;
 pub mod results;
 mod skip;
+pub mod truth;
 pub mod turn;
 
 pub use skip::skip;

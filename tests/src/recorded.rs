@@ -1,12 +1,15 @@
 //! What was recorded: the rank logs of a run directory, read without the collector.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::definition::Communicator;
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::reader::{Ending, RankLog, Thread, ThreadRecord};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::ranklog::record::{
+    FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_FAILED, Record, RecordKind,
+};
 
 /// The log of one process.
 pub struct Recorded {
@@ -130,6 +133,75 @@ impl Recorded {
     pub fn lost(&self, kind: RecordKind) -> u64 {
         let losses = self.log.losses.iter().filter(|loss| loss.kind == kind);
         losses.map(|loss| loss.count).sum()
+    }
+
+    /// The messages of a log in the order of their posts: (operation, slot, bytes, peer), each joined with the wait that
+    /// completed it.
+    ///
+    /// # Panics
+    /// If a post was not waited for, or a wait not posted, or one of them failed.
+    pub fn messages(&self) -> Vec<(Operation, u64, u64, i32)> {
+        let by_entry = |kind| {
+            let mut records: Vec<&Record> = self.of_kind(kind).collect();
+            records.sort_by_key(|record| record.enter_ticks);
+            records
+        };
+        let mut completions = by_entry(RecordKind::Complete);
+        let messages = by_entry(RecordKind::Post).into_iter().map(|post| {
+            let at = completions.iter().position(|complete| {
+                complete.object == post.object
+                    && complete.operation == post.operation
+                    && complete.enter_ticks >= post.leave_ticks
+            });
+            let complete = completions.remove(at.unwrap_or_else(|| panic!("never completed: {post:?}")));
+            let flags = post.flags | complete.flags;
+            assert_eq!(
+                flags & (FLAG_FAILED | FLAG_BYTES_UNKNOWN),
+                0,
+                "{post:?} {complete:?}"
+            );
+            let peer = if post.flags & FLAG_ANY_PEER == 0 {
+                post.peer
+            } else {
+                complete.peer
+            };
+            let operation = Operation::from_u8(post.operation).unwrap_or(Operation::Unknown);
+            (operation, post.aux, post.bytes, peer)
+        });
+        let messages = messages.collect();
+        assert!(
+            completions.is_empty(),
+            "waited for, never posted: {completions:?}"
+        );
+        messages
+    }
+
+    /// Nanoseconds per tick, from the calibrations: a process that lives for less than a second may have but one.
+    pub fn ns_per_tick(&self) -> Option<f64> {
+        let (first, last) = (self.log.calibrations.first()?, self.log.calibrations.last()?);
+        let ticks = last.ticks - first.ticks;
+        (ticks > 0).then(|| (last.monotonic_raw_ns - first.monotonic_raw_ns) as f64 / ticks as f64)
+    }
+
+    /// # Panics
+    /// If anything took longer than the job, or was left before it was entered.
+    pub fn expect_durations_below(&self, limit: Duration) {
+        // No counter is faster than 10 GHz.
+        let ns_per_tick = self.ns_per_tick().unwrap_or(0.1);
+        for held in &self.records {
+            let Record {
+                enter_ticks,
+                leave_ticks,
+                ..
+            } = held.record;
+            let ticks = leave_ticks.checked_sub(enter_ticks);
+            assert!(
+                ticks.is_some_and(|ticks| ticks as f64 * ns_per_tick <= limit.as_nanos() as f64),
+                "{}: {:?} in a job of {limit:?}",
+                self.log.path.display(),
+                held.record
+            );
+        }
     }
 
     /// The communicator of a record.

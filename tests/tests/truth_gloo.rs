@@ -6,53 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::record::{
-    CONTINUATION_COUNTS, FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN,
-    NO_PEER, Record, RecordKind,
+    CONTINUATION_COUNTS, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, RecordKind,
 };
 use rankscope_tests::compile;
 use rankscope_tests::job::Job;
 use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::truth::{self, bytes_per_member, member, number};
 use rankscope_tests::turn;
 use serde_json::Value;
-
-/// The operation that a program calls by this name.
-fn operation(name: &str) -> Operation {
-    match name {
-        "allreduce" => Operation::AllReduce,
-        "allgather" => Operation::AllGather,
-        "allgatherv" => Operation::AllGatherV,
-        "alltoall" => Operation::AllToAll,
-        "alltoallv" => Operation::AllToAllV,
-        "barrier" => Operation::Barrier,
-        "broadcast" => Operation::Broadcast,
-        "gather" => Operation::Gather,
-        "gatherv" => Operation::GatherV,
-        "reduce" => Operation::Reduce,
-        "scatter" => Operation::Scatter,
-        "send" => Operation::Send,
-        "recv" => Operation::Receive,
-        other => panic!("a program did {other:?}, which this test does not know"),
-    }
-}
-
-fn number(line: &Value, field: &str) -> u64 {
-    line[field]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{field} in {line}"))
-}
-
-/// −1 where the operation has none.
-fn member(line: &Value, field: &str) -> i32 {
-    line[field]
-        .as_i64()
-        .and_then(|value| value.try_into().ok())
-        .unwrap_or(NO_PEER)
-}
-
-fn counts(line: &Value, field: &str) -> Option<Vec<u64>> {
-    let counts = line.get(field)?.as_array()?;
-    Some(counts.iter().filter_map(Value::as_u64).collect())
-}
 
 /// One operation, as the program tells it and as it was recorded.
 #[derive(Debug, PartialEq)]
@@ -68,12 +29,9 @@ struct Done {
 
 /// What a record of this operation must say. `rank` of `size`.
 fn told(line: &Value, rank: usize, size: usize) -> Done {
-    let operation = operation(line["op"].as_str().unwrap_or_default());
+    let operation = truth::operation(line);
     let element_bytes = number(line, "element_size");
-    let in_bytes = |field| -> Vec<u64> {
-        counts(line, field).map_or(Vec::new(), |all| all.iter().map(|n| n * element_bytes).collect())
-    };
-    let (to, from) = (in_bytes("to"), in_bytes("from"));
+    let (to, from) = (bytes_per_member(line, "to"), bytes_per_member(line, "from"));
     let (bytes, per_member) = match operation {
         // What each member gives; the same list on every member, though in a gather only the root receives.
         Operation::AllGatherV => (from[rank], from),
@@ -83,8 +41,6 @@ fn told(line: &Value, rank: usize, size: usize) -> Done {
             (to[root], all.collect())
         }
         Operation::AllToAllV => (to.iter().sum(), to),
-        // Gloo is told the whole input.
-        Operation::AllToAll => (number(line, "bytes") * size as u64, Vec::new()),
         _ => (number(line, "bytes"), Vec::new()),
     };
     Done {
@@ -95,10 +51,6 @@ fn told(line: &Value, rank: usize, size: usize) -> Done {
         bytes,
         per_member,
     }
-}
-
-fn is_message(line: &Value) -> bool {
-    matches!(line["op"].as_str(), Some("send" | "recv"))
 }
 
 /// The collectives of a log in order, each with the continuation records that stand before it in its lane.
@@ -137,37 +89,6 @@ fn collectives(recorded: &Recorded) -> Vec<Done> {
     }
     assert!(waiting.is_empty(), "counts that belong to no call: {waiting:?}");
     done
-}
-
-/// Messages: (operation, slot, bytes, peer), each post joined with the wait that completed it.
-fn messages(recorded: &Recorded) -> Vec<(Operation, u64, u64, i32)> {
-    let mut completions: Vec<&Record> = recorded.of_kind(RecordKind::Complete).collect();
-    let posts = recorded.of_kind(RecordKind::Post).map(|post| {
-        let at = completions.iter().position(|complete| {
-            complete.object == post.object
-                && complete.operation == post.operation
-                && complete.enter_ticks >= post.leave_ticks
-        });
-        let complete = completions.remove(at.unwrap_or_else(|| panic!("never completed: {post:?}")));
-        assert_eq!(
-            (post.flags | complete.flags) & (FLAG_FAILED | FLAG_BYTES_UNKNOWN),
-            0
-        );
-        let peer = if post.flags & FLAG_ANY_PEER == 0 {
-            post.peer
-        } else {
-            assert_eq!(post.peer, NO_PEER);
-            complete.peer
-        };
-        let operation = Operation::from_u8(post.operation).expect("a known operation");
-        (operation, post.aux, post.bytes, peer)
-    });
-    let posts = posts.collect();
-    assert!(
-        completions.is_empty(),
-        "waited for, never posted: {completions:?}"
-    );
-    posts
 }
 
 /// Communicators by name: all members know the same identity, and no two communicators share one.
@@ -214,10 +135,10 @@ fn every_operation_is_recorded_as_it_happened() {
         let logs = recorded::read_ranks(directory.path(), &finished.pids);
         for (rank, recorded) in logs.iter().enumerate() {
             recorded.expect_whole();
-            let truth = finished.truth(rank);
-            let expected: Vec<Done> = truth
+            let lines = finished.truth(rank);
+            let expected: Vec<Done> = lines
                 .iter()
-                .filter(|line| !is_message(line))
+                .filter(|line| !truth::is_message(line))
                 .map(|line| told(line, rank, size))
                 .collect();
             assert_eq!(expected.len(), 13);
@@ -227,26 +148,18 @@ fn every_operation_is_recorded_as_it_happened() {
             }
             assert_eq!(got.len(), expected.len(), "rank {rank} of {size}");
 
-            let expected: Vec<_> = truth
-                .iter()
-                .filter(|line| is_message(line))
-                .map(|line| {
-                    let name = line["op"].as_str().unwrap_or_default();
-                    (
-                        operation(name),
-                        number(line, "tag"),
-                        number(line, "bytes"),
-                        member(line, "peer"),
-                    )
-                })
-                .collect();
-            assert_eq!(messages(recorded), expected, "rank {rank} of {size}");
+            assert_eq!(
+                recorded.messages(),
+                truth::messages(&lines),
+                "rank {rank} of {size}"
+            );
             for call in recorded.calls() {
                 assert_eq!(recorded.communicator(call).rank as usize, rank);
             }
             // The building of the communicator is recorded too, but is no operation.
             let built = recorded.of_kind(RecordKind::Call).count() - recorded.calls().count();
             assert_eq!(built, 1);
+            recorded.expect_durations_below(finished.duration);
         }
         expect_identities(&logs, &[("all", size)]);
     }
@@ -284,8 +197,11 @@ fn two_threads_in_swapped_order_are_paired_right() {
                 .truth(rank)
                 .iter()
                 .map(|line| {
-                    let name = line["communicator"].as_str().unwrap_or_default();
-                    (name.to_owned(), number(line, "tag"), number(line, "bytes"))
+                    (
+                        truth::communicator(line),
+                        number(line, "tag"),
+                        number(line, "bytes"),
+                    )
                 })
                 .collect();
             got.sort();
