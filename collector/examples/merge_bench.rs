@@ -1,7 +1,9 @@
-//! Merges a run directory and prints what it cost: `merge_bench RUN_DIRECTORY SESSION_DIRECTORY`.
+//! Merges a run directory and prints what it cost: `merge_bench RUN_DIRECTORY SESSION_DIRECTORY [TRACE]`. With a third
+//! argument it exports the session to Perfetto too.
 //!
 //! Operations per second of wall time and of processor time (all threads), and the peak of resident memory.
 
+use rankscope_collector::export::perfetto::{PerfettoOptions, export};
 use rankscope_collector::{MergeOptions, merge};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ fn main() -> ExitCode {
     };
     let options = MergeOptions {
         directories: vec![run],
-        output,
+        output: output.clone(),
         threads: None,
         most_pending: None,
     };
@@ -45,7 +47,29 @@ fn main() -> ExitCode {
     for finding in &session.findings {
         println!("  {}", finding.title);
     }
-    ExitCode::SUCCESS
+    let Some(trace) = arguments.next() else {
+        return ExitCode::SUCCESS;
+    };
+    let start = Instant::now();
+    let options = PerfettoOptions {
+        max_bytes: u64::MAX,
+        ..PerfettoOptions::whole(trace)
+    };
+    match export(&output, &session, &options, &mut |_| {}) {
+        Ok(exported) => {
+            let seconds = start.elapsed().as_secs_f64();
+            let rate = exported.written.slices as f64 / seconds / 1e6;
+            println!(
+                "  trace: {exported:?} in {seconds:.2} s ({rate:.2} M slices/s), peak {} MiB",
+                usage().1
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Processor time of all threads in seconds, and peak resident memory in MiB.

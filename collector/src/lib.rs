@@ -5,12 +5,14 @@
 //! (with [`overlap`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`analysis`] adds everything up ([`classes`], [`step_board`],
 //! [`quantiles`]), [`findings`] and [`summary`] say what a person should know. [`merge`] calls them in this order.
+//! [`export`] turns a session into what other tools open.
 
 pub mod analysis;
 pub mod bandwidth;
 pub mod blame;
 pub mod classes;
 pub mod clock;
+pub mod export;
 pub mod findings;
 pub mod identity;
 pub mod ingest;

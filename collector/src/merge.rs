@@ -20,6 +20,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
+/// Marks a session directory whose merge is not finished.
+const UNFINISHED: &str = ".unfinished";
+
 /// What to merge, and where to.
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
@@ -133,6 +136,8 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
             path: options.output.join(SUMMARY_FILE),
             source,
         })?;
+    // The summary says now that what lies here is ours.
+    let _ = fs::remove_file(options.output.join(UNFINISHED));
     Ok(session)
 }
 
@@ -161,7 +166,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     };
     fs::create_dir_all(output).map_err(error)?;
     let tables = ["operations", "instances", "spans", "steps", "losses", "problems"];
-    let unfinished = output.join(".unfinished");
+    let unfinished = output.join(UNFINISHED);
     let is_session = output.join(SUMMARY_FILE).exists() || unfinished.exists();
     let is_empty = fs::read_dir(output).map_err(error)?.next().is_none();
     if !is_session && !is_empty {

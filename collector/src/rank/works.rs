@@ -24,6 +24,9 @@ pub struct Work {
 #[derive(Default)]
 pub struct Works {
     open: FxHashMap<u64, Work>,
+    /// Operations of works that ran and whose address was used again before anybody waited: DistributedDataParallel
+    /// keeps a future and lets the work go, and waits for all of them at the end.
+    gone: u64,
     /// Operations of works that were seen to be waited for.
     pub waited: u64,
     /// Operations of works that nobody was seen to wait for.
@@ -98,7 +101,7 @@ impl Works {
                 }
                 true
             });
-            self.waited += done;
+            self.waited += done + std::mem::take(&mut self.gone);
         } else if let Some(work) = self
             .open
             .get_mut(&object)
@@ -120,6 +123,7 @@ impl Works {
         for work in &rest {
             self.count(*work);
         }
+        self.unwaited += std::mem::take(&mut self.gone);
         rest.retain(|work| !work.ran && work.calls == 0);
         rest
     }
@@ -142,6 +146,19 @@ mod tests {
         works.executed(7, 165);
         assert_eq!(works.finish().len(), 0);
         assert_eq!((works.waited, works.unwaited), (1, 1));
+    }
+
+    #[test]
+    fn the_reducer_waits_also_for_works_whose_address_is_used_again() {
+        let mut works = Works::default();
+        for issue in [10, 20, 30] {
+            works.issued(7, issue, 0, 0);
+            works.called(7, issue + 1);
+            works.executed(7, issue + 1);
+        }
+        works.waited(0, 40);
+        works.finish();
+        assert_eq!((works.waited, works.unwaited), (3, 0));
     }
 
     #[test]

@@ -1,0 +1,717 @@
+//! A session as a Perfetto trace.
+//!
+//! One process per rank. Under it: one track per thread (library calls, and what blocked it), one group of lanes per
+//! communicator (how much of it runs at once), lanes of messages, the steps, and counters of what is in flight and of
+//! what was lost. A flow joins the calls of one instance.
+
+use super::ordered::Ordered;
+use rankscope_formats::perfetto::{
+    Arg, ArgValue, ClockAnchor, CounterId, CounterUnit, CounterValue, Error, FlowId, LaneStyle, Lanes,
+    Options, ProcessTrack, Slice, ThreadTrack, TraceWriter, TrackId, TrackOptions, Written,
+};
+use rankscope_formats::session::{
+    InstanceRow, InstanceState, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow, StepRow,
+    TableError, TableReader, part_path, rank_path,
+};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the Perfetto page opens without trouble.
+pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+/// Start of the trace on its own axis: zero would be taken for "not set" by some tools.
+const TRACE_START_NS: u64 = 1_000_000;
+/// Instances remembered while the operations that belong to them are read.
+const INSTANCES_AROUND: u64 = 400_000;
+/// Changes of what is in flight that are put into order.
+const CHANGES_AHEAD: usize = 1 << 14;
+
+/// What to export.
+#[derive(Clone, Debug)]
+pub struct PerfettoOptions {
+    /// The file to write; replaced if it exists.
+    pub output: PathBuf,
+    /// Only these ranks: positions in [`Session::ranks`]. `None`: all.
+    pub ranks: Option<Vec<u32>>,
+    /// Only what lies (partly) in this time since [`rankscope_formats::session::Axis::start_ns`], ns. `None`: all.
+    pub range_ns: Option<(i64, i64)>,
+    /// About how large the file may become. Every rank gets its share; what does not fit is cut off at its end.
+    pub max_bytes: u64,
+}
+
+impl PerfettoOptions {
+    /// Everything, up to what the page can open.
+    pub fn whole(output: PathBuf) -> Self {
+        Self {
+            output,
+            ranks: None,
+            range_ns: None,
+            max_bytes: DEFAULT_MAX_BYTES,
+        }
+    }
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Counted as the engine should find it.
+    pub written: Written,
+    /// Ranks in the trace.
+    pub ranks: u32,
+    /// Operations in the trace.
+    pub operations: u64,
+    /// Operations and spans that the format cannot hold where they lie (overlapping on one thread), left out.
+    pub dropped: u64,
+    /// Time since the session's start from which some rank is cut off, because the file would be too large.
+    pub cut_off_ns: Option<i64>,
+}
+
+/// A session could not be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A table could not be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The trace could not be written.
+    #[error("{path}: {source}")]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Error,
+    },
+    /// The file could not be created.
+    #[error("cannot write {path}: {source}")]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Writes a session directory, whose summary is `session`, as a trace. `progress` gets a share from 0 to 1.
+pub fn export(
+    directory: &Path,
+    session: &Session,
+    options: &PerfettoOptions,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Exported, ExportError> {
+    let output_error = |source| ExportError::Output {
+        path: options.output.clone(),
+        source,
+    };
+    // Whole or not at all: the trace takes its name when it is finished.
+    let mut unfinished = options.output.clone().into_os_string();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    let file = File::create(&unfinished).map_err(output_error)?;
+    match write(file, directory, session, options, progress) {
+        Ok(exported) => {
+            fs::rename(&unfinished, &options.output).map_err(output_error)?;
+            Ok(exported)
+        }
+        Err(error) => {
+            let _ = fs::remove_file(&unfinished);
+            Err(error)
+        }
+    }
+}
+
+fn write(
+    file: File,
+    directory: &Path,
+    session: &Session,
+    options: &PerfettoOptions,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Exported, ExportError> {
+    let trace_error = |source| ExportError::Trace {
+        path: options.output.clone(),
+        source,
+    };
+    let anchor = ClockAnchor {
+        trace_ns: TRACE_START_NS,
+        realtime_ns: u64::try_from(session.axis.origin_unix_ns.saturating_add(session.axis.start_ns))
+            .unwrap_or(0),
+    };
+    let mut writer = TraceWriter::new(file, anchor, Options::default()).map_err(trace_error)?;
+    let about = [
+        ("rankscope.version", session.tool.version.as_str()),
+        ("rankscope.axis", session.axis.method.as_str()),
+    ];
+    writer.attributes(&about).map_err(trace_error)?;
+    for (host, known) in session.hosts.iter().enumerate() {
+        let name = if known.name.is_empty() {
+            "host"
+        } else {
+            known.name.as_str()
+        };
+        writer.host(host as u32, name).map_err(trace_error)?;
+    }
+    let ranks: Vec<&Rank> = session
+        .ranks
+        .iter()
+        .filter(|rank| {
+            options
+                .ranks
+                .as_ref()
+                .is_none_or(|ranks| ranks.contains(&rank.index))
+        })
+        .collect();
+    let mut exported = Exported {
+        ranks: ranks.len() as u32,
+        ..Exported::default()
+    };
+    for (done, rank) in ranks.iter().enumerate() {
+        progress(done as f64 / ranks.len() as f64);
+        let before = writer.written().bytes;
+        let share = options.max_bytes.saturating_sub(before) / (ranks.len() - done) as u64;
+        let mut of_rank =
+            RankExport::new(&mut writer, session, rank, options, before + share).map_err(trace_error)?;
+        of_rank.run(directory)?;
+        exported.operations += of_rank.operations;
+        exported.dropped += of_rank.dropped;
+        exported.cut_off_ns = match (exported.cut_off_ns, of_rank.cut_off_ns) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+    let (_, written) = writer.finish().map_err(trace_error)?;
+    progress(1.0);
+    exported.written = written;
+    Ok(exported)
+}
+
+/// What of an instance is shown on each of its calls.
+#[derive(Clone, Copy)]
+struct InstanceFacts {
+    transfer_ns: Option<i64>,
+    algorithm: Option<f64>,
+    bus: Option<f64>,
+    last_rank: Option<u32>,
+}
+
+/// The instances around the operations that are being read.
+struct Instances {
+    reader: Ordered<InstanceRow>,
+    known: FxHashMap<u64, InstanceFacts>,
+    until_ns: i64,
+    newest: u64,
+}
+
+impl Instances {
+    fn open(directory: &Path) -> Result<Self, TableError> {
+        let reader = Ordered::open(&part_path::<InstanceRow>(directory))?;
+        Ok(Self {
+            reader,
+            known: FxHashMap::default(),
+            until_ns: i64::MIN,
+            newest: 0,
+        })
+    }
+
+    /// The instance of an operation that was entered at `enter_ns`. An instance starts with its first member.
+    fn of(&mut self, number: u64, enter_ns: i64) -> Result<Option<InstanceFacts>, TableError> {
+        if enter_ns > self.until_ns {
+            while self.reader.peek()?.is_some_and(|row| row.start_ns <= enter_ns) {
+                if let Some(row) = self.reader.next()? {
+                    self.until_ns = row.start_ns;
+                    self.newest = self.newest.max(row.instance);
+                    if row.state == InstanceState::Complete {
+                        self.known.insert(
+                            row.instance,
+                            InstanceFacts {
+                                transfer_ns: row.transfer_ns,
+                                algorithm: row.algorithm_bytes_per_s,
+                                bus: row.bus_bytes_per_s,
+                                last_rank: row.last_rank,
+                            },
+                        );
+                    }
+                }
+            }
+            if self.known.len() as u64 > 2 * INSTANCES_AROUND {
+                let oldest = self.newest.saturating_sub(INSTANCES_AROUND);
+                self.known.retain(|&number, _| number >= oldest);
+            }
+        }
+        Ok(self.known.get(&number).copied())
+    }
+}
+
+/// One rank of the trace.
+struct RankExport<'a, 'w> {
+    writer: &'w mut TraceWriter<File>,
+    session: &'a Session,
+    rank: &'a Rank,
+    options: &'a PerfettoOptions,
+    process: TrackId,
+    threads: BTreeMap<u32, TrackId>,
+    communicators: BTreeMap<u32, Lanes>,
+    group: Option<TrackId>,
+    messages: Lanes,
+    in_flight: CounterId,
+    bytes_in_flight: CounterId,
+    changes: BinaryHeap<Reverse<(u64, i64, i64)>>,
+    flying: (i64, i64),
+    /// Bytes of the file at which this rank is cut off.
+    limit: u64,
+    operations: u64,
+    dropped: u64,
+    cut_off_ns: Option<i64>,
+}
+
+impl<'a, 'w> RankExport<'a, 'w> {
+    fn new(
+        writer: &'w mut TraceWriter<File>,
+        session: &'a Session,
+        rank: &'a Rank,
+        options: &'a PerfettoOptions,
+        limit: u64,
+    ) -> Result<Self, Error> {
+        let process = writer.process(&ProcessTrack {
+            pid: rank.pid.max(1),
+            name: &rank.name,
+            host: rank.host,
+            rank: i32::try_from(rank.index).unwrap_or(i32::MAX),
+            ..ProcessTrack::default()
+        })?;
+        let in_flight = writer.counter(Some(process), "operations in flight", CounterUnit::Count)?;
+        let bytes_in_flight = writer.counter(Some(process), "bytes in flight", CounterUnit::Bytes)?;
+        let messages = Lanes::new(
+            Some(process),
+            &TrackOptions {
+                name: "messages",
+                ..TrackOptions::default()
+            },
+            LaneStyle::Merged,
+        );
+        Ok(Self {
+            writer,
+            session,
+            rank,
+            options,
+            process,
+            threads: BTreeMap::new(),
+            communicators: BTreeMap::new(),
+            group: None,
+            messages,
+            in_flight,
+            bytes_in_flight,
+            changes: BinaryHeap::new(),
+            flying: (0, 0),
+            limit,
+            operations: 0,
+            dropped: 0,
+            cut_off_ns: None,
+        })
+    }
+
+    fn run(&mut self, directory: &Path) -> Result<(), ExportError> {
+        let path = self.options.output.clone();
+        let trace_error = |source| ExportError::Trace {
+            path: path.clone(),
+            source,
+        };
+        let index = self.rank.index;
+        self.steps(&rank_path::<StepRow>(directory, index))?;
+        let mut operations = Ordered::<OperationRow>::open(&rank_path::<OperationRow>(directory, index))?;
+        let mut spans = Ordered::<SpanRow>::open(&rank_path::<SpanRow>(directory, index))?;
+        let mut instances = Instances::open(directory)?;
+        loop {
+            // What blocks a thread holds the calls that it makes meanwhile: of equal starts the longer first.
+            let next_operation = operations
+                .peek()?
+                .map(|row| (row.enter_ns, Reverse(row.leave_ns.unwrap_or(i64::MAX))));
+            let next_span = spans.peek()?.map(|row| (row.start_ns, Reverse(row.end_ns)));
+            let span_first = match (next_operation, next_span) {
+                (None, None) => break,
+                (Some(operation), Some(span)) => span <= operation,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+            };
+            if self.writer.written().bytes > self.limit {
+                let at = if span_first {
+                    next_span.map(|span| span.0)
+                } else {
+                    next_operation.map(|next| next.0)
+                };
+                self.cut_off_ns = at.map(|at| at - self.session.axis.start_ns);
+                break;
+            }
+            if span_first {
+                if let Some(row) = spans.next()? {
+                    self.span(&row).map_err(trace_error)?;
+                }
+            } else if let Some(row) = operations.next()? {
+                let facts = match row.instance {
+                    Some(number) if row.matched == InstanceState::Complete => {
+                        instances.of(number, row.enter_ns)?
+                    }
+                    _ => None,
+                };
+                self.operation(&row, facts).map_err(trace_error)?;
+            }
+        }
+        while self.pop_change().map_err(trace_error)? {}
+        self.losses().map_err(trace_error)
+    }
+
+    /// Time in the trace.
+    fn at(&self, ns: i64) -> u64 {
+        u64::try_from(ns.saturating_sub(self.session.axis.start_ns)).unwrap_or(0) + TRACE_START_NS
+    }
+
+    fn is_wanted(&self, start_ns: i64, end_ns: i64) -> bool {
+        self.options.range_ns.is_none_or(|(from, to)| {
+            let start = self.session.axis.start_ns;
+            end_ns.saturating_sub(start) >= from && start_ns.saturating_sub(start) <= to
+        })
+    }
+
+    fn thread(&mut self, thread_id: u32) -> Result<TrackId, Error> {
+        if let Some(&track) = self.threads.get(&thread_id) {
+            return Ok(track);
+        }
+        let name = format!("thread {thread_id}");
+        let rank = self.threads.len() as i32;
+        let track = self.writer.thread(
+            self.process,
+            &ThreadTrack {
+                tid: u64::from(thread_id.max(1)),
+                name: &name,
+                rank,
+            },
+        )?;
+        self.threads.insert(thread_id, track);
+        Ok(track)
+    }
+
+    /// What the engine would bend is left out, counted; what the disk refuses is an error.
+    fn kept(&mut self, outcome: Result<(), Error>) -> Result<bool, Error> {
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(error @ (Error::Io(_) | Error::Failed)) => Err(error),
+            Err(_) => {
+                self.dropped += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    fn span(&mut self, row: &SpanRow) -> Result<(), Error> {
+        if !self.is_wanted(row.start_ns, row.end_ns) {
+            return Ok(());
+        }
+        let track = self.thread(row.thread_id)?;
+        let start_ns = self.at(row.start_ns);
+        let name = match (row.kind, &row.name) {
+            (SpanKind::Mark, Some(name)) if !name.is_empty() => name.as_str(),
+            (SpanKind::Connect, _) => "connect",
+            (kind, _) => kind.name(),
+        };
+        let category = match row.kind {
+            SpanKind::Mark => "mark",
+            SpanKind::Connect => "connect",
+            _ => "blocked",
+        };
+        let args: &[Arg<'_>] = &[("work", ArgValue::Pointer(row.object))];
+        let slice = Slice {
+            start_ns,
+            duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
+            name,
+            category,
+            args: if row.object == 0 { &[] } else { args },
+            ..Slice::default()
+        };
+        let outcome = self.writer.slice(track, &slice);
+        self.kept(outcome)?;
+        Ok(())
+    }
+
+    fn operation(&mut self, row: &OperationRow, facts: Option<InstanceFacts>) -> Result<(), Error> {
+        let arrival_ns = row.issue_ns.unwrap_or(row.enter_ns);
+        let end_ns = row
+            .leave_ns
+            .unwrap_or_else(|| self.rank.end_ns.value.unwrap_or(row.enter_ns))
+            .max(row.enter_ns);
+        if !self.is_wanted(arrival_ns, end_ns) {
+            return Ok(());
+        }
+        let communicator = row
+            .communicator
+            .and_then(|index| self.session.communicators.get(index as usize));
+        let mut args: Vec<Arg<'_>> = Vec::with_capacity(20);
+        args.push(("operation", ArgValue::Str(row.operation.name())));
+        args.push(("library", ArgValue::Str(row.library.name())));
+        if let Some(communicator) = communicator {
+            args.push(("communicator", ArgValue::Uint(u64::from(communicator.index))));
+            args.push(("role", ArgValue::Str(&communicator.role)));
+        }
+        args.push(("tag", ArgValue::Uint(u64::from(row.tag))));
+        args.push(("sequence", ArgValue::Uint(u64::from(row.sequence))));
+        if let Some(instance) = row.instance {
+            args.push(("instance", ArgValue::Uint(instance)));
+        }
+        if let Some(bytes) = row.bytes {
+            args.push(("bytes", ArgValue::Uint(bytes)));
+        }
+        if row.element_bytes > 0 {
+            args.push(("element_bytes", ArgValue::Uint(u64::from(row.element_bytes))));
+        }
+        if let Some(peer) = row.peer {
+            args.push(("peer", ArgValue::Uint(u64::from(peer))));
+        }
+        if let Some(step) = row.step {
+            args.push(("step", ArgValue::Uint(u64::from(step))));
+        }
+        if row.state != OperationState::Completed {
+            args.push(("state", ArgValue::Str(row.state.name())));
+        }
+        if row.matched != InstanceState::Complete {
+            args.push(("matched", ArgValue::Str(row.matched.name())));
+        }
+        if let Some(issue_ns) = row.issue_ns {
+            args.push(("queued_ns", ArgValue::Int(row.enter_ns - issue_ns)));
+        }
+        for (name, value) in [
+            ("exposed_wait_ns", row.exposed_wait_ns),
+            ("hidden_wait_ns", row.hidden_wait_ns),
+        ] {
+            if let Some(value) = value {
+                args.push((name, ArgValue::Int(value)));
+            }
+        }
+        if let Some(order) = row.arrival_order {
+            args.push(("arrival_order", ArgValue::Uint(u64::from(order))));
+        }
+        if let Some(facts) = facts {
+            if let Some(transfer) = facts.transfer_ns {
+                args.push(("transfer_ns", ArgValue::Int(transfer)));
+            }
+            for (name, value) in [
+                ("algbw_bytes_per_s", facts.algorithm),
+                ("busbw_bytes_per_s", facts.bus),
+            ] {
+                if let Some(value) = value {
+                    args.push((name, ArgValue::Double(value)));
+                }
+            }
+            if let Some(last) = facts
+                .last_rank
+                .and_then(|last| self.session.ranks.get(last as usize))
+            {
+                args.push(("last_to_arrive", ArgValue::Str(&last.name)));
+            }
+        }
+        let flow = row
+            .instance
+            .filter(|_| row.matched == InstanceState::Complete)
+            .and_then(|instance| FlowId::new(instance.wrapping_add(1)));
+        let flows: &[FlowId] = flow.as_slice();
+        let is_message = matches!(
+            row.operation,
+            rankscope_formats::Operation::Send | rankscope_formats::Operation::Receive
+        );
+        let (start_ns, stop_ns) = (self.at(row.enter_ns), self.at(end_ns));
+        let slice = Slice {
+            start_ns,
+            duration_ns: stop_ns.saturating_sub(start_ns),
+            name: row.operation.name(),
+            category: row.library.name(),
+            args: &args,
+            flows,
+            ..Slice::default()
+        };
+        let outcome = if is_message {
+            // A message lasts from its post to its wait: several at once on one thread are usual.
+            match self.messages.place(self.writer, start_ns, slice.duration_ns) {
+                Ok(track) => self.writer.slice(track, &slice),
+                Err(error) => Err(error),
+            }
+        } else {
+            let track = self.thread(row.thread_id)?;
+            self.writer.slice(track, &slice)
+        };
+        if self.kept(outcome)? {
+            self.operations += 1;
+        }
+        if !is_message {
+            self.on_communicator(row, stop_ns)?;
+        }
+        let bytes = i64::try_from(row.bytes.unwrap_or(0)).unwrap_or(i64::MAX);
+        let arrival = self.at(arrival_ns);
+        self.changes.push(Reverse((arrival, 1, bytes)));
+        self.changes.push(Reverse((stop_ns.max(arrival), -1, -bytes)));
+        while self.changes.len() > CHANGES_AHEAD {
+            self.pop_change()?;
+        }
+        Ok(())
+    }
+
+    /// The operation on its communicator's lanes, from its call on: how much of it runs at once. (Queueing is in the
+    /// arguments of the call; lanes must be filled in the order of starts, and a queue is not in that order.)
+    fn on_communicator(&mut self, row: &OperationRow, stop_ns: u64) -> Result<(), Error> {
+        let Some(communicator) = row
+            .communicator
+            .and_then(|index| self.session.communicators.get(index as usize))
+        else {
+            return Ok(());
+        };
+        let group = match self.group {
+            Some(group) => group,
+            None => {
+                let options = TrackOptions {
+                    name: "communicators",
+                    ..TrackOptions::default()
+                };
+                let group = self.writer.track(Some(self.process), &options)?;
+                *self.group.insert(group)
+            }
+        };
+        let start_ns = self.at(row.enter_ns);
+        let lanes = self.communicators.entry(communicator.index).or_insert_with(|| {
+            let name = format!(
+                "{} {} of {} ({}, {})",
+                communicator.library,
+                communicator.index,
+                communicator.size,
+                communicator.role,
+                communicator.name
+            );
+            Lanes::new(
+                Some(group),
+                &TrackOptions {
+                    name: &name,
+                    ..TrackOptions::default()
+                },
+                LaneStyle::Merged,
+            )
+        });
+        let duration_ns = stop_ns.saturating_sub(start_ns);
+        let outcome = match lanes.place(self.writer, start_ns, duration_ns) {
+            Ok(track) => self.writer.slice(
+                track,
+                &Slice {
+                    start_ns,
+                    duration_ns,
+                    name: row.operation.name(),
+                    category: "communicator",
+                    ..Slice::default()
+                },
+            ),
+            Err(error) => Err(error),
+        };
+        self.kept(outcome)?;
+        Ok(())
+    }
+
+    /// Writes the earliest change of what is in flight; false if there is none.
+    fn pop_change(&mut self) -> Result<bool, Error> {
+        let Some(Reverse((time_ns, operations, bytes))) = self.changes.pop() else {
+            return Ok(false);
+        };
+        self.flying.0 += operations;
+        self.flying.1 += bytes;
+        self.writer
+            .counter_value(self.in_flight, time_ns, CounterValue::Int(self.flying.0))?;
+        self.writer
+            .counter_value(self.bytes_in_flight, time_ns, CounterValue::Int(self.flying.1))?;
+        Ok(true)
+    }
+
+    fn steps(&mut self, path: &Path) -> Result<(), ExportError> {
+        let trace_error = |source| ExportError::Trace {
+            path: self.options.output.clone(),
+            source,
+        };
+        let mut reader = TableReader::<StepRow>::open(path)?;
+        if reader.rows() == 0 {
+            return Ok(());
+        }
+        let options = TrackOptions {
+            name: "steps",
+            ..TrackOptions::default()
+        };
+        let track = self
+            .writer
+            .track(Some(self.process), &options)
+            .map_err(trace_error)?;
+        let mut rows = Vec::new();
+        loop {
+            rows.clear();
+            if !reader.next_rows(&mut rows)? {
+                return Ok(());
+            }
+            for row in &rows {
+                if self.is_wanted(row.start_ns, row.end_ns) {
+                    self.step(track, row).map_err(|source| ExportError::Trace {
+                        path: self.options.output.clone(),
+                        source,
+                    })?;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, track: TrackId, row: &StepRow) -> Result<(), Error> {
+        let start_ns = self.at(row.start_ns);
+        let mut args: Vec<Arg<'_>> = vec![
+            ("step", ArgValue::Uint(u64::from(row.step))),
+            ("host_ns", ArgValue::Int(row.host_ns)),
+            (
+                "exposed_communication_ns",
+                ArgValue::Int(row.exposed_communication_ns),
+            ),
+            ("other_blocked_ns", ArgValue::Int(row.other_blocked_ns)),
+            ("exposed_wait_ns", ArgValue::Int(row.exposed_wait_ns)),
+            ("late", ArgValue::Bool(row.late)),
+        ];
+        if let Some(delay) = row.own_delay_ns {
+            args.push(("own_delay_ns", ArgValue::Int(delay)));
+        }
+        let outcome = self.writer.slice(
+            track,
+            &Slice {
+                start_ns,
+                duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
+                name: if row.late { "step (late)" } else { "step" },
+                category: "step",
+                args: &args,
+                ..Slice::default()
+            },
+        );
+        self.kept(outcome)?;
+        Ok(())
+    }
+
+    /// Losses so far, as a counter that is there only where something was lost.
+    fn losses(&mut self) -> Result<(), Error> {
+        let mut changes: Vec<(i64, u64)> = self
+            .session
+            .losses
+            .iter()
+            .filter(|loss| loss.rank == Some(self.rank.index))
+            .map(|loss| (loss.last_ns, loss.count))
+            .collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        changes.sort_unstable();
+        let counter = self
+            .writer
+            .counter(Some(self.process), "records lost", CounterUnit::Count)?;
+        self.writer
+            .counter_value(counter, TRACE_START_NS, CounterValue::Int(0))?;
+        let mut sum = 0;
+        for (at, count) in changes {
+            sum += i64::try_from(count).unwrap_or(i64::MAX);
+            self.writer
+                .counter_value(counter, self.at(at), CounterValue::Int(sum))?;
+        }
+        Ok(())
+    }
+}
