@@ -238,3 +238,71 @@ impl BlameLedger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiting::waits;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What the ranks caused adds up to what was waited, in all and exposed.
+        #[test]
+        fn blame_adds_up_to_the_wait(arrivals in proptest::collection::vec(0i64..1000, 2..8)) {
+            let last = arrivals.iter().copied().max().unwrap_or(0);
+            let members: Vec<RankOperation> =
+                arrivals.iter().enumerate().map(|(rank, &at)| RankOperation::sample(rank as u32, at, last + 10)).collect();
+            let ranks: Vec<u32> = (0..members.len() as u32).collect();
+            let (mut waited, mut new) = (Vec::new(), Vec::new());
+            waits(&members, 0, &mut waited);
+            let mut ledger = BlameLedger::new(members.len());
+            ledger.take(&members, &waited, &ranks, true, &mut new);
+            let summary = ledger.summary();
+            let total: i64 = arrivals.iter().map(|at| last - at).sum();
+            prop_assert!((summary.total_rank_ns - total).abs() <= members.len() as i64);
+            prop_assert!((summary.total_exposed_rank_ns - total).abs() <= members.len() as i64);
+            prop_assert_eq!(new.iter().map(|wait| wait.exposed_in_call_ns).sum::<i64>(), total);
+        }
+    }
+
+    #[test]
+    fn launches_that_wait_for_the_same_rank_at_once_cost_the_job_that_time_once() {
+        let mut ledger = BlameLedger::new(2);
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        for bucket in 0..3 {
+            // Three operations asked for at 0, 1, 2 by rank 0 and at 100, 101, 102 by rank 1.
+            let members = [
+                RankOperation::sample(0, bucket, 110 + bucket),
+                RankOperation::sample(1, 100 + bucket, 110 + bucket),
+            ];
+            waits(&members, 0, &mut waited);
+            ledger.take(&members, &waited, &[0, 1], true, &mut new);
+        }
+        let summary = ledger.summary();
+        assert_eq!(summary.ranks[0].rank, 1);
+        assert_eq!(summary.ranks[0].job_lost_ns, 102);
+        assert_eq!(summary.ranks[0].job_lost_exposed_ns, 102);
+        assert_eq!(summary.ranks[0].caused_exposed_rank_ns, 102);
+        assert_eq!(summary.ranks[0].caused_rank_ns, 300, "each launch by itself");
+    }
+
+    #[test]
+    fn a_late_root_is_blamed_by_those_who_need_it_only() {
+        let mut members = [
+            RankOperation::sample(0, 50, 60),
+            RankOperation::sample(1, 0, 60),
+            RankOperation::sample(2, 70, 80),
+        ];
+        for member in &mut members {
+            member.operation = rankscope_formats::Operation::Broadcast;
+            member.peer = 0;
+        }
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        waits(&members, 0, &mut waited);
+        let mut ledger = BlameLedger::new(3);
+        ledger.take(&members, &waited, &[0, 1, 2], false, &mut new);
+        assert_eq!(ledger.summary().total_rank_ns, 50);
+        assert_eq!(ledger.summary().ranks[0].rank, 0);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(0), 0);
+    }
+}

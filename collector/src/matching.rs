@@ -392,3 +392,163 @@ fn disagreement(members: &[Option<RankOperation>]) -> Option<&'static str> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rankscope_formats::Library;
+    use rankscope_formats::ranklog::definition::IdentitySource;
+
+    fn communicator(size: u32, seen: u32) -> GlobalCommunicator {
+        GlobalCommunicator {
+            library: Library::Gloo,
+            identity: [1; 16],
+            source: IdentitySource::KeyAndBlob,
+            size,
+            members: (0..size)
+                .map(|member| (member < seen).then_some(member))
+                .collect(),
+            name: String::new(),
+            role: "world",
+            scope: "inside-host",
+            world: Some(0),
+            created_ns: 0,
+        }
+    }
+
+    fn call(member: u32, tag: u32, sequence: u32) -> RankOperation {
+        RankOperation {
+            tag,
+            sequence,
+            ..RankOperation::sample(member, 0, 10)
+        }
+    }
+
+    /// (state, (tag, sequence) of every member that is there, reason) of what was handed on.
+    type Seen = Vec<(InstanceState, Vec<(u32, u32, u32)>, &'static str)>;
+
+    fn note(seen: &mut Seen, instance: Instance<'_>) {
+        let members = instance
+            .members
+            .iter()
+            .flatten()
+            .map(|member| (member.member, member.tag, member.sequence))
+            .collect();
+        seen.push((instance.state, members, instance.reason));
+    }
+
+    proptest! {
+        /// Whatever the order in which calls come, each instance holds exactly the calls of its key. Sizes are all the
+        /// same, so that a wrong pairing would be silent but for the key that the test looks at.
+        #[test]
+        fn any_interleaving_recovers_the_instances(order in Just((0..4u32).flat_map(|member| (0..40u32).map(move |n| (member, n))).collect::<Vec<_>>()).prop_shuffle()) {
+            let mut matcher = Matcher::new(&[communicator(4, 4)], 4, MOST_PENDING);
+            let mut seen = Seen::new();
+            for (member, n) in order {
+                matcher.take(call(member, n % 5, n / 5), |instance| note(&mut seen, instance));
+            }
+            prop_assert_eq!(matcher.pending, 0);
+            prop_assert!(matcher.order.is_empty());
+            prop_assert_eq!(seen.len(), 40);
+            for (state, members, _) in seen {
+                prop_assert_eq!(state, InstanceState::Complete);
+                prop_assert_eq!(members.iter().map(|member| member.0).collect::<Vec<_>>(), vec![0, 1, 2, 3]);
+                prop_assert!(members.iter().all(|member| (member.1, member.2) == (members[0].1, members[0].2)));
+            }
+        }
+
+        /// Messages match by both ends, tag and ordinal, and what has no partner is told.
+        #[test]
+        fn messages_match_by_both_ends(order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(), lost in 0..60u32) {
+            let mut matcher = Matcher::new(&[communicator(3, 3)], 3, MOST_PENDING);
+            let mut seen = Seen::new();
+            for n in order {
+                // 30 messages from n % 3 to the next rank, their receives beside them.
+                let (message, is_send) = (n / 2, n % 2 == 0);
+                let (source, destination) = (message % 3, (message + 1) % 3);
+                if n == lost { continue; }
+                let operation = RankOperation {
+                    operation: if is_send { Operation::Send } else { Operation::Receive },
+                    peer: if is_send { destination } else { source } as i32,
+                    ..call(if is_send { source } else { destination }, 9, message / 3)
+                };
+                matcher.take(operation, |instance| note(&mut seen, instance));
+            }
+            matcher.finish(|instance| note(&mut seen, instance));
+            prop_assert_eq!(seen.iter().filter(|(state, ..)| *state == InstanceState::Complete).count(), 29);
+            prop_assert_eq!(seen.iter().filter(|(state, ..)| *state == InstanceState::Unmatched).count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_rank_that_ended_or_was_never_seen_is_incomplete() {
+        let mut seen = Seen::new();
+        let mut matcher = Matcher::new(&[communicator(3, 2)], 2, MOST_PENDING);
+        matcher.take(call(0, 1, 0), |instance| note(&mut seen, instance));
+        assert!(seen.is_empty(), "rank 1 may still come");
+        matcher.take(call(1, 1, 0), |instance| note(&mut seen, instance));
+        assert_eq!(seen.len(), 1, "rank 2 was never seen");
+        matcher.take(call(0, 2, 0), |instance| note(&mut seen, instance));
+        matcher.rank_ended(1, |instance| note(&mut seen, instance));
+        assert_eq!(seen.len(), 2);
+        matcher.take(call(0, 3, 0), |instance| note(&mut seen, instance));
+        assert_eq!(seen.len(), 3, "nobody else comes");
+        assert!(
+            seen.iter()
+                .all(|(state, _, reason)| *state == InstanceState::Incomplete && !reason.is_empty())
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_let_go_is_told() {
+        let mut seen = Seen::new();
+        let mut matcher = Matcher::new(&[communicator(2, 2)], 2, 100);
+        for tag in 0..1000 {
+            matcher.take(call(0, tag, 0), |instance| note(&mut seen, instance));
+        }
+        assert_eq!(seen.len(), 900);
+        assert!(seen.iter().all(|(_, _, reason)| reason.contains("too many")));
+        assert!(matcher.communicators[0].slots.len() <= 102);
+    }
+
+    #[test]
+    fn members_that_disagree_are_mismatched_and_a_repeated_key_is_told() {
+        let judged = |change: fn(&mut RankOperation)| {
+            let mut seen = Seen::new();
+            let mut matcher = Matcher::new(&[communicator(2, 2)], 2, MOST_PENDING);
+            matcher.take(call(0, 1, 0), |instance| note(&mut seen, instance));
+            let mut other = call(1, 1, 0);
+            change(&mut other);
+            matcher.take(other, |instance| note(&mut seen, instance));
+            seen.pop().map(|(state, ..)| state)
+        };
+        assert_eq!(judged(|_| {}), Some(InstanceState::Complete));
+        assert_eq!(
+            judged(|other| other.bytes = 4096),
+            Some(InstanceState::Mismatched)
+        );
+        assert_eq!(
+            judged(|other| other.bytes = 1030),
+            Some(InstanceState::Complete),
+            "the same size class"
+        );
+        assert_eq!(
+            judged(|other| other.element_bytes = 8),
+            Some(InstanceState::Mismatched)
+        );
+        assert_eq!(
+            judged(|other| other.state = OperationState::Failed),
+            Some(InstanceState::Incomplete)
+        );
+        assert_eq!(
+            judged(|other| other.state = OperationState::InFlight),
+            Some(InstanceState::Incomplete)
+        );
+        assert_eq!(judged(|other| other.member = 0), Some(InstanceState::WithoutKey));
+        assert_eq!(
+            judged(|other| other.communicator = u32::MAX),
+            Some(InstanceState::WithoutKey)
+        );
+    }
+}

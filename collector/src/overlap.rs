@@ -43,28 +43,43 @@ impl Parts {
     }
 }
 
-/// Intervals in any order, taken out as a union.
+/// Intervals in nearly any order, taken out as a union from the front.
 #[derive(Default)]
 struct Intervals {
+    /// Sorted by start from `head` on, unless `dirty`.
     list: Vec<(i64, i64)>,
+    head: usize,
+    dirty: bool,
 }
 
 impl Intervals {
+    #[inline]
     fn add(&mut self, start: i64, end: i64) {
         if start < end {
+            self.dirty |= self.list.last().is_some_and(|last| last.0 > start);
             self.list.push((start, end));
         }
     }
 
+    fn len(&self) -> usize {
+        self.list.len() - self.head
+    }
+
     /// Moves the union of what lies in `from..until` to `out`; what lies beyond stays, what lies before is dropped.
+    /// Costs what it moves, not what it leaves: many steps may lie in the list.
     fn take(&mut self, from: i64, until: i64, out: &mut Vec<(i64, i64)>) {
         out.clear();
-        self.list.sort_unstable();
-        let mut kept = 0;
-        for index in 0..self.list.len() {
-            let (start, end) = self.list[index];
+        if self.dirty {
+            self.list[self.head..].sort_unstable();
+            self.dirty = false;
+        }
+        let first = self.head;
+        let mut at = first;
+        let mut kept = first;
+        while let Some(&(start, end)) = self.list.get(at).filter(|interval| interval.0 < until) {
+            at += 1;
             if end > until {
-                self.list[kept] = (start.max(until), end);
+                self.list[kept] = (until, end);
                 kept += 1;
             }
             let (start, end) = (start.max(from), end.min(until));
@@ -75,7 +90,14 @@ impl Intervals {
                 }
             }
         }
-        self.list.truncate(kept);
+        // What sticks out goes on at `until`, in front of what begins later.
+        let sticking_out = kept - first;
+        self.head = at - sticking_out;
+        self.list.copy_within(first..kept, self.head);
+        if self.head > self.list.len() / 2 {
+            self.list.drain(..self.head);
+            self.head = 0;
+        }
     }
 }
 
@@ -164,12 +186,9 @@ impl Breakdown {
 
     /// True if so much has gathered that it should be folded at the next safe moment.
     pub fn is_full(&self) -> bool {
-        self.communication.list.len() > FOLD_AT
-            || self.queued.list.len() > FOLD_AT
-            || self
-                .threads
-                .iter()
-                .any(|thread| thread.blocked.list.len() > FOLD_AT)
+        self.communication.len() > FOLD_AT
+            || self.queued.len() > FOLD_AT
+            || self.threads.iter().any(|thread| thread.blocked.len() > FOLD_AT)
     }
 
     /// Folds everything before `until` into the sums.

@@ -11,7 +11,7 @@ const LATE_SHARE_PERCENT: i64 = 2;
 /// … and from this multiple of its peers' median absolute deviation on.
 const LATE_DEVIATIONS: i64 = 3;
 /// Steps that may be open at once; the oldest is closed with what it has.
-const MOST_OPEN: usize = 4096;
+const MOST_OPEN: usize = 1 << 14;
 /// Cells of the rank × step matrix kept for the summary.
 const MOST_CELLS: usize = 1 << 20;
 /// Columns of it at most.
@@ -136,7 +136,7 @@ impl StepBoard {
 
     fn cell(&mut self, rank: usize, step: u32) -> Option<&mut Cell> {
         let index = step.checked_sub(self.first)? as usize;
-        if index > MOST_OPEN * 4 {
+        if index > 2 * MOST_OPEN {
             return None;
         }
         while self.open.len() <= index {

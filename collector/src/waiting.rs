@@ -169,7 +169,12 @@ pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>
         acausal |= members[culprit].enter_ns.saturating_sub(error_ns) > own.leave_ns;
         let until = needed.min(own.leave_ns).max(arrival);
         let exposed = own.blocked.overlap(arrival, until);
-        let inside = |needed: i64| (needed.min(own.leave_ns) - arrival.max(own.enter_ns)).max(0);
+        let inside = |needed: i64| {
+            needed
+                .min(own.leave_ns)
+                .saturating_sub(arrival.max(own.enter_ns))
+                .max(0)
+        };
         let in_call = inside(needed);
         wait += in_call;
         wait_low += inside(needed.saturating_sub(error_ns));
@@ -228,5 +233,186 @@ fn transfer(members: &[RankOperation]) -> i64 {
         (Pattern::ToRoot, Some(root)) => root.leave_ns - last_enter,
         (Pattern::PointToPoint, _) => members.get(1).map_or(0, |receiver| receiver.leave_ns) - last_enter,
         _ => last_leave - last_enter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::{Blocked, NO_TIME};
+    use proptest::prelude::*;
+
+    /// Who needs whom, as the table of METRICS.md says it, one pair at a time.
+    fn needs(members: &[RankOperation], r: usize, j: usize) -> bool {
+        if r == j {
+            return false;
+        }
+        let root = members[0].peer as usize;
+        let counts = members.iter().all(|member| member.counts.len() == members.len());
+        match members[0].operation {
+            Operation::AllReduce | Operation::AllGather | Operation::AllToAll | Operation::Barrier => true,
+            Operation::ReduceScatter => members[r].bytes > 0,
+            Operation::AllToAllV => !counts || members[j].counts[r] > 0,
+            Operation::AllGatherV => !counts || members[j].counts[j] > 0,
+            Operation::Broadcast | Operation::Scatter => j == root,
+            Operation::Reduce | Operation::Gather => r == root,
+            Operation::Scan => j < r,
+            _ => false,
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    struct Sample {
+        operation: Operation,
+        members: Vec<RankOperation>,
+    }
+
+    fn sample() -> impl Strategy<Value = Sample> {
+        let operations = prop_oneof![
+            Just(Operation::AllReduce),
+            Just(Operation::Barrier),
+            Just(Operation::ReduceScatter),
+            Just(Operation::AllToAllV),
+            Just(Operation::AllGatherV),
+            Just(Operation::Broadcast),
+            Just(Operation::Scatter),
+            Just(Operation::Reduce),
+            Just(Operation::Gather),
+            Just(Operation::Scan),
+        ];
+        let member = (
+            0i64..60,
+            0i64..20,
+            0i64..60,
+            any::<bool>(),
+            0u64..3,
+            proptest::collection::vec(0u64..2, 5),
+            (0i64..80, 0i64..60),
+            (0i64..30, 0i64..30),
+        );
+        (
+            operations,
+            proptest::collection::vec(member, 2..6),
+            any::<bool>(),
+            0usize..6,
+        )
+            .prop_map(|(operation, drawn, counts, root)| {
+                let n = drawn.len();
+                let members = drawn
+                    .into_iter()
+                    .enumerate()
+                    .map(
+                        |(index, (issue, queue, length, queued, bytes, of, first, second))| {
+                            let enter = issue + queue;
+                            let leave = enter + length;
+                            let mut blocked = Blocked::default();
+                            let start = first.0.max(issue);
+                            let end = (first.0 + first.1).min(leave);
+                            blocked.push(start, end);
+                            let start = start.max(end) + second.0;
+                            blocked.push(start, (start + second.1).min(leave));
+                            RankOperation {
+                                operation,
+                                peer: (root % n) as i32,
+                                issue_ns: if queued { issue } else { NO_TIME },
+                                bytes,
+                                blocked: if queued {
+                                    blocked
+                                } else {
+                                    Blocked::one(enter, leave)
+                                },
+                                counts: if counts && operation.is_variable() {
+                                    of[..n].to_vec()
+                                } else {
+                                    Vec::new()
+                                },
+                                ..RankOperation::sample(index as u32, enter, leave)
+                            }
+                        },
+                    )
+                    .collect();
+                Sample { operation, members }
+            })
+    }
+
+    proptest! {
+        /// Every wait equals what counting each nanosecond by the table gives.
+        #[test]
+        fn waits_are_what_brute_force_counts(sample in sample()) {
+            let members = &sample.members;
+            let mut out = Vec::new();
+            let wait = waits(members, 0, &mut out);
+            let (mut waited, mut in_calls) = (0, 0);
+            for (r, own) in members.iter().enumerate() {
+                let arrival = own.arrival_ns();
+                let needed: Vec<i64> = (0..members.len()).filter(|&j| needs(members, r, j)).map(|j| members[j].arrival_ns()).collect();
+                let waits_at = |t: i64| t >= arrival && t < own.leave_ns && needed.iter().any(|&needed| needed > t);
+                let blocked_at = |t: i64| own.blocked.pieces().any(|(start, end)| start <= t && t < end);
+                let exposed = (0..200).filter(|&t| waits_at(t) && blocked_at(t)).count() as i64;
+                let hidden = (0..200).filter(|&t| waits_at(t) && !blocked_at(t)).count() as i64;
+                prop_assert_eq!(out[r].exposed_ns, exposed, "{} rank {}", sample.operation.name(), r);
+                prop_assert_eq!(out[r].hidden_ns, hidden, "{} rank {}", sample.operation.name(), r);
+                let in_call = (own.enter_ns..own.leave_ns).filter(|&t| waits_at(t)).count() as i64;
+                prop_assert_eq!(out[r].in_call_ns, in_call);
+                waited += in_call;
+                in_calls += own.leave_ns - own.enter_ns;
+                if let Some(last) = needed.iter().max().filter(|&&last| last > arrival && own.leave_ns > arrival) {
+                    prop_assert_eq!(members[out[r].culprit as usize].arrival_ns(), *last);
+                }
+            }
+            let expected = if in_calls == 0 || !(0..members.len()).any(|r| (0..members.len()).any(|j| needs(members, r, j))) {
+                WaitClass::None
+            } else if waited * 100 <= in_calls * 20 {
+                WaitClass::TransferBound
+            } else if waited * 100 >= in_calls * 80 {
+                WaitClass::SkewBound
+            } else {
+                WaitClass::Mixed
+            };
+            prop_assert_eq!(wait.class, expected);
+        }
+    }
+
+    #[test]
+    fn a_wide_clock_interval_makes_the_class_inconclusive() {
+        let members = [
+            RankOperation::sample(0, 0, 100),
+            RankOperation::sample(1, 90, 100),
+        ];
+        let mut out = Vec::new();
+        assert_eq!(waits(&members, 0, &mut out).class, WaitClass::SkewBound);
+        assert_eq!(waits(&members, 80, &mut out).class, WaitClass::Inconclusive);
+        assert_eq!(waits(&members, i64::MAX, &mut out).class, WaitClass::Inconclusive);
+    }
+
+    #[test]
+    fn a_receive_waits_for_its_sender_and_a_send_for_nobody() {
+        let mut send = RankOperation::sample(0, 50, 60);
+        let mut receive = RankOperation::sample(1, 0, 70);
+        (send.operation, send.peer) = (Operation::Send, 1);
+        (receive.operation, receive.peer) = (Operation::Receive, 0);
+        let mut out = Vec::new();
+        let wait = waits(&[send, receive], 0, &mut out);
+        assert_eq!((out[0].exposed_ns, out[1].exposed_ns), (0, 50));
+        assert_eq!(wait.transfer_ns, 20);
+    }
+
+    #[test]
+    fn transfers_end_and_begin_where_the_table_says() {
+        let operation = |operation, peer| {
+            let mut members = vec![
+                RankOperation::sample(0, 10, 100),
+                RankOperation::sample(1, 30, 90),
+                RankOperation::sample(2, 20, 110),
+            ];
+            for member in &mut members {
+                member.operation = operation;
+                member.peer = peer;
+            }
+            waits(&members, 0, &mut Vec::new()).transfer_ns
+        };
+        assert_eq!(operation(Operation::AllReduce, -1), 110 - 30);
+        assert_eq!(operation(Operation::Broadcast, 2), 110 - 20);
+        assert_eq!(operation(Operation::Reduce, 0), 100 - 30);
     }
 }

@@ -23,6 +23,10 @@ use works::Works;
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
 const MOST_HELD: usize = 1 << 17;
 
+/// Records that one call of [`RankReader::advance`] takes at most: ranks go forward in small strides, so that little
+/// waits for its peers.
+const STRIDE: usize = 1 << 13;
+
 /// How long a step took on this rank, and where its time went.
 #[derive(Clone, Copy, Debug)]
 pub struct StepCut {
@@ -108,6 +112,7 @@ pub struct RankReader<'a> {
     line: Line,
     communicators: Vec<(u32, u32)>,
     batch: Vec<ThreadRecord>,
+    batch_at: usize,
     lanes: Lanes,
     works: Works,
     messages: Messages,
@@ -155,6 +160,7 @@ impl<'a> RankReader<'a> {
             line,
             communicators: table,
             batch: Vec::new(),
+            batch_at: 0,
             lanes: Lanes::default(),
             works: Works::default(),
             messages: Messages::default(),
@@ -188,12 +194,20 @@ impl<'a> RankReader<'a> {
         if self.ended {
             return false;
         }
-        let mut batch = std::mem::take(&mut self.batch);
-        if self.stream.next_batch(&mut batch) {
-            for entry in &batch {
+        if self.batch_at == self.batch.len() {
+            self.batch_at = 0;
+            if !self.stream.next_batch(&mut self.batch) {
+                self.batch.clear();
+            }
+        }
+        if self.batch_at < self.batch.len() {
+            let batch = std::mem::take(&mut self.batch);
+            let end = batch.len().min(self.batch_at + STRIDE);
+            for entry in &batch[self.batch_at..end] {
                 self.take(entry, out);
             }
             self.batch = batch;
+            self.batch_at = end;
             self.release(false, out);
         } else {
             self.ended = true;

@@ -137,6 +137,35 @@ impl RankOperation {
 }
 
 #[cfg(test)]
+impl RankOperation {
+    /// A completed all-reduce of member `member` (which is also the rank) on communicator 0, for tests.
+    pub fn sample(member: u32, enter_ns: i64, leave_ns: i64) -> Self {
+        Self {
+            rank: member,
+            communicator: 0,
+            member,
+            library: Library::Gloo,
+            operation: Operation::AllReduce,
+            state: OperationState::Completed,
+            flags: 0,
+            element_bytes: 4,
+            direct: true,
+            tag: 0,
+            sequence: 0,
+            peer: -1,
+            thread_id: 1,
+            step: NO_STEP,
+            issue_ns: NO_TIME,
+            enter_ns,
+            leave_ns,
+            bytes: 1024,
+            blocked: Blocked::one(enter_ns, leave_ns),
+            counts: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

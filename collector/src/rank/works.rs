@@ -56,7 +56,7 @@ impl Works {
         let counter = if work.waited {
             &mut self.waited
         } else {
-            &mut self.unwaited
+            &mut self.gone
         };
         *counter += u64::from(work.calls);
     }
