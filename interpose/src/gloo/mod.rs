@@ -123,6 +123,18 @@ pub static EXCLUDED: &[(&str, &str)] = &[
         "bytes on a socket, below messages",
     ),
     (
+        "gloo::transport::tcp::Context::createUnboundBuffer(",
+        "called by gloo::Context's: recorded there",
+    ),
+    (
+        "gloo::transport::ibverbs::Context::createUnboundBuffer(",
+        "called by gloo::Context's: recorded there",
+    ),
+    (
+        "gloo::transport::tcp::Loop::run(",
+        "the transport's own thread: moves what an unbound buffer posted",
+    ),
+    (
         "gloo::transport::tcp::Context::recvFromAny",
         "called by the unbound buffer's receive: recorded there",
     ),
