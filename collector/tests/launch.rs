@@ -79,7 +79,7 @@ fn every_byte_passes_through() {
 fn what_a_job_inherits_is_the_same_with_and_without_us() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Signals ignored and blocked, directory, limits, descriptors, group, arguments, environment.
-    let look = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls -l /proc/$$/fd | wc -l;
+    let look = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls /proc/self/fd;
         cut -d" " -f5,6 /proc/$$/stat; umask; printf "%s|" "$0" "$@"; env | grep -vE "^(LD_PRELOAD|RANKSCOPE_.*|_)=" | sort"#;
     for trap in ["", "trap '' PIPE HUP CHLD USR1; "] {
         let plain = format!("{trap} cd /usr && sh -c '{look}' zero 'a b' '' c");
@@ -197,17 +197,20 @@ fn wrong_usage_starts_nothing() {
     assert!(!dir.path().join("started").exists());
 }
 
-/// A job that counts what it gets, says so, and ends when it is told on its input.
-const COUNTING: &str = "trap 'echo term' TERM; trap 'echo hup' HUP; trap 'echo usr1' USR1; trap 'echo usr2' USR2; \
-    trap 'echo int' INT; trap 'echo winch' WINCH; echo ready; \
-    while :; do read -t 0.05 line; case $? in 0) echo end; exit 7;; 1) exit 8;; esac; done";
-
 #[test]
 fn a_signal_reaches_the_job_exactly_once() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for to_the_group in [false, true] {
         let mut child = run(dir.path())
-            .args(["--", "bash", "-c", COUNTING])
+            .args([
+                "--",
+                "sh",
+                "-c",
+                &format!(
+                    "exec {}",
+                    launch_support::ourselves("tell_signals_as_a_job_would")
+                ),
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -216,7 +219,7 @@ fn a_signal_reaches_the_job_exactly_once() {
             .expect("started");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut next = || lines.next().expect("a line").expect("readable");
-        assert_eq!(next(), "ready");
+        while next() != "ready" {}
         let target = if to_the_group {
             -(child.id() as i32)
         } else {
@@ -400,6 +403,77 @@ fn of_two_launches_in_one_directory_the_last_to_end_merges() {
 }
 
 #[test]
+fn a_merge_that_is_interrupted_leaves_the_recording_and_says_how_to_go_on() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // A pipe by the name of a log: whoever opens it waits for ever.
+    let script = "mkfifo $RANKSCOPE_DIR/host-1-0000000000000001.rslog; exit 5";
+    let mut child = run(dir.path())
+        .args(["--", "sh", "-c", script])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut stderr = child.stderr.take().expect("a pipe");
+    let launches = dir.path().join("run/launches");
+    launch_support::wait_until("the job has ended", || {
+        let files = fs::read_dir(&launches).into_iter().flatten().flatten();
+        files
+            .filter_map(|file| fs::read_to_string(file.path()).ok())
+            .any(|text| text.contains("\"status\": 5"))
+    });
+    thread::sleep(Duration::from_millis(200));
+    // SAFETY: a child of ours that was not reaped.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    assert_eq!(ended(&mut child).code(), Some(5), "the job's status, also now");
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).expect("text");
+    let run = dir.path().join("run");
+    assert!(
+        said.contains(&format!("rankscope merge {}", run.display())),
+        "{said}"
+    );
+    assert!(!run.join("merging.json").exists() && !run.join("session.unfinished").exists());
+    assert!(run.join("host-1-0000000000000001.rslog").exists());
+}
+
+#[test]
+fn a_run_ends_with_a_summary_a_session_and_a_page() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let output = run(dir.path())
+        .args(["--", "sh", "-c", &recorder("briefly")])
+        .output()
+        .expect("started");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    assert!(said.trim_start().starts_with("Coverage"), "{said}");
+    let run = dir.path().join("run");
+    assert!(
+        run.join("session/session.json").is_file() && run.join("report.html").is_file(),
+        "{said}"
+    );
+    assert!(!run.join("merging.json").exists() && !run.join("session.unfinished").exists());
+
+    let report = launch_support::program()
+        .args(["report", "--json"])
+        .arg(&run)
+        .output()
+        .expect("started");
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    assert!(text(&report.stdout).contains("\"coverage\""));
+    let again = launch_support::program()
+        .arg("merge")
+        .arg(&run)
+        .output()
+        .expect("started");
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stdout).trim_start().starts_with("Coverage"),
+        "{}",
+        text(&again.stdout)
+    );
+}
+
+#[test]
 fn a_statically_linked_job_is_named_as_the_reason() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let source = dir.path().join("static.c");
@@ -422,6 +496,13 @@ fn a_statically_linked_job_is_named_as_the_reason() {
         "{}",
         text(&output.stderr)
     );
+}
+
+/// Not a test: a process that names the signals it gets.
+#[test]
+#[ignore = "started by other tests"]
+fn tell_signals_as_a_job_would() {
+    launch_support::tell_signals();
 }
 
 /// Not a test: a process that records, started by the tests above as the job.

@@ -8,6 +8,7 @@ use crate::launch::stop::StopWatch;
 use crate::launch::{live, record, run_directory};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rankscope_collector::MergeOptions;
 use rankscope_collector::report::{self, Look, Places};
 use rankscope_formats::session::Session;
 use std::fs;
@@ -138,7 +139,13 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let unfinished = output.join(UNFINISHED);
     remove_directory(&unfinished)?;
     let progress = Progress::new();
-    let session = build_session(directories, &unfinished, &progress)?;
+    let options = MergeOptions {
+        directories: directories.to_vec(),
+        output: unfinished.clone(),
+        threads: None,
+        most_pending: None,
+    };
+    let session = rankscope_collector::merge(&options, &mut |now| progress.tell(now.phase, now.share))?;
     let finished = output.join(session::FOLDER);
     remove_directory(&finished)?;
     fs::rename(&unfinished, &finished)
@@ -180,9 +187,4 @@ fn remove_directory(path: &Path) -> Result<()> {
 
 fn warn(what: &str) {
     let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
-}
-
-fn build_session(_directories: &[PathBuf], _output: &Path, progress: &Progress) -> Result<Session> {
-    progress.tell("merging", 0, 1);
-    bail!("this version cannot merge yet")
 }

@@ -46,7 +46,8 @@ impl Progress {
             self.bar.set_message(stage);
         }
         self.bar.set_length(STEPS);
-        self.bar.set_position((share.unwrap_or(0.0).clamp(0.0, 1.0) * STEPS as f64) as u64);
+        self.bar
+            .set_position((share.unwrap_or(0.0).clamp(0.0, 1.0) * STEPS as f64) as u64);
         self.bar.tick();
     }
 }

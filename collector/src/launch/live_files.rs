@@ -7,6 +7,7 @@ use rankscope_formats::ranklog::layout::{LIVE_MAGIC, header};
 use rankscope_formats::ranklog::place::LIVE_EXTENSION;
 use rankscope_formats::ranklog::process;
 use std::collections::BTreeMap;
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -30,14 +31,17 @@ pub struct LiveFile {
     nonce: u64,
 }
 
-/// This user's live areas in the places where they are put.
+/// This user's live areas in the places where they are put; RANKSCOPE_LIVE_DIR names another, as for recording.
 pub fn find() -> Vec<LiveFile> {
     // SAFETY: getuid cannot fail.
     let uid = unsafe { libc::getuid() };
-    let places = [
-        PathBuf::from(format!("/dev/shm/rankscope-{uid}")),
-        PathBuf::from("/var/tmp"),
-    ];
+    let places = match env::var_os("RANKSCOPE_LIVE_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => vec![PathBuf::from(dir)],
+        None => vec![
+            PathBuf::from(format!("/dev/shm/rankscope-{uid}")),
+            PathBuf::from("/var/tmp"),
+        ],
+    };
     let mut files: Vec<PathBuf> = places
         .iter()
         .filter_map(|place| fs::read_dir(place).ok())

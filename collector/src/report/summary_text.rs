@@ -349,6 +349,8 @@ impl Text {
         if late.is_empty() {
             return;
         }
+        // Start-up is no step, and waiting there is nobody's lateness.
+        let in_steps = session.steps.count > 0;
         let mut table = TextTable::new(1, &["rank", "caused waiting", "job lost", "arrived last"]);
         for entry in session
             .blame
@@ -357,6 +359,14 @@ impl Text {
             .filter(|entry| entry.caused_exposed_rank_ns > 0)
             .take(3)
         {
+            let (caused, lost) = if in_steps {
+                (
+                    entry.caused_exposed_in_steps_rank_ns,
+                    entry.job_lost_exposed_in_steps_ns,
+                )
+            } else {
+                (entry.caused_exposed_rank_ns, entry.job_lost_exposed_ns)
+            };
             let share = if entry.launches > 0 {
                 format!(
                     "{} of {} ({})",
@@ -369,8 +379,8 @@ impl Text {
             };
             table.push(vec![
                 words::rank_name(session, entry.rank),
-                units::rank_time(entry.caused_exposed_rank_ns),
-                units::time(entry.job_lost_exposed_ns),
+                units::rank_time(caused),
+                units::time(lost),
                 share,
             ]);
         }

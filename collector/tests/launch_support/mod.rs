@@ -1,12 +1,16 @@
 //! What the tests of the launcher are made of: the program, a terminal, a process that records.
+// Each test program uses its part.
+#![allow(dead_code)]
 
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::ranklog::recorder::{Options, Recorder};
 use rankscope_formats::ranklog::{clock, place};
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::ffi::CStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -47,9 +51,10 @@ fn harmless_library() -> PathBuf {
     library.expect("glibc's libutil.so.1")
 }
 
-/// `rankscope run -o DIRECTORY/run`.
+/// `rankscope run -o DIRECTORY/run`, with live areas that are nobody else's.
 pub fn run(directory: &Path) -> Command {
     let mut command = program();
+    command.env("RANKSCOPE_LIVE_DIR", directory);
     command.arg("run").arg("-o").arg(directory.join("run"));
     command
 }
@@ -82,6 +87,15 @@ pub fn ended(child: &mut Child) -> ExitStatus {
     }
 }
 
+/// Waits until something holds.
+pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not so after {LIMIT:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A command in a terminal of its own.
 pub struct Terminal {
     master: File,
@@ -92,18 +106,7 @@ pub struct Terminal {
 impl Terminal {
     /// Starts it as the leader of a session with that terminal.
     pub fn start(mut command: Command) -> Self {
-        let (mut master, mut slave) = (-1, -1);
-        let null = std::ptr::null_mut();
-        // SAFETY: two valid places for descriptors; the rest may be null.
-        let opened =
-            unsafe { libc::openpty(&raw mut master, &raw mut slave, null, null.cast(), null.cast()) };
-        assert_eq!(opened, 0, "no terminal");
-        // SAFETY: both descriptors were made just now and are nobody else's.
-        let (master, slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
-        for file in [&master, &slave] {
-            // SAFETY: an open descriptor.
-            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
-        }
+        let (master, slave) = open_terminal().expect("a terminal");
         let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
         command
             .stdin(end())
@@ -193,13 +196,79 @@ impl Drop for Terminal {
     }
 }
 
-/// A command line that records as a preloaded process would, `forever` or `briefly`.
-pub fn recorder(how: &str) -> String {
+/// Both ends of a new terminal. Closed in every program from the start: tests run side by side, and a job must not
+/// find their descriptors.
+fn open_terminal() -> io::Result<(File, File)> {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let mut name = [0; 64];
+    // SAFETY: calls on a descriptor made just now, which is nobody else's, and a buffer with its length.
+    let master = unsafe {
+        let master = libc::posix_openpt(flags);
+        if master < 0
+            || libc::grantpt(master) != 0
+            || libc::unlockpt(master) != 0
+            || libc::ptsname_r(master, name.as_mut_ptr(), name.len()) != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        File::from_raw_fd(master)
+    };
+    // SAFETY: the name was filled in and is terminated.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) }
+        .to_string_lossy()
+        .into_owned();
+    let slave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open(name)?;
+    Ok((master, slave))
+}
+
+/// A command line that runs an ignored test of this program.
+pub fn ourselves(test: &str) -> String {
     let program = std::env::current_exe().expect("this test has a file");
     format!(
-        "RECORD={how} {} --quiet --ignored --exact record_as_a_job_would >/dev/null",
+        "{} --quiet --nocapture --ignored --exact {test}",
         program.display()
     )
+}
+
+/// Writes the name of each signal it gets, as a handler may, and ends with 7 after a line of input.
+pub fn tell_signals() {
+    extern "C" fn tell(signal: i32) {
+        let name: &[u8] = match signal {
+            libc::SIGTERM => b"term\n",
+            libc::SIGHUP => b"hup\n",
+            libc::SIGINT => b"int\n",
+            libc::SIGUSR1 => b"usr1\n",
+            libc::SIGUSR2 => b"usr2\n",
+            _ => b"another\n",
+        };
+        // SAFETY: write is allowed in a handler; the bytes are valid.
+        unsafe { libc::write(1, name.as_ptr().cast(), name.len()) };
+    }
+    for signal in [
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ] {
+        // SAFETY: the handler does what a handler may.
+        unsafe { libc::signal(signal, tell as *const () as libc::sighandler_t) };
+    }
+    println!("\nready");
+    let mut line = String::new();
+    // Interrupted reads go on by themselves.
+    let got = io::stdin().read_line(&mut line).expect("readable");
+    println!("end");
+    std::process::exit(if got > 0 { 7 } else { 8 });
+}
+
+/// A command line that records as a preloaded process would, `forever` or `briefly`.
+pub fn recorder(how: &str) -> String {
+    format!("RECORD={how} {} >/dev/null", ourselves("record_as_a_job_would"))
 }
 
 /// Records a few calls into RANKSCOPE_DIR; then ends, or waits to be killed.
@@ -208,8 +277,9 @@ pub fn record() {
     let Some(directory) = std::env::var_os("RANKSCOPE_DIR").map(PathBuf::from) else {
         return;
     };
+    let live_dir = std::env::var_os("RANKSCOPE_LIVE_DIR").map(PathBuf::from);
     let options = Options {
-        live_dir: place::shared_memory_directory().ok(),
+        live_dir,
         ..Options::new(directory.clone())
     };
     thread::spawn(move || RECORDER.run(&options, |_| {}));

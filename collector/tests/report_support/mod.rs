@@ -373,6 +373,8 @@ impl Job {
                     rank,
                     caused_rank_ns: total_wait * share / 90,
                     caused_exposed_rank_ns: total_wait * share / 100,
+                    caused_exposed_in_steps_rank_ns: total_wait * share / 110,
+                    job_lost_exposed_in_steps_ns: total_wait * share / 330,
                     job_lost_ns: total_wait * share / 300,
                     job_lost_exposed_ns: total_wait * share / 320,
                     last_arrivals: self.steps * 9 * share as u64 / 100,

@@ -209,14 +209,9 @@ fn evidence(finding: &Finding) -> Vec<String> {
     evidence.extend(words::cost(finding));
     if let Some(late) = &finding.lateness {
         evidence.push(format!(
-            "{}: late in {} of {} steps, in {}, by {} (median); arrived last in {} of {} launches (p = {:.1e})",
+            "{}, in {}; chance alone would do as much with p = {:.1e}",
             late.class,
-            units::count(late.late_steps.numerator as u64),
-            units::count(late.late_steps.denominator as u64),
             units::counted(late.episodes, "episode"),
-            units::time(late.median_delay_ns),
-            units::count(late.last_arrivals.numerator as u64),
-            units::count(late.last_arrivals.denominator as u64),
             late.p_value
         ));
     }
@@ -393,8 +388,8 @@ fn details(out: &mut String, title: &str, content: &str) {
 fn foot(out: &mut String, session: &Session) {
     let _ = write!(
         out,
-        "<footer class=\"faint\"><p>Made from {} on {}. Every figure is defined in METRICS.md; what could not be \
-         computed is shown as – with its reason.</p></footer>\n</body></html>\n",
+        "<footer class=\"faint\"><p>Made from {} on {}. What could not be computed is shown as – with its reason.</p>\
+         </footer>\n</body></html>\n",
         escape(&session.directories.join(", ")),
         date::utc(session.written_unix_ns)
     );

@@ -122,8 +122,10 @@ pub fn blame(session: &Session) -> String {
         Word("rank"),
         Number("caused waiting"),
         Number("of it exposed"),
+        Number("exposed, in steps"),
         Number("job time lost"),
         Number("of it exposed"),
+        Number("exposed, in steps"),
         Number("arrived last"),
     ]);
     for entry in session.blame.ranks.iter().take(MOST) {
@@ -131,8 +133,10 @@ pub fn blame(session: &Session) -> String {
             words::rank_name(session, entry.rank),
             units::rank_time(entry.caused_rank_ns),
             units::rank_time(entry.caused_exposed_rank_ns),
+            units::rank_time(entry.caused_exposed_in_steps_rank_ns),
             units::time(entry.job_lost_ns),
             units::time(entry.job_lost_exposed_ns),
+            units::time(entry.job_lost_exposed_in_steps_ns),
             match entry.launches {
                 0 => String::new(),
                 launches => format!(
