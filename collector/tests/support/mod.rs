@@ -6,6 +6,7 @@
 
 use rankscope_formats::ranklog::clock::{Calibration, Counter};
 use rankscope_formats::ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, KIND_PROPERTY, Payload};
+use rankscope_formats::ranklog::loss::Loss;
 use rankscope_formats::ranklog::record::{BlockedIn, FLAG_DIRECT, Record, RecordKind};
 use rankscope_formats::ranklog::writer::LogWriter;
 use rankscope_formats::{Library, Operation};
@@ -40,12 +41,13 @@ impl SyntheticLog<BufWriter<File>> {
 impl<W: Write> SyntheticLog<W> {
     /// A log of `rank` of `size` into any writer.
     pub fn new(out: W, rank: u32, size: u32, host: &str) -> io::Result<Self> {
-        let mut writer = LogWriter::new(
-            out,
-            Counter::MonotonicRaw,
-            0x5EED_0000_0000_0000 | u64::from(rank),
-            4000 + rank,
-        )?;
+        Self::new_of(out, rank, size, host, 0, 0)
+    }
+
+    /// The same, of another process: its nonce and pid differ by `nonce` and `process`.
+    pub fn new_of(out: W, rank: u32, size: u32, host: &str, nonce: u64, process: u32) -> io::Result<Self> {
+        let nonce = 0x5EED_0000_0000_0000 | nonce | u64::from(rank);
+        let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, 4000 + 100 * process + rank)?;
         let mut properties: Vec<(u8, Payload)> = Vec::new();
         for (key, value) in [
             ("host", host.to_owned()),
@@ -119,6 +121,11 @@ impl<W: Write> SyntheticLog<W> {
         } else {
             Ok(())
         }
+    }
+
+    /// What was lost.
+    pub fn losses(&mut self, losses: &[Loss]) -> io::Result<()> {
+        self.writer.losses(losses)
     }
 
     /// Calls in progress at the end.
