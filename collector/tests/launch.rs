@@ -460,6 +460,19 @@ fn a_run_ends_with_a_summary_a_session_and_a_page() {
         .expect("started");
     assert!(report.status.success(), "{}", text(&report.stderr));
     assert!(text(&report.stdout).contains("\"coverage\""));
+    let trace = run.join("trace.pftrace");
+    assert!(trace.is_file(), "{said}");
+    let export = launch_support::program()
+        .args(["export", "--perfetto", "--json"])
+        .arg(&run)
+        .output()
+        .expect("run");
+    assert!(export.status.success(), "{}", text(&export.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&export.stdout).expect("JSON");
+    assert_eq!(
+        told["bytes"].as_u64(),
+        Some(fs::metadata(&trace).expect("written").len())
+    );
     let again = launch_support::program()
         .arg("merge")
         .arg(&run)

@@ -1,7 +1,7 @@
 //! `rankscope merge`.
 
 use super::progress::Progress;
-use super::{Exit, print, session};
+use super::{Exit, export, print, session};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
 use crate::launch::stop::StopWatch;
@@ -9,6 +9,7 @@ use crate::launch::{live, record, run_directory};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rankscope_collector::MergeOptions;
+use rankscope_collector::export::perfetto::{self, PerfettoOptions};
 use rankscope_collector::report::{self, Look, Places};
 use rankscope_formats::session::Session;
 use std::fs;
@@ -157,7 +158,27 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let html = output.join(REPORT);
     report::write_html(&session, &html).with_context(|| format!("cannot write {}", html.display()))?;
     places.report = Some(html);
+    // A session without a trace is still a session.
+    match write_trace(&places.session, &session, output, &progress) {
+        Ok(trace) => places.trace = Some(trace),
+        Err(error) => {
+            // An older one would show another session.
+            let _ = fs::remove_file(output.join(TRACE));
+            warn(&format!("there is no trace: {error:#}"));
+        }
+    }
     Ok(Merged { session, places })
+}
+
+fn write_trace(directory: &Path, session: &Session, output: &Path, progress: &Progress) -> Result<PathBuf> {
+    let options = PerfettoOptions::whole(output.join(TRACE));
+    let exported = perfetto::export(directory, session, &options, &mut |share| {
+        progress.tell("writing the trace", Some(share));
+    })?;
+    if let Some(cut) = export::cut_off(exported.cut_off_ns) {
+        warn(&cut);
+    }
+    Ok(options.output)
 }
 
 /// Prints the summary where a job's output cannot be mistaken for it.
@@ -172,6 +193,7 @@ pub fn print_to_stderr(merged: &Merged) {
 pub fn abandon(output: &Path) {
     if MergeLock::is_own(output) {
         let _ = fs::remove_dir_all(output.join(UNFINISHED));
+        let _ = fs::remove_file(output.join(format!("{TRACE}.unfinished")));
         let _ = fs::remove_file(output.join(LOCK));
     }
 }

@@ -7,7 +7,7 @@ mod places;
 mod reasons;
 mod summary_text;
 mod text_table;
-mod units;
+pub mod units;
 mod words;
 
 pub use html::page;
