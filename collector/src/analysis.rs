@@ -144,7 +144,10 @@ impl<'a> Analysis<'a> {
         } = instance;
         for operation in members.iter().flatten() {
             self.totals.operations += 1;
-            self.totals.bytes += operation.known_bytes().unwrap_or(0);
+            self.totals.bytes = self
+                .totals
+                .bytes
+                .saturating_add(operation.known_bytes().unwrap_or(0));
             self.totals.failed += u64::from(operation.state == OperationState::Failed);
             self.totals.in_flight += u64::from(operation.state == OperationState::InFlight);
             self.classes.operation(operation);

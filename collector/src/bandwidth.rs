@@ -39,13 +39,13 @@ fn size_bytes(members: &[RankOperation]) -> Option<u64> {
         Operation::AllToAllV if counts() => (0..members.len())
             .map(|member| {
                 let others = || (0..members.len()).filter(move |&other| other != member);
-                let sent: u64 = others().map(|other| members[member].counts[other]).sum();
-                let received: u64 = others().map(|other| members[other].counts[member]).sum();
+                let sent: u64 = sum(others().map(|other| members[member].counts[other]));
+                let received: u64 = sum(others().map(|other| members[other].counts[member]));
                 sent.max(received)
             })
             .max(),
         Operation::AllGatherV if counts() => {
-            let total: u64 = first.counts.iter().sum();
+            let total = sum(first.counts.iter().copied());
             first.counts.iter().map(|own| total - own).max()
         }
         // What crosses the root's link, or is dealt out: all but the root's own part.
@@ -53,11 +53,16 @@ fn size_bytes(members: &[RankOperation]) -> Option<u64> {
             let root = usize::try_from(first.peer).ok()?;
             let counts = &members.get(root)?.counts;
             let own = counts.get(root)?;
-            Some(counts.iter().sum::<u64>() - own)
+            Some(sum(counts.iter().copied()) - own)
         }
-        Operation::ReduceScatterV if counts() => Some(first.counts.iter().sum()),
+        Operation::ReduceScatterV if counts() => Some(sum(first.counts.iter().copied())),
         _ => None,
     }
+}
+
+/// Counts come from records: a sum that does not fit must not wrap.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// Bandwidth of a complete instance; `error_ns` as in [`crate::waiting::waits`].

@@ -107,7 +107,7 @@ impl Classes {
         }
         let sums = self.sums(operation);
         sums.operations += 1;
-        sums.bytes += operation.known_bytes().unwrap_or(0);
+        sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
         sums.failed += u64::from(operation.state == OperationState::Failed);
         if operation.leave_ns != NO_TIME {
             sums.duration

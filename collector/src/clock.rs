@@ -15,6 +15,9 @@ const STA_UNSYNC: u32 = 0x40;
 /// Binary digits behind the point of [`Line::ns_per_tick`].
 const FRACTION_BITS: u32 = 40;
 
+/// Times are cut to ± this, two years: a stamp beyond it is damage, and sums of times must not overflow.
+const FARTHEST_NS: i64 = 1 << 56;
+
 /// Ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`, in integers so that differences are exact to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
@@ -27,10 +30,19 @@ impl Line {
     /// Time of a stamp, ns on the axis.
     #[inline]
     pub fn ns(&self, ticks: u64) -> i64 {
+        self.uncut(ticks)
+            .clamp(i128::from(-FARTHEST_NS), i128::from(FARTHEST_NS)) as i64
+    }
+
+    #[inline]
+    fn uncut(&self, ticks: u64) -> i128 {
         let delta = i128::from(ticks) - i128::from(self.ticks0);
-        let ns = (delta * self.ns_per_tick) >> FRACTION_BITS;
-        self.ns0
-            .saturating_add(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
+        i128::from(self.ns0) + ((delta * self.ns_per_tick) >> FRACTION_BITS)
+    }
+
+    /// The time before an origin was chosen: since boot, or since 1970.
+    fn absolute(&self, ticks: u64) -> i64 {
+        i64::try_from(self.uncut(ticks)).unwrap_or(0)
     }
 
     fn moved(self, by: i64) -> Self {
@@ -243,7 +255,7 @@ impl Clocks {
         let first = logs
             .iter()
             .enumerate()
-            .filter_map(|(index, log)| Some(self.lines[index].ns(log.calibrations.first()?.ticks)))
+            .filter_map(|(index, log)| Some(self.lines[index].absolute(log.calibrations.first()?.ticks)))
             .min();
         let origin = first.unwrap_or(0);
         for line in &mut self.lines {
@@ -317,7 +329,7 @@ fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
     };
     let mut residuals: Vec<i64> = sharp
         .iter()
-        .map(|entry| entry.monotonic_raw_ns.saturating_sub(line.ns(entry.ticks)))
+        .map(|entry| entry.monotonic_raw_ns.saturating_sub(line.absolute(entry.ticks)))
         .collect();
     residuals.sort_unstable();
     let shift = residuals.get(residuals.len() / 2).copied().unwrap_or(0);
@@ -398,6 +410,6 @@ mod tests {
         let fit = fit_line(Counter::MonotonicRaw, &[entry(5, 5)]);
         assert!(!fit.rate_unknown);
         assert_eq!(fit.line.ns(1005), 1005);
-        assert_eq!(fit.line.ns(u64::MAX), i64::MAX);
+        assert_eq!(fit.line.ns(u64::MAX), FARTHEST_NS);
     }
 }

@@ -15,6 +15,9 @@ const RANK_VARIABLES: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "
 /// Environment variables that state a world size.
 const SIZE_VARIABLES: [&str; 4] = ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 
+/// More members than any job has; a definition that says more is damaged.
+const MOST_MEMBERS: u32 = 1 << 20;
+
 /// A communicator as all logs together know it.
 #[derive(Clone, Debug)]
 pub struct GlobalCommunicator {
@@ -159,6 +162,14 @@ fn join_communicators(
         made.sort_by_key(|communicator| (communicator.created_ticks, communicator.index));
         let mut occurrences: BTreeMap<([u8; 16], u32), u32> = BTreeMap::new();
         for communicator in made {
+            if communicator.size > MOST_MEMBERS {
+                let what = format!(
+                    "communicator {} says it has {} members: damage",
+                    communicator.index, communicator.size
+                );
+                problems.push((Some(index), what));
+                continue;
+            }
             let seen = occurrences
                 .entry((communicator.identity, communicator.rank))
                 .or_insert(0);

@@ -260,9 +260,9 @@ struct Outcome<'a> {
     tables: Vec<TableInfo>,
 }
 
-/// Rows of a row group, so that all ranks together hold about a million.
+/// Rows of a row group, so that all ranks together hold about a quarter of a million.
 fn rows_per_group(ranks: usize) -> usize {
-    ((1 << 20) / ranks.max(1)).clamp(4096, 1 << 16)
+    ((1 << 18) / ranks.max(1)).clamp(4096, 1 << 16)
 }
 
 fn match_ranks<'a>(

@@ -322,9 +322,9 @@ mod tests {
                                     Blocked::one(enter, leave)
                                 },
                                 counts: if counts && operation.is_variable() {
-                                    of[..n].to_vec()
+                                    of[..n].into()
                                 } else {
-                                    Vec::new()
+                                    Box::default()
                                 },
                                 ..RankOperation::sample(index as u32, enter, leave)
                             }

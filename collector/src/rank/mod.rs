@@ -335,7 +335,7 @@ impl<'a> RankReader<'a> {
             leave_ns,
             bytes: record.bytes,
             blocked: Blocked::default(),
-            counts: Vec::new(),
+            counts: Box::default(),
         }
     }
 
@@ -359,7 +359,7 @@ impl<'a> RankReader<'a> {
                 .get(&record.communicator)
                 .map_or(0, |known| known.size as usize);
             if operation.operation.is_variable() && counts.len() >= size {
-                operation.counts.extend_from_slice(&counts[..size]);
+                operation.counts = counts[..size].into();
             }
             counts.clear();
         }

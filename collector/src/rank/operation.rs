@@ -17,7 +17,11 @@ pub const NO_COMMUNICATOR: u32 = u32::MAX;
 pub struct Blocked {
     inline: [(i64, i64); 2],
     count: u8,
-    more: Vec<(i64, i64)>,
+    #[allow(
+        clippy::box_collection,
+        reason = "almost always empty, and every operation is moved several times"
+    )]
+    more: Option<Box<Vec<(i64, i64)>>>,
 }
 
 impl Blocked {
@@ -37,16 +41,14 @@ impl Blocked {
             *slot = (start, end);
             self.count += 1;
         } else {
-            self.more.push((start, end));
+            self.more.get_or_insert_default().push((start, end));
         }
     }
 
     /// The intervals.
     pub fn pieces(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
-        self.inline[..usize::from(self.count)]
-            .iter()
-            .chain(&self.more)
-            .copied()
+        let more = self.more.as_deref().map_or(&[][..], Vec::as_slice);
+        self.inline[..usize::from(self.count)].iter().chain(more).copied()
     }
 
     /// Time blocked between two moments, ns.
@@ -99,7 +101,7 @@ pub struct RankOperation {
     /// When the program was blocked because of it.
     pub blocked: Blocked,
     /// Bytes per member of a v-variant, empty if not recorded.
-    pub counts: Vec<u64>,
+    pub counts: Box<[u64]>,
 }
 
 impl RankOperation {
@@ -160,7 +162,7 @@ impl RankOperation {
             leave_ns,
             bytes: 1024,
             blocked: Blocked::one(enter_ns, leave_ns),
-            counts: Vec::new(),
+            counts: Box::default(),
         }
     }
 }
