@@ -7,12 +7,13 @@ use super::segment::{self, FrameKind};
 use super::{codec, recorder};
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// What [`collect`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
-    /// The log was closed already.
+    /// The log was closed already; a live area that was left over was removed.
     Nothing,
     /// The process still runs: its live area stays where it is and is read in place.
     StillRunning,
@@ -39,26 +40,44 @@ pub enum CollectError {
 }
 
 /// Appends what only the live area holds to the segment file, then removes the live area. Repeating it after a crash
-/// at any point is safe: records are named by chunk and generation, and a reader takes each name once.
+/// at any point is safe: what was appended half-way is cut off first, records are named by chunk and generation, and a
+/// reader takes each name once.
 pub fn collect(path: &Path) -> Result<Collected, CollectError> {
     let log = RankLog::open(path)?;
-    match log.ending {
-        Ending::Closed => return Ok(Collected::Nothing),
-        Ending::Running => return Ok(Collected::StillRunning),
-        Ending::Torn => return Ok(Collected::Missing),
-        Ending::LiveArea => {}
-    }
     let write_error = |source| CollectError::Write {
         path: path.to_path_buf(),
         source,
     };
-    let frames = log.live_frames();
+    match log.ending {
+        Ending::Closed => {
+            if let Some(live) = log.live_area_left_over() {
+                fs::remove_file(live).map_err(write_error)?;
+            }
+            return Ok(Collected::Nothing);
+        }
+        Ending::Running => return Ok(Collected::StillRunning),
+        Ending::Torn => return Ok(Collected::Missing),
+        Ending::LiveArea => {}
+    }
     let mut file = fs::OpenOptions::new()
         .append(true)
         .open(path)
         .map_err(write_error)?;
-    if let Err(error) = file.write_all(&frames).and_then(|()| file.sync_data()) {
-        let _ = file.set_len(log.segment_bytes);
+    // Two may collect at once, the launcher and a merge: the second waits, and finds nothing left to do.
+    // SAFETY: a plain call on an open descriptor; where locks are not supported there is none.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+    let log = RankLog::open(path)?;
+    if log.ending != Ending::LiveArea {
+        return Ok(Collected::Nothing);
+    }
+    let frames = log.live_frames();
+    // A torn frame would swallow the first bytes of those that follow.
+    let written = file
+        .set_len(log.whole_bytes())
+        .and_then(|()| file.write_all(&frames))
+        .and_then(|()| file.sync_data());
+    if let Err(error) = written {
+        let _ = file.set_len(log.whole_bytes());
         return Err(write_error(error));
     }
     if let Some(live) = &log.live_path {

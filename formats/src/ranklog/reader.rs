@@ -242,6 +242,10 @@ impl RankLog {
                     offset,
                     format!("expected a frame; {} bytes skipped, {rest}", end - offset),
                 );
+                if next.is_none() {
+                    self.whole_bytes = offset;
+                    return Ok(());
+                }
                 offset = end;
                 continue;
             };
@@ -382,6 +386,25 @@ impl RankLog {
         }
     }
 
+    /// The live area of a closed log, where its process was killed before it could remove it.
+    pub(super) fn live_area_left_over(&self) -> Option<PathBuf> {
+        let live = self.properties.get("live_path").filter(|path| *path != "none")?;
+        if self.ending != Ending::Closed || self.properties.get("boot_id") != process::boot_id().as_ref() {
+            return None;
+        }
+        let mut head = [0u8; HEADER_BYTES];
+        let got = read_up_to(&File::open(live).ok()?, &mut head, 0).ok()?;
+        let is_ours = got == HEADER_BYTES
+            && u64_at(&head, header::MAGIC) == LIVE_MAGIC
+            && u64_at(&head, header::NONCE) == self.nonce;
+        is_ours.then(|| PathBuf::from(live))
+    }
+
+    /// Where the last whole frame ends: what stands behind it is a write that a kill broke off.
+    pub(super) fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
     /// Reads what a running process has appended since: a chunk that was recycled before the live area was read is in
     /// segments by then.
     fn catch_up(&mut self) {
@@ -492,7 +515,7 @@ impl RankLog {
     fn read_live_lanes(&mut self, path: &Path, bytes: &[u8]) {
         let start = u64_at(bytes, header::LANES_OFFSET) as usize;
         let count = u32_at(bytes, header::LANE_COUNT) as usize;
-        let mut blind_calls = 0;
+        let mut blind_calls = 0u64;
         self.in_flight.clear();
         for index in 0..count {
             let Some(block) = start
@@ -508,7 +531,7 @@ impl RankLog {
             if u32_at(block, lane::STATE) == 0 {
                 continue;
             }
-            blind_calls += u64_at(block, lane::IN_FLIGHT_LOST);
+            blind_calls = blind_calls.saturating_add(u64_at(block, lane::IN_FLIGHT_LOST));
             for slot in 0..IN_FLIGHT_SLOTS {
                 let mut record = record_at(block, 64 + slot * RECORD_BYTES);
                 if record.generation != 0 {
