@@ -70,7 +70,8 @@ pub fn coverage(session: &Session) -> Line {
             let line = Line::new(
                 Mood::Bad,
                 format!(
-                    "only {seen} of {} seen, on {hosts}; missing: {missing}",
+                    "only {} of {} seen, on {hosts}; missing: {missing}",
+                    units::count(seen),
                     units::counted(u64::from(expected), "rank")
                 ),
             );
