@@ -86,8 +86,6 @@ names! {
         ProcessGroup = "process-group",
         /// Building a communicator.
         Connect = "connect",
-        /// A worker thread ran a queued work.
-        Execute = "execute",
         /// The program's own mark.
         Mark = "mark",
     }
