@@ -61,7 +61,8 @@ pub fn coverage(session: &Session) -> Line {
         Ok(&expected) if expected == coverage.ranks_seen => Line::new(
             Mood::Good,
             format!(
-                "{seen} of {} seen, on {hosts}",
+                "{} of {} seen, on {hosts}",
+                units::count(seen),
                 units::counted(u64::from(expected), "rank")
             ),
         ),
