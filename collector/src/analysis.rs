@@ -184,14 +184,9 @@ impl<'a> Analysis<'a> {
         self.matching.complete += 1;
         self.matching.causality_violations += u64::from(wait.acausal);
         self.classes.instance(&members[0], &wait, exposed, hidden, &band);
-        for index in 0..members.len() {
+        for (index, member) in members.iter().enumerate() {
             let new = self.new_waits[index];
-            self.matched(
-                members[index].rank,
-                members[index].step,
-                new.exposed_in_call_ns,
-                new.hidden_ns,
-            );
+            self.matched(member.rank, member.step, new.exposed_in_call_ns, new.hidden_ns);
         }
         let last = self
             .blame

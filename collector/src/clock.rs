@@ -111,8 +111,9 @@ impl Clocks {
 
     /// Brings all logs onto one axis whose zero is the earliest calibration.
     pub fn align(logs: &[RankLog]) -> Self {
-        let mut groups: BTreeMap<(Option<String>, Option<String>, Option<String>), Vec<usize>> =
-            BTreeMap::new();
+        // Boot id, time namespace, and where there is no boot id the name.
+        type Key = (Option<String>, Option<String>, Option<String>);
+        let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (index, log) in logs.iter().enumerate() {
             let property = |key: &str| log.properties.get(key).cloned();
             let boot_id = property("boot_id");
