@@ -8,6 +8,7 @@ help:
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make bench   the benchmarks"
+	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
 build:
 	cargo build --locked --release -p rankscope -p rankscope-interpose
@@ -39,3 +40,10 @@ lint:
 
 bench:
 	cargo bench --locked --workspace --bench '*'
+
+# The stable toolchain will do: without a sanitizer, of which safe code has little use.
+FUZZ_SECONDS ?= 60
+fuzz:
+	cd tests/fuzz && for target in $$(cargo fuzz list); do \
+		cargo fuzz run -s none $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 || exit 1; \
+	done

@@ -394,7 +394,7 @@ class Log:
                 break
             if u32(data, at) == 0:
                 continue
-            blind += u64(data, at + 8)
+            blind = min(blind + u64(data, at + 8), U64)
             for slot in range(4):
                 used_now, record = record_at(data, at + 64 + 64 * slot)
                 if used_now:

@@ -1,0 +1,157 @@
+//! Makes the committed seeds of the corpus anew, after a change of the format: `cargo run --example seeds`.
+
+use rankscope_formats::ranklog::area::Area;
+use rankscope_formats::ranklog::clock::{Calibration, Counter};
+use rankscope_formats::ranklog::codec::{self, Group};
+use rankscope_formats::ranklog::definition::{self, IdentitySource, Payload};
+use rankscope_formats::ranklog::layout::LiveLayout;
+use rankscope_formats::ranklog::loss::{Loss, LossCause};
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::ranklog::writer::LogWriter;
+use rankscope_formats::{Library, Operation};
+use std::path::Path;
+
+fn records(count: u64, start: u64) -> Vec<Record> {
+    (0..count)
+        .map(|n| Record {
+            operation: Operation::AllReduce as u8,
+            element_bytes: 4,
+            communicator: 0,
+            tag: n as u32,
+            bytes: 1 << (n % 3),
+            aux: 0x7f00_0000 + n % 4 * 64,
+            object: if n % 5 == 0 { 0x7f00_0000 } else { 0 },
+            enter_ticks: start + 100 * n,
+            leave_ticks: start + 100 * n + 50 + n % 7,
+            ..Record::new(if n % 4 == 3 {
+                RecordKind::Execute
+            } else {
+                RecordKind::Call
+            })
+        })
+        .collect()
+}
+
+fn group(lane: u32, count: u64) -> Group {
+    Group {
+        lane,
+        thread_id: lane + 100,
+        ordinal: 0,
+        chunk: lane,
+        generation: 1,
+        first: 0,
+        records: records(count, 1000),
+    }
+}
+
+fn communicator() -> Payload {
+    let (library, source) = (Library::Gloo, IdentitySource::KeyAndBlob);
+    Payload::communicator(0, library, source, 1, 2, [9; 16], 5, u32::MAX, b"store/0")
+}
+
+fn write(target: &str, name: &str, chooser: u8, bytes: &[u8]) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    std::fs::create_dir_all(&directory).expect("the corpus");
+    let whole = [&[chooser], bytes].concat();
+    std::fs::write(directory.join(format!("seed-{name}")), whole).expect("a seed");
+}
+
+/// Instructions for `rankscope_fuzz::packed`: 3 records of one lane, one new template.
+fn packed_instructions() -> Vec<u8> {
+    let mut out = vec![4, 1, 0, 1, 1, 0, 3];
+    let columns: [&[u8]; 6] = [
+        &[254, 0, 0],
+        &[12, 8, 4],
+        &[10, 20, 5, 5, 0x85, 3, 4, 0],
+        &[64, 64, 1, 2],
+        &[0, 1, 1, 0, 4, 64, 1, 1],
+        &[0x5A; 16],
+    ];
+    for column in columns {
+        out.extend((column.len() as u16).to_le_bytes());
+        out.extend(column);
+    }
+    out
+}
+
+fn main() {
+    let mut log = LogWriter::new(Vec::new(), Counter::MonotonicRaw, 7, 1).expect("memory");
+    let definitions = [
+        (definition::KIND_PROPERTY, Payload::property("host", b"seed")),
+        (definition::KIND_COMMUNICATOR, communicator()),
+    ];
+    log.definitions(&definitions).expect("memory");
+    let calibration = Calibration {
+        ticks: 5,
+        ..Calibration::default()
+    };
+    log.calibrations(&[calibration]).expect("memory");
+    log.records(0, 42, &records(150, 1000)).expect("memory");
+    log.watermark(8000).expect("memory");
+    let loss = Loss {
+        cause: LossCause::NoChunk,
+        kind: RecordKind::Call,
+        count: 3,
+        first_ticks: 1,
+        last_ticks: 2,
+    };
+    log.losses(&[loss]).expect("memory");
+    log.in_flight(&[(0, 42, records(1, 99)[0])]).expect("memory");
+    let log = log.end().expect("memory");
+    write("segments", "log", 0, &log);
+    let mut frames = Vec::new();
+    for kind in [1u8, 2, 3, 4, 5, 7, 6, 0] {
+        let piece = match kind {
+            2 => packed_instructions(),
+            _ => vec![kind; 72],
+        };
+        frames.push(kind);
+        frames.extend((piece.len() as u16).to_le_bytes());
+        frames.extend(piece);
+    }
+    write("segments", "frames", 1, &frames);
+
+    let mut payload = Vec::new();
+    codec::encode(&[group(0, 30), group(3, 10)], 4, &mut payload);
+    write("records", "two-lanes", 0, &payload);
+    write("records", "columns", 1, &packed_instructions());
+
+    let mut run = Vec::new();
+    for (kind, payload) in definitions {
+        run.push(kind);
+        run.extend((payload.as_bytes().len() as u16).to_le_bytes());
+        run.extend(payload.as_bytes());
+    }
+    run.extend([0, 9, 0]);
+    run.extend([0; 9]);
+    write("definitions", "three", 1, &run);
+    write("definitions", "zeros", 0, &[0; 32]);
+
+    let layout = LiveLayout {
+        lane_count: 1,
+        chunk_count: 1,
+        definitions_bytes: 4096,
+    };
+    let mut memory = vec![0u64; layout.total_bytes() as usize / 8];
+    // SAFETY: zeroed memory of that size, aligned to 8, used by this thread alone.
+    unsafe { Area::from_raw(memory.as_mut_ptr().cast(), layout) }.initialise(7, 1, 1, 1);
+    // The header page alone: what it points to lies outside the file.
+    let page: Vec<u8> = memory[..1024]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    write("live_area", "header", 0, &page);
+    let mut patches = packed_instructions();
+    let length = (patches.len() as u16).to_le_bytes();
+    patches.splice(0..0, length);
+    patches.extend([10, 20]);
+    for (word, bytes) in [
+        (1024u16, [1, 0, 0, 0, 9, 0, 0, 0].as_slice()),
+        (5u16, &[3, 0, 0, 0]),
+    ] {
+        patches.extend(word.to_le_bytes());
+        patches.extend((bytes.len() as u16).to_le_bytes());
+        patches.extend(bytes);
+    }
+    write("live_area", "patches", 1, &patches);
+}

@@ -1,0 +1,273 @@
+//! What the fuzz targets do with their input. A test replays the corpus through the same functions
+//! (`tests/tests/fuzz_corpus.rs`).
+//!
+//! Checksums and deflate would stop a fuzzer at the door, so the first byte of an input chooses: 0 takes the rest as
+//! the file it is, anything else takes it as instructions from which a file with right checksums is made.
+
+use rankscope_formats::ranklog::area::Area;
+use rankscope_formats::ranklog::codec;
+use rankscope_formats::ranklog::definition::{self, Scanned};
+use rankscope_formats::ranklog::layout::{FORMAT_VERSION, LiveLayout};
+use rankscope_formats::ranklog::reader::RankLog;
+use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_formats::ranklog::segment::{self, FileHeader, FrameKind};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::PathBuf;
+
+const NONCE: u64 = 7;
+
+/// Reads numbers and pieces from the front of an input; zeros when it has run out.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        first
+    }
+
+    fn short(&mut self) -> u16 {
+        u16::from_le_bytes([self.byte(), self.byte()])
+    }
+
+    fn piece(&mut self) -> &'a [u8] {
+        let length = usize::from(self.short()).min(self.0.len());
+        let (piece, rest) = self.0.split_at(length);
+        self.0 = rest;
+        piece
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A file in memory, under a name that any reader can open.
+struct MemoryFile(File);
+
+impl MemoryFile {
+    fn new(bytes: &[u8]) -> Self {
+        // SAFETY: a NUL-terminated name; the descriptor is new and owned by the file from here on.
+        let mut file = unsafe {
+            let descriptor = libc::memfd_create(c"fuzz".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(descriptor >= 0, "memfd_create");
+            File::from_raw_fd(descriptor)
+        };
+        file.write_all(bytes).expect("memory");
+        Self(file)
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+fn header() -> Vec<u8> {
+    let header = FileHeader {
+        version: FORMAT_VERSION,
+        counter: 1,
+        nonce: NONCE,
+        pid: 1,
+    };
+    header.to_bytes().to_vec()
+}
+
+/// Everything that a reader offers, and what must hold of it.
+fn read(log: &RankLog, bytes: usize) {
+    let (records, threads, problems) = log.all_records();
+    for held in &records {
+        assert!((held.thread as usize) < threads.len());
+        assert_eq!(held.record.generation, 0);
+        assert_ne!(held.record.kind, RecordKind::Thread as u8);
+    }
+    for problem in log.problems.iter().chain(&problems) {
+        assert!(problem.offset <= bytes as u64, "{problem} in {bytes} bytes");
+    }
+    for call in &log.in_flight {
+        assert_eq!(call.record.generation, 0);
+    }
+    assert!(log.calibrations.is_sorted_by_key(|entry| entry.ticks));
+}
+
+/// A segment file.
+pub fn segments(input: &[u8]) {
+    let mut input = Input(input);
+    let mut file = header();
+    if input.byte() == 0 {
+        file.clear();
+        file.extend_from_slice(input.0);
+    } else {
+        while !input.is_empty() {
+            match input.byte() {
+                0 => file.extend_from_slice(input.piece()),
+                kind => {
+                    let kind = FrameKind::from_u8(kind % 8).unwrap_or(FrameKind::Records);
+                    let payload = if kind == FrameKind::Records {
+                        packed(&mut Input(input.piece()))
+                    } else {
+                        input.piece().to_vec()
+                    };
+                    segment::put_frame(kind, 0, &payload, &mut file);
+                }
+            }
+        }
+    }
+    let memory = MemoryFile::new(&file);
+    if let Ok(log) = RankLog::open_with_live(&memory.path(), None) {
+        read(&log, file.len());
+    }
+}
+
+/// A live area beside a segment file.
+pub fn live_area(input: &[u8]) {
+    let mut input = Input(input);
+    let mut segments = header();
+    let area = if input.byte() == 0 {
+        input.0.to_vec()
+    } else {
+        let payload = packed(&mut Input(input.piece()));
+        segment::put_frame(FrameKind::Records, 0, &payload, &mut segments);
+        patched_area(&mut input)
+    };
+    let (memory, live) = (MemoryFile::new(&segments), MemoryFile::new(&area));
+    let log = RankLog::open_with_live(&memory.path(), Some(&live.path())).expect("a header that is right");
+    read(&log, area.len().max(segments.len()));
+}
+
+/// A small live area as a recorder makes it, with some bytes changed.
+fn patched_area(input: &mut Input<'_>) -> Vec<u8> {
+    let layout = LiveLayout {
+        lane_count: 2,
+        chunk_count: 3,
+        definitions_bytes: 4096,
+    };
+    let bytes = layout.total_bytes() as usize;
+    let mut memory = vec![0u64; bytes / 8];
+    // SAFETY: zeroed memory of that size, aligned to 8, used by this thread alone while the area is.
+    let area = unsafe { Area::from_raw(memory.as_mut_ptr().cast(), layout) };
+    area.initialise(NONCE, 1, 1, 1);
+    area.define(definition::KIND_TEXT, b"\x01\0\0\0text");
+    area.own_lane(0, 5);
+    area.own_chunk(0, 0, 5, 0);
+    area.own_chunk(1, 1, 6, 1);
+    area.fill_chunk(1);
+    let mut out: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).collect();
+    // Committed records in the first two chunks.
+    for chunk in 0..2 {
+        for position in 0..input.byte() % 128 {
+            let at = area.chunk_offset(chunk) as usize + 64 * (usize::from(position) + 1);
+            out[at] = 1;
+            out[at + 4] = position % 12;
+        }
+    }
+    while !input.is_empty() {
+        let at = usize::from(input.short()) * 8 % out.len();
+        for (to, from) in out[at..].iter_mut().zip(input.piece()) {
+            *to = *from;
+        }
+    }
+    out
+}
+
+/// A records payload from instructions: the numbers at its front and its columns, deflated here.
+fn packed(input: &mut Input<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let varint = |mut value: u64, out: &mut Vec<u8>| {
+        while value >= 0x80 {
+            out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+    };
+    varint(u64::from(input.byte() % 18), &mut out);
+    let groups = input.byte() % 16;
+    varint(u64::from(groups), &mut out);
+    for ordinal in 0..groups {
+        let lane = input.byte() % 4;
+        let (chunk, generation, first, count) =
+            (input.byte() % 4, input.byte() % 4, input.byte(), input.byte());
+        for number in [lane, lane + 100, ordinal, chunk, generation, first, count] {
+            varint(u64::from(number), &mut out);
+        }
+    }
+    let columns: [&[u8]; 5] = std::array::from_fn(|_| input.piece());
+    for column in columns {
+        varint(column.len() as u64, &mut out);
+    }
+    // Stored, not compressed: what takes the time must be the reader.
+    let deflated = stored(&columns.concat());
+    varint(deflated.len() as u64, &mut out);
+    let bits = input.piece();
+    varint(bits.len() as u64, &mut out);
+    out.extend_from_slice(&deflated);
+    out.extend_from_slice(bits);
+    out
+}
+
+/// A deflate stream of stored blocks (RFC 1951, 3.2.4).
+fn stored(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 16);
+    for block in bytes.chunks(0xFFFF) {
+        let length = (block.len() as u16).to_le_bytes();
+        out.extend_from_slice(&[0, length[0], length[1], !length[0], !length[1]]);
+        out.extend_from_slice(block);
+    }
+    out.extend_from_slice(&[1, 0, 0, 0xFF, 0xFF]);
+    out
+}
+
+/// A records payload. What decodes without damage is what encoding it again says.
+pub fn records(input: &[u8]) {
+    let mut input = Input(input);
+    let payload = if input.byte() == 0 {
+        input.0.to_vec()
+    } else {
+        packed(&mut input)
+    };
+    let (groups, damage) = codec::decode(&payload);
+    if let Some(damage) = damage {
+        assert!(damage.offset <= payload.len(), "{damage:?}");
+        return;
+    }
+    // Its first number, below 17, is one byte; longer spellings of it are of no use to a writer.
+    let quantum_bits = u32::from(payload[0] & 0x7F);
+    let mut again = Vec::new();
+    codec::encode(&groups, quantum_bits, &mut again);
+    assert_eq!(codec::decode(&again), (groups, None));
+}
+
+/// A run of definitions.
+pub fn definitions(input: &[u8]) {
+    let mut input = Input(input);
+    let mut run = Vec::new();
+    if input.byte() == 0 {
+        run.extend_from_slice(input.0);
+    } else {
+        while !input.is_empty() {
+            match input.byte() {
+                0 => run.extend_from_slice(input.piece()),
+                kind => {
+                    let (start, payload) = (run.len(), input.piece());
+                    run.extend_from_slice(&definition::commit_word(kind % 8, payload).to_le_bytes());
+                    run.extend_from_slice(payload);
+                    run.resize(start + definition::framed_bytes(payload.len()), 0);
+                }
+            }
+        }
+    }
+    let mut last = None;
+    definition::scan(&run, |offset, found| {
+        assert!(
+            offset < run.len() && last < Some(offset),
+            "{offset} after {last:?}"
+        );
+        last = Some(offset);
+        if let Scanned::Broken(at) = found {
+            assert_eq!(at, offset);
+        }
+    });
+}

@@ -1,0 +1,51 @@
+//! Replays the corpus of the fuzz targets, without a fuzzer: seeds, and every input that once found a fault.
+
+use rankscope_tests::artefacts::root;
+
+#[path = "../fuzz/src/lib.rs"]
+mod targets;
+
+fn replay(target: &str, run: fn(&[u8])) {
+    let directory = root().join("tests/fuzz/corpus").join(target);
+    let entries = directory
+        .read_dir()
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut inputs: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("seed-"))
+        })
+        .collect();
+    inputs.sort();
+    assert!(inputs.len() >= 2, "{}: {inputs:?}", directory.display());
+    for path in inputs {
+        eprintln!("{}", path.display());
+        let input = std::fs::read(&path).expect("an input");
+        run(&input);
+        // And what a file system may leave of it.
+        for end in 0..input.len().min(600) {
+            run(&input[..end]);
+        }
+    }
+}
+
+#[test]
+fn segment_files() {
+    replay("segments", targets::segments);
+}
+
+#[test]
+fn live_areas() {
+    replay("live_area", targets::live_area);
+}
+
+#[test]
+fn records_payloads() {
+    replay("records", targets::records);
+}
+
+#[test]
+fn runs_of_definitions() {
+    replay("definitions", targets::definitions);
+}
