@@ -1,0 +1,499 @@
+// Calls every row of the wrapper tables, as a program would whose libraries are the double beside it (rows.cc, generated):
+// proves what the wrappers do by themselves, and nothing about Gloo or PyTorch.
+//
+//   driver hot SYMBOL CALLS   one thread calls the row once (its first event); from then on every allocation, lock and
+//                             system call on that thread ends the process, while it calls the row CALLS times
+//   driver throw              the real function of every row throws; what arrives here must be the same exception, and
+//                             the calls after it must be recorded as if nothing had happened
+//   driver caught WHAT        proves the guards: does what they must catch ("malloc", "lock", "call")
+//
+// Prints what the recorder must have kept, for the test that reads the log.
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+extern "C" {
+extern const char* const rows_symbols[];
+extern const int rows_count;
+// What a double does beside returning 1.
+extern size_t (*rows_inside)(int row, const size_t* arguments);
+}
+
+using Function = size_t (*)(size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t);
+
+// ---- guards -------------------------------------------------------------------------------------------------------
+
+static constexpr int kComplaints = 199;
+static thread_local bool guarded = false;
+static const char* current = "";
+
+[[noreturn]] static void caught(const char* what, long number) {
+  guarded = false;
+  char text[512];
+  const int length = snprintf(text, sizeof text, "caught: %s %ld in %s\n", what, number, current);
+  if (write(kComplaints, text, size_t(length)) < 0) {
+  }
+  syscall(SYS_exit_group, 86);
+  __builtin_unreachable();
+}
+
+extern "C" {
+void* __libc_malloc(size_t);
+void __libc_free(void*);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t size) {
+  if (guarded) caught("malloc", long(size));
+  return __libc_malloc(size);
+}
+void free(void* pointer) {
+  if (guarded) caught("free", 0);
+  __libc_free(pointer);
+}
+void* calloc(size_t count, size_t size) {
+  if (guarded) caught("calloc", long(size));
+  return __libc_calloc(count, size);
+}
+void* realloc(void* pointer, size_t size) {
+  if (guarded) caught("realloc", long(size));
+  return __libc_realloc(pointer, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  if (guarded) caught("aligned_alloc", long(size));
+  return __libc_memalign(alignment, size);
+}
+void* memalign(size_t alignment, size_t size) {
+  if (guarded) caught("memalign", long(size));
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** result, size_t alignment, size_t size) {
+  if (guarded) caught("posix_memalign", long(size));
+  *result = __libc_memalign(alignment, size);
+  return *result ? 0 : ENOMEM;
+}
+
+#define GUARD_LOCK(name, type)                                               \
+  int name(type* lock) {                                                     \
+    if (guarded) caught(#name, 0);                                           \
+    static int (*real)(type*);                                               \
+    if (!real) real = reinterpret_cast<int (*)(type*)>(dlsym(RTLD_NEXT, #name)); \
+    return real(lock);                                                       \
+  }
+GUARD_LOCK(pthread_mutex_lock, pthread_mutex_t)
+GUARD_LOCK(pthread_mutex_trylock, pthread_mutex_t)
+GUARD_LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
+GUARD_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
+}
+
+static void onSystemCall(int, siginfo_t* info, void*) { caught("system call", info->si_syscall); }
+
+// This thread alone may from now on do nothing but complain and end.
+static void forbidSystemCalls() {
+  const sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kComplaints, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+  };
+  const sock_fprog program = {sizeof filter / sizeof filter[0], const_cast<sock_filter*>(filter)};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) {
+    fprintf(stderr, "no seccomp filter here: %s\n", strerror(errno));
+    _exit(87);
+  }
+}
+
+// ---- arguments ----------------------------------------------------------------------------------------------------
+
+static bool has(const char* symbol, const char* part) { return strstr(symbol, part) != nullptr; }
+static bool starts(const char* symbol, const char* part) { return strncmp(symbol, part, strlen(part)) == 0; }
+
+// The reference-counted std::string of the older ABI: its characters, behind length, capacity and count.
+struct OldString {
+  size_t length, capacity;
+  int64_t references;
+  char text[24];
+};
+
+alignas(64) static unsigned char context[256], options[512], factory[64], object[256], buffer[64];
+static size_t bufferSlot, workSlot = 0x7f1234560040;
+static int sender = 3;
+static std::vector<size_t> counts{8, 16, 24, 32};
+static std::vector<int> ranks{0, 2, 3};
+static std::string key;
+static std::vector<std::string> keys;
+static std::vector<char> blob(64, 'b');
+static OldString oldKey;
+static const char* oldKeyPointer = oldKey.text;
+static std::vector<const char*> oldKeys{oldKey.text, oldKey.text};
+
+enum class Kind { Collective, Cold, Store, Buffer, Post, Complete, Issue, Execute, Blocked, Asked };
+
+struct Call {
+  Kind kind;
+  int count;
+  size_t arguments[10];
+};
+
+template <typename T>
+static size_t at(T& value) {
+  return reinterpret_cast<size_t>(&value);
+}
+
+template <typename T>
+static void put(size_t offset, T value) {
+  memcpy(options + offset, &value, sizeof value);
+}
+
+static void putCounts(size_t offset) { memcpy(options + offset, &counts, 24); }
+
+// Offsets: as the table of the wrappers has them, checked against three versions' headers.
+static bool fillOptions(const char* symbol, uint32_t tag) {
+  struct Layout {
+    const char* name;
+    size_t tag, elementBytes, elements, in, out;
+    std::vector<size_t> vectors;
+    size_t root;
+  };
+  static const Layout layouts[] = {
+      {"9allreduceE", 128, 88, 80, 0, 0, {}, 0},    {"9allgatherE", 40, 32, 0, 16, 24, {}, 0},
+      {"10allgathervE", 64, 56, 0, 16, 24, {32}, 0}, {"8alltoallE", 40, 32, 0, 16, 24, {}, 0},
+      {"9alltoallvE", 136, 128, 0, 16, 24, {32, 56, 80, 104}, 0},
+      {"7barrierE", 24, 0, 0, 0, 0, {}, 0},          {"9broadcastE", 52, 40, 32, 16, 24, {}, 48},
+      {"6gatherE", 44, 32, 0, 16, 24, {}, 40},       {"7gathervE", 68, 56, 0, 16, 24, {32}, 64},
+      {"6reduceE", 88, 40, 32, 16, 24, {}, 48},      {"7scatterE", 60, 48, 0, 0, 40, {}, 56},
+  };
+  for (const Layout& layout : layouts) {
+    if (!starts(symbol + strlen("_ZN4gloo"), layout.name)) continue;
+    memset(options, 0, sizeof options);
+    put<size_t>(0, at(context));
+    put<uint32_t>(layout.tag, tag);
+    if (layout.elementBytes) put<size_t>(layout.elementBytes, 4);
+    if (layout.elements) put<size_t>(layout.elements, 1000);
+    if (layout.in) put<size_t>(layout.in, at(buffer));
+    if (layout.out) put<size_t>(layout.out, at(buffer));
+    for (size_t offset : layout.vectors) putCounts(offset);
+    if (layout.root) put<int32_t>(layout.root, 2);
+    return true;
+  }
+  return false;
+}
+
+static Call build(const char* s, uint32_t tag) {
+  const size_t peer = 2, slot = 77, timeout = 5000;
+  if (starts(s, "_ZN4gloo") && has(s, "OptionsE") && !has(s, "rendezvous")) {
+    if (fillOptions(s, tag)) return {Kind::Collective, 1, {at(options)}};
+  }
+  if (has(s, "7ContextC1Eiii") || has(s, "7ContextC2Eiii")) return {Kind::Cold, 4, {at(context), 1, 4, 2}};
+  if (has(s, "7ContextD1Ev") || has(s, "7ContextD2Ev")) return {Kind::Cold, 1, {at(context)}};
+  if (has(s, "15connectFullMesh")) return {Kind::Cold, 3, {at(context), at(object), at(object)}};
+  if (has(s, "11makeContext")) return {Kind::Cold, 3, {at(object), at(factory), at(object)}};
+  if (has(s, "Store")) {
+    const bool old = has(s, "Ss");
+    const size_t one = old ? at(oldKeyPointer) : at(key);
+    if (has(s, "3setE")) return {Kind::Store, 3, {at(object), one, at(blob)}};
+    if (has(s, "3getE")) return {Kind::Store, 3, {at(blob), at(object), one}};
+    if (has(s, "ulti")) return {Kind::Store, 3, {at(blob), at(object), old ? at(oldKeys) : at(keys)}};
+  }
+  if (has(s, "19createUnboundBuffer")) return {Kind::Buffer, 4, {at(bufferSlot), at(context), at(object), 4096}};
+  if (has(s, "13UnboundBuffer4recvESt6vector")) return {Kind::Post, 5, {at(buffer), at(ranks), slot, 0, 512}};
+  if (has(s, "13UnboundBuffer4")) return {Kind::Post, 5, {at(buffer), peer, slot, 0, 512}};
+  if (has(s, "13UnboundBuffer8wait")) return {Kind::Complete, 3, {at(buffer), at(sender), timeout}};
+  if (has(s, "16ProcessGroupGloo7enqueueE")) return {Kind::Issue, 2, {at(object), at(workSlot)}};
+  if (has(s, "9AsyncWork7executeE")) return {Kind::Execute, 1, {at(workSlot)}};
+  if (has(s, "4waitENSt6chrono")) return {Kind::Blocked, 2, {at(object), timeout}};
+  if (has(s, "17finalize_backwardEv")) return {Kind::Blocked, 1, {at(object)}};
+  if (has(s, "16monitoredBarrierE")) return {Kind::Blocked, 3, {at(object), at(options), 1}};
+  // The result, `this`, and what the operation takes; the all-to-alls of tensors take one on the stack.
+  if (starts(s, "_ZN4c10d16ProcessGroupGloo")) {
+    const int count = has(s, "17all_to_all_single") || has(s, "13alltoall_base") ? 7 : 5;
+    return {Kind::Asked, count, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}};
+  }
+  fprintf(stderr, "driver.cc has no arguments for %s\n", s);
+  _exit(88);
+}
+
+static int rowOf(const char* symbol) {
+  for (int row = 0; row < rows_count; row++) {
+    if (strcmp(rows_symbols[row], symbol) == 0) return row;
+  }
+  fprintf(stderr, "no row %s\n", symbol);
+  _exit(88);
+}
+
+// The symbol as a program's own call would find it: the wrapper, if one is preloaded.
+static Function wrapper(const char* symbol) {
+  void* address = dlsym(RTLD_DEFAULT, symbol);
+  Dl_info info;
+  if (!address || !dladdr(address, &info) || !has(info.dli_fname, "librankscope")) {
+    fprintf(stderr, "%s is not the preloaded wrapper\n", symbol);
+    _exit(88);
+  }
+  return reinterpret_cast<Function>(address);
+}
+
+static size_t call(Function function, const size_t* a) {
+  return function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9]);
+}
+
+struct Row {
+  int number;
+  Function function;
+  Call its;
+  explicit Row(const char* symbol, uint32_t tag = 9)
+      : number(rowOf(symbol)), function(wrapper(symbol)), its(build(symbol, tag)) {}
+  size_t operator()() const { return call(function, its.arguments); }
+};
+
+static constexpr const char* kBarrier = "_ZN4gloo7barrierERNS_14BarrierOptionsE";
+static constexpr const char* kConstructor = "_ZN4gloo7ContextC2Eiii";
+static constexpr const char* kConnect =
+    "_ZN4gloo10rendezvous7Context15connectFullMeshERNS0_5StoreERSt10shared_ptrINS_9transport6DeviceEE";
+static constexpr const char* kMakeContext =
+    "_ZN4gloo10rendezvous14ContextFactory11makeContextERSt10shared_ptrINS_9transport6DeviceEE";
+static constexpr const char* kCreate = "_ZN4gloo7Context19createUnboundBufferEPvm";
+static constexpr const char* kSend = "_ZN4gloo9transport3tcp13UnboundBuffer4sendEimmm";
+static constexpr const char* kReceive = "_ZN4gloo9transport3tcp13UnboundBuffer4recvEimmm";
+static constexpr const char* kWaitReceive =
+    "_ZN4gloo9transport3tcp13UnboundBuffer8waitRecvEPiNSt6chrono8durationIlSt5ratioILl1ELl1000EEEE";
+static constexpr const char* kEnqueue =
+    "_ZN4c10d16ProcessGroupGloo7enqueueEN3c1013intrusive_ptrINS0_9AsyncWorkENS1_6detail34intrusive_target_default_null_"
+    "typeIS3_EEEE";
+static constexpr const char* kExecute =
+    "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
+    "typeIS1_EEEE";
+static constexpr const char* kWorkWait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE";
+
+// A connected context of four members, of which this is number 1, and a buffer of it.
+static void connectContext() {
+  size_t (*inside)(int, const size_t*) = rows_inside;
+  rows_inside = nullptr;
+  Row{kConstructor}();
+  Row{kConnect}();
+  Row{kCreate}();
+  rows_inside = inside;
+}
+
+static void prepare() {
+  dup2(2, kComplaints);
+  memset(&oldKey, 0, sizeof oldKey);
+  strcpy(oldKey.text, "0/cpu//0/0");
+  oldKey.length = strlen(oldKey.text);
+  key = "a key that is too long for the string itself/0";
+  keys = {key, key};
+  bufferSlot = at(buffer);
+  const size_t bytes = 4096;
+  memcpy(buffer + 16, &bytes, 8);
+  connectContext();
+  // makeContext waits for the recorder's start, and has no parent here to do more with.
+  const Row make(kMakeContext);
+  for (int attempt = 0; attempt < 100; attempt++) make();
+  // The factory is the context's from here on.
+  const size_t parent = at(context);
+  memcpy(factory, &parent, 8);
+}
+
+// ---- hot ----------------------------------------------------------------------------------------------------------
+
+static const Row *theRow, *nestedSend, *nestedReceive, *nestedWait, *nestedCreate, *nestedEnqueue, *nestedBarrier;
+static long calls;
+static std::atomic<int> done{0};
+static const size_t kResult = 0x5EED;
+
+static void checkArguments(const Row& row, const size_t* arguments) {
+  for (int i = 0; i < row.its.count; i++) {
+    if (arguments[i] != row.its.arguments[i]) caught("another argument than was passed, number", i);
+  }
+}
+
+// What the real functions do that matters to us: a collective sends messages, a work calls a collective, a process
+// group queues works. All through the wrappers, as PyTorch does through its PLT and vtables.
+static size_t hotInside(int number, const size_t* arguments) {
+  if (number != theRow->number) return 1;
+  checkArguments(*theRow, arguments);
+  static thread_local bool nested = false;
+  if (!nested) {
+    nested = true;
+    switch (theRow->its.kind) {
+      case Kind::Collective:
+        (*nestedCreate)(), (*nestedReceive)(), (*nestedSend)(), (*nestedWait)();
+        break;
+      case Kind::Execute:
+        (*nestedBarrier)();
+        break;
+      case Kind::Asked:
+        (*nestedEnqueue)();
+        break;
+      default:
+        break;
+    }
+    nested = false;
+  }
+  return kResult;
+}
+
+static void* hotThread(void*) {
+  const Row barrier(kBarrier);
+  // The thread's first event: it takes its lane here.
+  barrier();
+  if (theRow->its.kind == Kind::Collective) fillOptions(rows_symbols[theRow->number], 9);
+  (*theRow)();
+  forbidSystemCalls();
+  guarded = true;
+  for (long i = 0; i < calls; i++) {
+    if ((*theRow)() != kResult) caught("another result than was returned, call", i);
+  }
+  guarded = false;
+  done.store(1);
+  // Not through pthread_exit: that needs system calls.
+  syscall(SYS_exit, 0);
+  return nullptr;
+}
+
+static int hot(const char* symbol) {
+  prepare();
+  const Row row(symbol), send(kSend), receive(kReceive), wait(kWaitReceive), create(kCreate), enqueue(kEnqueue);
+  const Row barrier(kBarrier);
+  current = symbol;
+  theRow = &row, nestedSend = &send, nestedReceive = &receive, nestedWait = &wait, nestedCreate = &create;
+  nestedEnqueue = &enqueue, nestedBarrier = &barrier;
+  if (row.its.kind == Kind::Cold) {
+    printf("cold\n");
+    return 0;
+  }
+  rows_inside = hotInside;
+  struct sigaction action = {};
+  action.sa_sigaction = onSystemCall;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSYS, &action, nullptr);
+  pthread_t thread;
+  pthread_create(&thread, nullptr, hotThread, nullptr);
+  while (!done.load()) usleep(1000);
+  rows_inside = nullptr;
+  static const char* const kinds[] = {"collective", "cold",  "store",   "buffer",  "post",
+                                      "complete",   "issue", "execute", "blocked", "asked"};
+  printf("%s\n", kinds[int(row.its.kind)]);
+  return 0;
+}
+
+static void* caughtThread(void* what) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  forbidSystemCalls();
+  guarded = true;
+  const char* name = static_cast<const char*>(what);
+  if (strcmp(name, "malloc") == 0) {
+    void* volatile memory = malloc(10);
+    (void)memory;
+  } else if (strcmp(name, "lock") == 0) {
+    pthread_mutex_lock(&lock);
+  } else {
+    syscall(SYS_getpid);
+  }
+  done.store(1);
+  syscall(SYS_exit, 0);
+  return nullptr;
+}
+
+static int catchOne(char* what) {
+  dup2(2, kComplaints);
+  current = "driver caught";
+  struct sigaction action = {};
+  action.sa_sigaction = onSystemCall;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSYS, &action, nullptr);
+  pthread_t thread;
+  pthread_create(&thread, nullptr, caughtThread, what);
+  while (!done.load()) usleep(1000);
+  printf("not caught\n");
+  return 1;
+}
+
+// ---- throw --------------------------------------------------------------------------------------------------------
+
+struct Thrown {
+  int row;
+};
+
+static int throwing = -1;
+static const Row* insideConnect = nullptr;
+
+static size_t throwInside(int number, const size_t* arguments) {
+  if (number == throwing) throw Thrown{number};
+  // A store is asked during a rendezvous, and its exception goes through that too.
+  if (insideConnect && has(rows_symbols[number], "15connectFullMesh")) return (*insideConnect)();
+  (void)arguments;
+  return 1;
+}
+
+static int throwEverywhere() {
+  prepare();
+  for (int number = 0; number < rows_count; number++) {
+    const char* symbol = rows_symbols[number];
+    connectContext();
+    const Row row(symbol);
+    const Row connect(kConnect);
+    for (const Row* through : {&row, &connect}) {
+      if (through == &connect && row.its.kind != Kind::Store) continue;
+      rows_inside = throwInside;
+      throwing = number;
+      insideConnect = through == &connect ? &row : nullptr;
+      int arrived = -1;
+      try {
+        (*through)();
+      } catch (const Thrown& thrown) {
+        arrived = thrown.row;
+      }
+      rows_inside = nullptr;
+      throwing = -1;
+      insideConnect = nullptr;
+      if (arrived != number) {
+        fprintf(stderr, "the exception of %s did not arrive\n", symbol);
+        return 1;
+      }
+    }
+    // Whatever state was left behind shows here. The barrier's tag tells the test where it is.
+    connectContext();
+    Row(kBarrier, 1000 + uint32_t(number))();
+    Row{kWorkWait}();
+    Row{kEnqueue}();
+    Row{kSend}();
+    Row{kExecute}();
+    printf("%d %s\n", number, symbol);
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc == 4 && strcmp(argv[1], "hot") == 0) {
+    calls = strtol(argv[3], nullptr, 10);
+    return hot(argv[2]);
+  }
+  if (argc == 3 && strcmp(argv[1], "caught") == 0) return catchOne(argv[2]);
+  if (argc == 2 && strcmp(argv[1], "throw") == 0) return throwEverywhere();
+  fprintf(stderr, "usage: driver hot SYMBOL CALLS | throw | caught WHAT\n");
+  return 2;
+}

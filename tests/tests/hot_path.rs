@@ -1,0 +1,397 @@
+//! The promise of the hot path, proved over every row of the tables: once a thread has had its first event, a wrapper
+//! makes no allocation, takes no lock and makes no system call; and a C++ exception goes through every wrapper and
+//! leaves nothing behind. The real functions are doubles (`tests/doubles/rows`), so this says nothing about Gloo.
+
+use rankscope::{gloo, torch};
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::reader::{Ending, RankLog};
+use rankscope_formats::ranklog::record::{FLAG_DIRECT, FLAG_FAILED, NO_COMMUNICATOR, Record, RecordKind};
+use rankscope_tests::artefacts::{root, target_directory};
+use rankscope_tests::process::{self, Ended};
+use rankscope_tests::{skip, turn};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Calls of each row; the soak makes as many as it is told.
+fn calls() -> u64 {
+    std::env::var("ROWS_CALLS")
+        .ok()
+        .and_then(|calls| calls.parse().ok())
+        .unwrap_or(1_000_000)
+}
+
+fn symbols() -> impl Iterator<Item = &'static str> {
+    gloo::SYMBOLS
+        .iter()
+        .chain(torch::SYMBOLS)
+        .map(|symbol| symbol.to_str().expect("ASCII"))
+}
+
+/// Rows that are exempt from the promise, with the reason: each is called when a communicator is made or destroyed.
+/// The tables of communicators are edited there under a lock of their own, and making one takes milliseconds anyway.
+const COLD: [(&str, &str); 4] = [
+    ("7ContextC", "a context is constructed: it gets an entry"),
+    (
+        "7ContextD",
+        "a context is destroyed: its entry goes, its end is defined",
+    ),
+    (
+        "15connectFullMesh",
+        "a context is connected: it is defined, and the first one waits for the recorder",
+    ),
+    (
+        "11makeContext",
+        "a context is made from another: it is defined likewise",
+    ),
+];
+
+/// The double's source: every symbol of the tables as a function that hands its arguments to whoever asked for them.
+fn double() -> String {
+    let mut out = String::from(
+        "// Generated: a double of Gloo and PyTorch that has every function of rankscope's tables and does nothing.\n\
+         #include <stddef.h>\n\
+         extern \"C\" {\n\
+         size_t (*rows_inside)(int row, const size_t* arguments) = nullptr;\n\
+         }\n",
+    );
+    let (parameters, arguments): (Vec<String>, Vec<String>) =
+        (0..10).map(|n| (format!("size_t a{n}"), format!("a{n}"))).unzip();
+    for (row, symbol) in symbols().enumerate() {
+        let (parameters, arguments) = (parameters.join(", "), arguments.join(", "));
+        let _ = writeln!(
+            out,
+            "extern \"C\" size_t row_{row}({parameters}) __asm__(\"{symbol}\");\n\
+             size_t row_{row}({parameters}) {{\n  \
+             const size_t all[10] = {{{arguments}}};\n  \
+             return rows_inside ? rows_inside({row}, all) : 1;\n}}"
+        );
+    }
+    out.push_str(
+        "extern \"C\" {\nextern const char* const rows_symbols[];\nconst char* const rows_symbols[] = {\n",
+    );
+    for symbol in symbols() {
+        let _ = writeln!(out, "    \"{symbol}\",");
+    }
+    let _ = writeln!(
+        out,
+        "}};\nextern const int rows_count;\nconst int rows_count = {};\n}}",
+        symbols().count()
+    );
+    out
+}
+
+/// The driver, linked to the double; made once per test run.
+fn driver() -> Option<&'static Path> {
+    static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    DRIVER
+        .get_or_init(|| {
+            let directory = target_directory().join("test-programs/rows");
+            std::fs::create_dir_all(&directory).expect("a directory for the double");
+            let source = directory.join("rows.cc");
+            std::fs::write(&source, double()).expect("the double's source");
+            let driver = directory.join("driver");
+            compile(
+                Command::new("c++")
+                    .args(["-O1", "-g", "-fexceptions", "-fPIC", "-shared", "-o"])
+                    .arg(directory.join("librows.so"))
+                    .arg(&source),
+            )?;
+            compile(
+                Command::new("c++")
+                    // Not -O2: the compiler takes its own word for what malloc does.
+                    .args([
+                        "-std=c++17",
+                        "-O1",
+                        "-g",
+                        "-fno-builtin",
+                        "-rdynamic",
+                        "-pthread",
+                        "-o",
+                    ])
+                    .arg(&driver)
+                    .arg(root().join("tests/doubles/rows/driver.cc"))
+                    .arg("-L")
+                    .arg(&directory)
+                    .args(["-lrows", "-Wl,-rpath,$ORIGIN", "-ldl"]),
+            )?;
+            Some(driver)
+        })
+        .as_deref()
+}
+
+fn compile(command: &mut Command) -> Option<()> {
+    match command.output() {
+        Ok(output) => {
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            Some(())
+        }
+        Err(error) => {
+            skip(&format!("no c++ here: {error}"));
+            None
+        }
+    }
+}
+
+/// Runs the driver under the preload; gives back its log.
+fn run(driver: &Path, arguments: &[&str]) -> (Ended, Option<RankLog>) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let memory = if Path::new("/dev/shm").is_dir() {
+        "/dev/shm"
+    } else {
+        "/tmp"
+    };
+    let live = tempfile::tempdir_in(memory).expect("a temporary directory");
+    let mut command = Command::new(driver);
+    command.args(arguments);
+    process::preload(&mut command, Some(directory.path()));
+    command
+        .env("RANKSCOPE_LIVE_DIR", live.path())
+        .env("RANKSCOPE_MIN_FREE_MIB", "0")
+        .env("RANKSCOPE_EXIT_WAIT_MS", "30000");
+    let ended = process::run(command, Duration::from_secs(240));
+    let log = std::fs::read_dir(directory.path())
+        .expect("the run directory")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
+        .map(|path| RankLog::open(&path).expect("a rank log"));
+    (ended, log)
+}
+
+/// Counts by kind of record what a log has and what it says it lost, from the hot thread's first event on.
+struct Kept {
+    records: [u64; RecordKind::COUNT],
+    lost: [u64; RecordKind::COUNT],
+    named: u64,
+}
+
+impl Kept {
+    fn of(log: &RankLog) -> Self {
+        let mut kept = Self {
+            records: [0; RecordKind::COUNT],
+            lost: [0; RecordKind::COUNT],
+            named: 0,
+        };
+        let mut stream = log.records();
+        let mut batch = Vec::new();
+        while stream.next_batch(&mut batch) {
+            for held in &batch {
+                // Connecting is the preparation's.
+                if held.record.operation != Operation::Connect as u8 {
+                    kept.records[usize::from(held.record.kind)] += 1;
+                    kept.named += u64::from(held.record.kind == 2 && held.record.operation != 0);
+                }
+            }
+        }
+        assert!(
+            stream.problems().is_empty() && log.problems.is_empty(),
+            "{:?}",
+            log.problems
+        );
+        for loss in log.losses.iter().filter(|loss| loss.cause != LossCause::Starting) {
+            kept.lost[loss.kind as usize] += loss.count;
+        }
+        kept
+    }
+
+    fn of_kind(&self, kind: RecordKind) -> u64 {
+        self.records[kind as usize] + self.lost[kind as usize]
+    }
+}
+
+#[test]
+fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
+    let turn = turn::take();
+    let Some(driver) = driver() else { return };
+    // The guards catch what they are there for.
+    for (what, caught) in [
+        ("malloc", "caught: malloc 10"),
+        ("lock", "caught: pthread_mutex_lock"),
+        ("call", "caught: system call 39"),
+    ] {
+        let (ended, _) = run(driver, &["caught", what]);
+        if ended.code() == 87 {
+            skip(&format!("hot path: {}", ended.complaints().trim()));
+            return;
+        }
+        assert_eq!(ended.code(), 86, "{what}: {}", ended.complaints());
+        assert!(
+            ended.complaints().contains(caught),
+            "{what}: {}",
+            ended.complaints()
+        );
+    }
+    let calls = calls();
+    let (mut hot, mut recorded, mut lost) = (0, 0, 0);
+    for symbol in symbols() {
+        let (ended, log) = run(driver, &["hot", symbol, &calls.to_string()]);
+        assert_eq!(ended.code(), 0, "{symbol}: {}", ended.complaints());
+        let text = ended.text();
+        let kind = text.trim();
+        let is_cold = COLD.iter().any(|(part, _)| symbol.contains(part));
+        assert_eq!(kind == "cold", is_cold, "{symbol} is {kind}");
+        if is_cold {
+            continue;
+        }
+        hot += 1;
+        let log = log.unwrap_or_else(|| panic!("{symbol}: no log"));
+        assert_eq!(log.ending, Ending::Closed, "{symbol}");
+        let kept = Kept::of(&log);
+        // One more of each before the guards went up, and one barrier.
+        let n = calls + 1;
+        let wanted: &[(RecordKind, u64)] = match kind {
+            "collective" => &[(RecordKind::Call, n + 1)],
+            "store" | "buffer" => &[(RecordKind::Call, 1)],
+            "post" => &[(RecordKind::Post, n)],
+            "complete" => &[(RecordKind::Complete, n)],
+            "issue" | "asked" => &[(RecordKind::Issue, n)],
+            "execute" => &[(RecordKind::Execute, n), (RecordKind::Call, n + 1)],
+            "blocked" => &[(RecordKind::Blocked, n)],
+            other => panic!("{symbol}: {other}"),
+        };
+        for &(kind, count) in wanted {
+            assert_eq!(
+                kept.of_kind(kind),
+                count,
+                "{symbol}: {kind:?} records and losses after {n} calls"
+            );
+            // Calls in a tight loop outrun the background thread: both ways are walked, the record's and the loss's.
+            let records = kept.records[kind as usize];
+            assert!(
+                records >= count.min(20_000),
+                "{symbol}: only {records} {kind:?} records"
+            );
+        }
+        if kind == "asked" {
+            assert_eq!(kept.named, kept.records[RecordKind::Issue as usize], "{symbol}");
+        }
+        recorded += kept.records.iter().sum::<u64>();
+        lost += kept.lost.iter().sum::<u64>();
+    }
+    drop(turn);
+    println!(
+        "{hot} rows, {calls} calls each: {recorded} records kept, {lost} counted as lost; exempt: {}",
+        COLD.map(|(part, why)| format!("{part} ({why})")).join(", ")
+    );
+}
+
+/// What the failed call of a row leaves, if it records anything.
+fn failed(symbol: &str) -> Option<RecordKind> {
+    let is = |part: &str| symbol.contains(part);
+    if is("15connectFullMesh") {
+        Some(RecordKind::Call)
+    } else if is("rendezvous") || is("7Context") || is("Store") {
+        None
+    } else if is("UnboundBuffer8wait") {
+        Some(RecordKind::Complete)
+    } else if is("UnboundBuffer4") {
+        Some(RecordKind::Post)
+    } else if symbol.starts_with("_ZN4gloo") {
+        Some(RecordKind::Call)
+    } else if is("7executeE") {
+        Some(RecordKind::Execute)
+    } else if is("4waitENSt6chrono") || is("17finalize_backwardEv") || is("16monitoredBarrierE") {
+        Some(RecordKind::Blocked)
+    } else {
+        None
+    }
+}
+
+#[test]
+fn an_exception_goes_through_every_wrapper_and_leaves_nothing_behind() {
+    let turn = turn::take();
+    let Some(driver) = driver() else { return };
+    let (ended, log) = run(driver, &["throw"]);
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    drop(turn);
+    let log = log.expect("a log");
+    assert_eq!(log.ending, Ending::Closed);
+    assert_eq!(log.in_flight, vec![]);
+    let losses: Vec<_> = log
+        .losses
+        .iter()
+        .filter(|loss| loss.cause != LossCause::Starting)
+        .collect();
+    // A depth that grew with each exception would run out of in-flight slots.
+    assert!(losses.is_empty(), "{losses:?}");
+    let (records, _, problems) = log.all_records();
+    assert!(problems.is_empty() && log.problems.is_empty());
+    let mut records = records.iter().map(|held| &held.record).filter(|record| {
+        // What prepares the next row.
+        let prepares = record.operation == Operation::Connect as u8 && record.flags & FLAG_FAILED == 0;
+        !prepares && record.kind != RecordKind::Continuation as u8
+    });
+    for (number, symbol) in symbols().enumerate() {
+        let mut take = |what: &str| -> Record {
+            *records
+                .next()
+                .unwrap_or_else(|| panic!("{symbol}: no record of {what}"))
+        };
+        if let Some(kind) = failed(symbol) {
+            let record = take("the call that threw");
+            assert_eq!(record.kind, kind as u8, "{symbol}: {record:?}");
+            assert_ne!(record.flags & FLAG_FAILED, 0, "{symbol}: {record:?}");
+            assert!(record.leave_ticks >= record.enter_ticks, "{symbol}: {record:?}");
+        }
+        if symbol.contains("enqueue") {
+            assert_eq!(take("the issue that threw").kind, RecordKind::Issue as u8);
+        }
+        if symbol.contains("Store") && !symbol.contains("15connectFullMesh") {
+            // The rendezvous that the store's exception went through.
+            let record = take("the rendezvous that failed");
+            assert_eq!(record.operation, Operation::Connect as u8, "{symbol}: {record:?}");
+            assert_ne!(record.flags & FLAG_FAILED, 0, "{symbol}: {record:?}");
+        }
+        let barrier = take("the barrier after it");
+        assert_eq!(
+            (
+                barrier.kind,
+                barrier.operation,
+                barrier.tag,
+                barrier.flags,
+                barrier.aux
+            ),
+            (
+                RecordKind::Call as u8,
+                Operation::Barrier as u8,
+                1000 + number as u32,
+                FLAG_DIRECT,
+                0
+            ),
+            "{symbol}: {barrier:?}"
+        );
+        assert_ne!(barrier.communicator, NO_COMMUNICATOR, "{symbol}");
+        let wait = take("the wait after it");
+        assert_eq!(
+            (wait.kind, wait.flags),
+            (RecordKind::Blocked as u8, 0),
+            "{symbol}: {wait:?}"
+        );
+        let issue = take("the issue after it");
+        assert_eq!(
+            (issue.kind, issue.operation),
+            (RecordKind::Issue as u8, 0),
+            "{symbol}: {issue:?}"
+        );
+        let post = take("the post after it");
+        assert_eq!(
+            (post.kind, post.flags, post.peer, post.bytes),
+            (RecordKind::Post as u8, 0, 2, 512),
+            "{symbol}: {post:?}"
+        );
+        let execute = take("the execution after it");
+        assert_eq!(
+            (execute.kind, execute.flags),
+            (RecordKind::Execute as u8, 0),
+            "{symbol}: {execute:?}"
+        );
+    }
+    assert_eq!(records.next(), None);
+}
