@@ -61,6 +61,9 @@ pub struct LatenessView<'a> {
     pub median_ns: i64,
     /// Clock interval between its hosts, ± ns.
     pub error_ns: i64,
+    /// Some host has more ranks than processors: they wait for each other's turn, and whose turn comes late changes
+    /// for a while at a time. Only who is late most of the time is named then.
+    pub crowded: bool,
 }
 
 /// Who is late.
@@ -95,6 +98,9 @@ pub fn lateness(view: &LatenessView<'_>) -> Vec<Finding> {
         } else {
             "transient"
         };
+        if view.crowded && class != "persistent" {
+            continue;
+        }
         let median_delay = lateness.late_delay.quantile(0.5) as i64;
         let share = per_step as f64 / view.median_ns as f64 * 100.0;
         out.push(Finding {

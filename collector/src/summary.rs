@@ -14,6 +14,7 @@ use rankscope_formats::session::{
     Attempt, CommunicatorSummary, Connect, Coverage, Figure, Finding, Host, LossSummary, ProblemSummary,
     Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
 };
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Share of completed operations that must be seen to be waited for, in percent; below it overlap is not told.
@@ -566,11 +567,41 @@ fn all_findings(parts: &Parts<'_>, session: &Session) -> Vec<Finding> {
             blame: &parts.analysis.blame,
             median_ns: board.duration.quantile(0.5) as i64,
             error_ns: world_error(parts.clocks, parts.identities, &world.ranks),
+            crowded: !crowded_hosts(parts).is_empty(),
         }));
     }
+    out.extend(crowded_hosts(parts).into_iter().map(|(host, ranks, processors)| {
+        findings::plain(
+            "crowded-host",
+            "note",
+            format!("{ranks} ranks share {processors} processors on {host}: they wait for each other's turn"),
+            vec!["lateness in fewer than half of the steps names nobody on such a host".to_owned()],
+            Some("give every rank a processor of its own before looking for stragglers"),
+        )
+    }));
     out.extend(plain_findings(session));
     findings::sort(&mut out);
     out
+}
+
+/// Hosts with more ranks than processors: name, ranks, processors. Hosts whose logs do not say are left out.
+fn crowded_hosts(parts: &Parts<'_>) -> Vec<(String, usize, usize)> {
+    let mut hosts: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
+    for rank in &parts.identities.ranks {
+        let properties = &parts.logs[rank.log].properties;
+        let get = |key: &str| properties.get(key).cloned().unwrap_or_default();
+        let Ok(processors) = get("processors").parse::<usize>() else {
+            continue;
+        };
+        let host = hosts.entry((get("host"), get("boot_id"))).or_default();
+        host.0 += 1;
+        host.1 = host.1.max(processors);
+    }
+    hosts
+        .into_iter()
+        .filter(|(_, (ranks, processors))| ranks > processors)
+        .map(|((name, _), (ranks, processors))| (name, ranks, processors))
+        .collect()
 }
 
 /// What went wrong, beside lateness.
