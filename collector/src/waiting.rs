@@ -88,7 +88,7 @@ fn last_needed(members: &[RankOperation], member: usize, extremes: &Extremes) ->
 
 /// The member of a rooted operation that came last and kept others waiting although its meaning does not need it: an
 /// inner node of a chain or tree, a receiver that the root's send waits for. It is confirmed by the pattern of the
-/// durations: the last to come was the shortest inside. Without that nobody is charged (METRICS.md, section 3,
+/// durations: of those still inside when it came, and itself, it was the shortest there. Without that nobody is charged (METRICS.md, section 3,
 /// *algorithmic wait*).
 fn confirmed_late(members: &[RankOperation], extremes: &Extremes) -> Option<usize> {
     if !matches!(
@@ -100,9 +100,12 @@ fn confirmed_late(members: &[RankOperation], extremes: &Extremes) -> Option<usiz
     }
     let late = extremes.last;
     let duration = |member: &RankOperation| member.leave_ns - member.enter_ns;
-    let last_alone = members[late].arrival_ns() > members[extremes.second_last].arrival_ns();
-    let shortest =
-        (0..members.len()).all(|other| other == late || duration(&members[other]) > duration(&members[late]));
+    let came = members[late].arrival_ns();
+    let last_alone = came > members[extremes.second_last].arrival_ns();
+    // Who had left before it came was not kept, and its duration says nothing.
+    let shortest = (0..members.len())
+        .filter(|&other| other != late && members[other].leave_ns > came)
+        .all(|other| duration(&members[other]) > duration(&members[late]));
     (last_alone && shortest).then_some(late)
 }
 
@@ -308,6 +311,7 @@ mod tests {
             && r != j
             && others().all(|other| other.arrival_ns() < members[j].arrival_ns())
             && others()
+                .filter(|other| other.leave_ns > members[j].arrival_ns())
                 .all(|other| other.leave_ns - other.enter_ns > members[j].leave_ns - members[j].enter_ns)
             && members[r].leave_ns > members[j].arrival_ns()
     }
@@ -466,8 +470,10 @@ mod tests {
         };
         // Rank 2 comes at 80 and is through in 5: the root waited for it, rank 1 had left before.
         assert_eq!(broadcast(&[(0, 84), (2, 40), (80, 85)]), (vec![80, 0, 0], 5));
-        // The last to come is not the shortest: nobody is charged, and the time is transfer.
-        assert_eq!(broadcast(&[(0, 84), (2, 6), (80, 85)]), (vec![0, 0, 0], 85));
+        // Rank 1 was quicker still, but had left before.
+        assert_eq!(broadcast(&[(0, 84), (2, 4), (80, 85)]), (vec![80, 0, 0], 5));
+        // The last to come is not the shortest of those inside: the root is not charged, and the time is transfer.
+        assert_eq!(broadcast(&[(70, 84), (2, 6), (80, 185)]), (vec![0, 4, 0], 115));
     }
 
     #[test]
