@@ -7,6 +7,7 @@ use crate::communicators;
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
+use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::ranklog::recorder::{Options, Recorder};
 use std::ffi::{CStr, OsStr, c_void};
@@ -93,7 +94,12 @@ fn count_unplaced(record: &Record) {
     if SWITCH.load(Ordering::Relaxed) == ON
         && let Some(kind) = RecordKind::from_u8(record.kind)
     {
-        RECORDER.count_while_starting(kind, record.enter_ticks);
+        let (enter, leave) = (record.enter_ticks, record.leave_ticks.max(record.enter_ticks));
+        match RECORDER.lanes() {
+            // Recording, and yet no place: every lane has a thread.
+            Some(set) => set.area.count_loss(LossCause::NoLane, kind, 1, enter, leave),
+            None => RECORDER.count_while_starting(kind, enter),
+        }
     }
 }
 
@@ -232,11 +238,18 @@ fn start_thread() -> bool {
     }
 }
 
+const CLOSE_RANGE_UNSHARE: u32 = 2;
+
 extern "C" fn background(_: *mut c_void) -> *mut c_void {
     // Our own copy of the standard library would print a panic's message into the job's output.
     std::panic::set_hook(Box::new(|_| {}));
-    // SAFETY: a plain call on the calling thread; failure leaves it its old name.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope".as_ptr()) };
+    // SAFETY: plain calls on the calling thread. Failure leaves it its old name, and the descriptors of the process.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"rankscope".as_ptr());
+        // An empty table of descriptors of our own: the program's `closefrom` cannot hand our number to its checkpoint
+        // between two of our calls, and we take none of the numbers it is allowed. Kernels before 5.9 refuse.
+        libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE);
+    }
     // A panic of ours ends recording, not the job: the live area stays readable.
     let _ = std::panic::catch_unwind(|| {
         if let Some(options) = CONFIGURATION.options() {

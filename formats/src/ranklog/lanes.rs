@@ -149,15 +149,10 @@ impl LaneSet {
         unsafe { &*self.lanes.add(index as usize) }
     }
 
-    /// A lane for the calling thread; `None` (counted) if all are taken. A freed lane keeps its half-full chunk, so
-    /// any number of short threads share a few chunks.
+    /// A lane for the calling thread; `None` if all are taken, and what it would have recorded is the caller's to count.
+    /// A freed lane keeps its half-full chunk, so any number of short threads share a few chunks.
     pub fn acquire(&self, thread_id: u32, name: [u8; 16], now_ticks: u64) -> Option<&Lane> {
-        let lane = self.pop_freed().or_else(|| self.fresh_lane());
-        let Some(lane) = lane else {
-            self.area
-                .count_loss(LossCause::NoLane, RecordKind::Thread, 1, now_ticks, now_ticks);
-            return None;
-        };
+        let lane = self.pop_freed().or_else(|| self.fresh_lane())?;
         lane.thread_id.set(thread_id);
         lane.depth.set(0);
         self.area.own_lane(lane.index.get(), thread_id);

@@ -91,6 +91,7 @@ pub fn place_area(bytes: u64, nonce: u64, wanted: Option<&Path>, run_dir: &Path)
             candidates.push(PathBuf::from("/var/tmp"));
         }
     }
+    let largest = largest_file();
     for dir in candidates {
         let Ok((free, _, magic)) = space(&dir) else {
             continue;
@@ -98,7 +99,7 @@ pub fn place_area(bytes: u64, nonce: u64, wanted: Option<&Path>, run_dir: &Path)
         if !LOCAL_FILE_SYSTEMS.contains(&magic) {
             continue;
         }
-        let Some(layout) = LiveLayout::for_bytes(bytes.min(free / 16)) else {
+        let Some(layout) = LiveLayout::for_bytes(bytes.min(free / 16).min(largest)) else {
             continue;
         };
         let path = dir.join(format!("{nonce:016x}.{LIVE_EXTENSION}"));
@@ -114,6 +115,17 @@ pub fn place_area(bytes: u64, nonce: u64, wanted: Option<&Path>, run_dir: &Path)
     // SAFETY: an anonymous mapping of that size, zeroed, never unmapped.
     let area = unsafe { Area::from_raw(base, layout) };
     Some(PlacedArea { area, path: None })
+}
+
+/// How large this process may make a file (`ulimit -f`).
+fn largest_file() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the limit is valid for writing; failure leaves it infinite.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
 }
 
 fn map_file(path: &Path, layout: LiveLayout) -> io::Result<Area> {

@@ -155,7 +155,12 @@ pub fn properties() -> Vec<(String, String)> {
         Some(redact_command_line(&zero_separated("/proc/self/cmdline"))),
     );
     // What this process may run on: more ranks than processors on a host wait for each other's turn.
-    put("processors", std::thread::available_parallelism().ok().map(|count| count.to_string()));
+    put(
+        "processors",
+        std::thread::available_parallelism()
+            .ok()
+            .map(|count| count.to_string()),
+    );
     put("kernel", read_trimmed("/proc/sys/kernel/osrelease"));
     put("rankscope_version", Some(env!("CARGO_PKG_VERSION").to_owned()));
     for variable in zero_separated("/proc/self/environ") {

@@ -161,21 +161,20 @@ impl Recorder {
         }
     }
 
-    /// Asks the background thread to write everything out and close the log; waits at most `limit` for it.
-    /// If it does not come in time nothing is lost: the live area stays for the collector.
+    /// Asks the background thread to write everything out and close the log; waits at most `limit` for it, also while
+    /// it is still starting: what was counted until then would be lost without a trace. Only where [`Recorder::run`] was
+    /// begun. If it does not come in time nothing that was recorded is lost: the live area stays for the collector.
     pub fn finish(&self, limit: Duration) {
-        if self.set.load(Ordering::Acquire).is_null() || self.status.load(Ordering::Acquire) != RECORDING {
-            return;
-        }
         self.wake.store(1, Ordering::Release);
         futex_wake(&self.wake);
         let deadline = Instant::now() + limit;
-        while self.status.load(Ordering::Acquire) == RECORDING {
+        loop {
+            let status = self.status.load(Ordering::Acquire);
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if !matches!(status, NOT_STARTED | RECORDING) || left.is_zero() {
                 return;
             }
-            futex_wait(&self.status, RECORDING, left);
+            futex_wait(&self.status, status, left);
         }
     }
 
@@ -306,7 +305,13 @@ impl Drain {
             segment.remove();
             return None;
         };
-        let set = lane_set(placed.area, nonce, pid, counter)?;
+        let Some(set) = lane_set(placed.area, nonce, pid, counter) else {
+            segment.remove();
+            if let Some(path) = &placed.path {
+                let _ = fs::remove_file(path);
+            }
+            return None;
+        };
         let mut drain = Self {
             set,
             options: options.clone(),
@@ -331,8 +336,9 @@ impl Drain {
         drain.define_process();
         drain.calibrate();
         drain.put_definitions();
-        drain.check_space();
+        // Even where there is too little space to record: the losses lie in the live area, which these bytes name.
         drain.write_frames();
+        drain.check_space();
         Some(drain)
     }
 
@@ -541,8 +547,9 @@ impl Drain {
             Err(_) => {
                 self.set.disk_failing.store(1, Ordering::Relaxed);
                 self.frames.clear();
-                // The live area still holds all definitions; write them again with the next frames.
+                // The live area still holds all definitions and losses; write them again with the next frames.
                 self.definitions_flushed = 0;
+                self.reported_losses.clear();
                 false
             }
         }
@@ -654,11 +661,8 @@ impl SegmentFile {
         let path = options
             .run_dir
             .join(format!("{host}-{pid}-{nonce:016x}.{SEGMENT_EXTENSION}"));
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        // A process may end at any moment: a log is seen only with its header in it.
+        let unfinished = path.with_extension("starting");
         let header = FileHeader {
             version: super::layout::FORMAT_VERSION,
             counter: counter as u32,
@@ -666,11 +670,22 @@ impl SegmentFile {
             pid,
         };
         let bytes = header.to_bytes();
-        if let Err(error) = file.write_all(&bytes) {
-            let _ = fs::remove_file(&path);
-            return Err(error);
-        }
-        let meta = file.metadata()?;
+        let made = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        let written = (&made)
+            .write_all(&bytes)
+            .and_then(|()| made.metadata())
+            .and_then(|meta| fs::rename(&unfinished, &path).map(|()| meta));
+        let meta = match written {
+            Ok(meta) => meta,
+            Err(error) => {
+                let _ = fs::remove_file(&unfinished);
+                return Err(error);
+            }
+        };
         Ok(Self {
             path,
             device: meta.dev(),
