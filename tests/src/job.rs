@@ -25,6 +25,7 @@ pub struct Job {
     preload: Preload,
     limit: Duration,
     counted: bool,
+    under: Vec<OsString>,
     scratch: TempDir,
     live: TempDir,
 }
@@ -63,6 +64,7 @@ impl Job {
             preload: Preload::No,
             limit: Duration::from_secs(120),
             counted: false,
+            under: Vec::new(),
             scratch: scratch(&std::env::temp_dir()),
             // Where the library would put them too; on a machine without, the usual place for scratch.
             live: scratch(match Path::new("/dev/shm") {
@@ -104,6 +106,12 @@ impl Job {
         self
     }
 
+    /// Starts each rank by this command, which must become the rank: `sh -c '…; exec "$@"' sh`.
+    pub fn under(mut self, command: &[&str]) -> Job {
+        self.under = command.iter().map(OsString::from).collect();
+        self
+    }
+
     /// Gives each rank a descriptor 3 to tell its finished operations on: [`Running::counter`].
     pub fn counted(mut self) -> Job {
         self.counted = true;
@@ -124,14 +132,14 @@ impl Job {
         for rank in 0..self.size {
             let mut command = match &self.kind {
                 Kind::Gloo(program) => {
-                    let mut command = Command::new(program);
+                    let mut command = self.command(program);
                     command
                         .args([rank.to_string(), self.size.to_string()])
                         .arg(&store);
                     command
                 }
                 Kind::Torch(python, script) => {
-                    let mut command = Command::new(&python.path);
+                    let mut command = self.command(&python.path);
                     // -B: the checkout stays as it is.
                     command.arg("-B").arg(script);
                     command
@@ -171,6 +179,15 @@ impl Job {
             live: self.live,
             _turn: turn,
         }
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let Some((first, others)) = self.under.split_first() else {
+            return Command::new(program);
+        };
+        let mut command = Command::new(first);
+        command.args(others).arg(program);
+        command
     }
 
     /// Starts all ranks and waits for all.
