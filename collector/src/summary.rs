@@ -604,6 +604,11 @@ fn crowded_hosts(parts: &Parts<'_>) -> Vec<(String, usize, usize)> {
         .collect()
 }
 
+/// `1 rank was`, `2 ranks were`.
+fn counted(count: usize, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
 /// What went wrong, beside lateness.
 fn plain_findings(session: &Session) -> Vec<Finding> {
     let mut out = Vec::new();
@@ -617,8 +622,8 @@ fn plain_findings(session: &Session) -> Vec<Finding> {
             "rank-mismatch",
             "warning",
             format!(
-                "{} ranks have another number in their environment than in their communicators",
-                disagreeing.len()
+                "{} another number in the environment than in the communicators",
+                counted(disagreeing.len(), "rank has", "ranks have")
             ),
             disagreeing
                 .iter()
@@ -668,8 +673,8 @@ fn plain_findings(session: &Session) -> Vec<Finding> {
                 "note"
             },
             format!(
-                "{} ranks were in the middle of communicating when their logs ended",
-                stuck.len()
+                "{} in the middle of communicating when the log ended",
+                counted(stuck.len(), "rank was", "ranks were")
             ),
             stuck
                 .iter()
@@ -693,8 +698,8 @@ fn plain_findings(session: &Session) -> Vec<Finding> {
             "mismatched",
             "critical",
             format!(
-                "{} operations were called differently by their members",
-                matching.mismatched
+                "{} called differently by the members",
+                counted(matching.mismatched as usize, "operation was", "operations were")
             ),
             matching
                 .listed

@@ -97,7 +97,7 @@ table! {
     /// Instance it belongs to ([`InstanceRow::instance`]); missing if it has no key.
     instance: Option<u64> = Delta,
     /// Position in [`super::Session::communicators`].
-    communicator: Option<u32> = Dictionary,
+    communicator: Option<u32> = Delta,
     /// Library that was called.
     library: Library = Dictionary,
     /// What was called.
@@ -115,11 +115,11 @@ table! {
     /// Own payload c·e in bytes (METRICS.md, section 2); missing if unknown.
     bytes: Option<u64> = Dictionary,
     /// Bytes per element, 0 if unknown.
-    element_bytes: u8 = Dictionary,
+    element_bytes: u8 = Delta,
     /// Root or peer, in the communicator's numbering.
-    peer: Option<u32> = Dictionary,
+    peer: Option<u32> = Delta,
     /// System id of the thread that ran it.
-    thread_id: u32 = Dictionary,
+    thread_id: u32 = Delta,
     /// The program called the library itself, without c10d.
     direct: bool = Plain,
     /// How it ended.
@@ -127,13 +127,13 @@ table! {
     /// How its instance fits together.
     matched: InstanceState = Dictionary,
     /// Step it belongs to.
-    step: Option<u32> = Dictionary,
+    step: Option<u32> = Delta,
     /// Waiting for needed peers while the program was blocked, ns; missing if not computed.
     exposed_wait_ns: Option<i64> = Delta,
     /// Waiting for needed peers while the program computed, ns; missing if not computed.
     hidden_wait_ns: Option<i64> = Delta,
     /// Position in the order of arrivals at the instance, from 0.
-    arrival_order: Option<u32> = Dictionary,
+    arrival_order: Option<u32> = Delta,
 }
 
 table! {
@@ -142,7 +142,7 @@ table! {
     /// Its number, unique in the session.
     instance: u64 = Delta,
     /// Position in [`super::Session::communicators`].
-    communicator: u32 = Dictionary,
+    communicator: u32 = Delta,
     /// What was called.
     operation: Operation = Dictionary,
     /// Tag.
@@ -150,9 +150,9 @@ table! {
     /// n-th use of operation and tag; of a message: n-th between its two ends and tag.
     sequence: u32 = Delta,
     /// Members it needs.
-    members: u32 = Dictionary,
+    members: u32 = Delta,
     /// Members whose records are there.
-    seen: u32 = Dictionary,
+    seen: u32 = Delta,
     /// How its calls fit together.
     state: InstanceState = Dictionary,
     /// First enter, ns.
@@ -164,7 +164,7 @@ table! {
     /// Last arrival, ns.
     last_arrival_ns: i64 = Delta,
     /// Rank that arrived last: position in [`super::Session::ranks`]; missing if not complete.
-    last_rank: Option<u32> = Dictionary,
+    last_rank: Option<u32> = Delta,
     /// S of METRICS.md, section 2, in bytes.
     size_bytes: Option<u64> = Dictionary,
     /// Transfer time, ns.
@@ -182,7 +182,7 @@ table! {
     /// What bound it.
     class: WaitClass = Dictionary,
     /// Step it belongs to.
-    step: Option<u32> = Dictionary,
+    step: Option<u32> = Delta,
 }
 
 table! {
@@ -191,7 +191,7 @@ table! {
     /// What it is.
     kind: SpanKind = Dictionary,
     /// System id of its thread.
-    thread_id: u32 = Dictionary,
+    thread_id: u32 = Delta,
     /// Start, ns.
     start_ns: i64 = Delta,
     /// End, ns.
@@ -206,7 +206,7 @@ table! {
     /// One step of one rank.
     StepRow = "steps", sorted by |row| row.start_ns;
     /// World: position in [`super::Session::worlds`].
-    world: u32 = Dictionary,
+    world: u32 = Delta,
     /// Its number, the same on all ranks of the world.
     step: u32 = Delta,
     /// Start, ns.

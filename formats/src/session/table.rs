@@ -65,9 +65,9 @@ pub enum TableError {
 /// How a column is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// Numbers that grow or repeat by a step: times, sequences.
+    /// Numbers that grow by a step or stay what they are: times, sequences, threads.
     Delta,
-    /// Few different values.
+    /// Few different values: names, sizes.
     Dictionary,
     /// As they are.
     Plain,
