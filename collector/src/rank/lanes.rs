@@ -4,6 +4,7 @@
 //! thread did before `t` is known.
 
 use super::operation::Blocked;
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Blocked intervals kept behind the point that is still asked for.
@@ -21,6 +22,24 @@ struct Lane {
     known_until: Option<i64>,
     blocked: VecDeque<Interval>,
     blocked_ever: u64,
+    /// Where the last question was answered: questions go forward with the operations.
+    cursor: Cell<usize>,
+}
+
+impl Lane {
+    /// The first interval that ends after `ns`.
+    #[inline]
+    fn first_after(&self, ns: i64) -> usize {
+        let mut at = self.cursor.get().min(self.blocked.len());
+        while at > 0 && self.blocked[at - 1].end > ns {
+            at -= 1;
+        }
+        while at < self.blocked.len() && self.blocked[at].end <= ns {
+            at += 1;
+        }
+        self.cursor.set(at);
+        at
+    }
 }
 
 /// The lanes of one log.
@@ -82,7 +101,7 @@ impl Lanes {
     pub fn blocked_for(&self, lane: u32, object: u64, from: i64, to: i64) -> Blocked {
         let mut out = Blocked::default();
         if let Some(lane) = self.waiting_lane(lane) {
-            let first = lane.blocked.partition_point(|interval| interval.end <= from);
+            let first = lane.first_after(from);
             for interval in lane
                 .blocked
                 .range(first..)
@@ -101,7 +120,7 @@ impl Lanes {
         let Some(lane) = self.waiting_lane(lane) else {
             return ns;
         };
-        let first = lane.blocked.partition_point(|interval| interval.end < ns);
+        let first = lane.first_after(ns.saturating_sub(1));
         lane.blocked
             .get(first)
             .filter(|interval| interval.start <= ns)
@@ -112,7 +131,9 @@ impl Lanes {
     pub fn forget_before(&mut self, ns: i64) {
         for lane in &mut self.lanes {
             let done = lane.blocked.partition_point(|interval| interval.end < ns);
-            lane.blocked.drain(..done.saturating_sub(KEPT_BEHIND));
+            let forgotten = done.saturating_sub(KEPT_BEHIND);
+            lane.blocked.drain(..forgotten);
+            lane.cursor.set(lane.cursor.get().saturating_sub(forgotten));
         }
     }
 }
