@@ -1,0 +1,160 @@
+//! The whole road as its user takes it: `rankscope run` on the demo's training, then the summary, the report, the
+//! session and the trace. Who is slow is known to the job alone.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rankscope_tests::process::{self, Ended};
+use rankscope_tests::python::Python;
+use rankscope_tests::{artefacts, results, skip, turn};
+use serde_json::Value;
+
+const RANKS: usize = 4;
+
+/// Runs the demo's training under the launcher; gives how it ended and which rank the job says was slow.
+fn train(python: &Python, slow: Option<&str>, run: &Path) -> (Ended, String) {
+    let truth = run.with_extension("truth");
+    let mut command = Command::new(artefacts::program());
+    process::clean(&mut command);
+    command.args(["run", "-o"]).arg(run).arg("--");
+    let job = python.torchrun(RANKS);
+    command.arg(job.get_program()).args(job.get_args());
+    command.arg(artefacts::root().join("examples/ddp/train.py"));
+    command
+        .env("OMP_NUM_THREADS", "1")
+        .env("DEMO_TRUTH", &truth)
+        .env("STEPS", "50");
+    match slow {
+        Some(slow) => command.env("SLOW", slow),
+        None => command.env_remove("SLOW"),
+    };
+    let ended = process::run(command, Duration::from_secs(400));
+    let told = fs::read_to_string(&truth).expect("the job wrote who was slow");
+    (ended, told.trim().to_owned())
+}
+
+fn late_ranks(session: &Value) -> Vec<String> {
+    let findings = session["findings"].as_array().expect("findings");
+    findings
+        .iter()
+        .filter(|finding| finding["kind"] == "late-rank")
+        .flat_map(|finding| {
+            finding["ranks"]
+                .as_array()
+                .expect("ranks")
+                .iter()
+                .map(Value::to_string)
+        })
+        .collect()
+}
+
+/// `tpwasm.mjs` on a trace; its output, after it has succeeded.
+fn engine(arguments: &[&str]) -> Option<String> {
+    let script = artefacts::root().join("tests/perfetto-engine/tpwasm.mjs");
+    let run = |arguments: &[&str]| Command::new("node").arg(&script).args(arguments).output();
+    if !run(&["version"]).is_ok_and(|output| output.status.success()) {
+        skip("the Perfetto engine: node or its package is missing (make setup)");
+        return None;
+    }
+    let output = run(arguments).expect("node runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(text)
+}
+
+/// The one number that a query answers.
+fn count(trace: &str, query: &str) -> Option<u64> {
+    let text = engine(&["query", trace, query])?;
+    let number = text.lines().nth(1).and_then(|line| line.trim().parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{query}: {text}")))
+}
+
+#[test]
+fn the_slow_rank_is_named_and_every_call_is_in_the_trace() {
+    let Some(python) = Python::wheel() else { return };
+    let turn = turn::take();
+    let work = tempfile::tempdir().expect("a directory");
+    let run = work.path().join("run");
+    let (ended, slow) = train(&python, None, &run);
+    drop(turn);
+    assert_eq!(ended.code(), 0, "{}{}", ended.text(), ended.complaints());
+    // The job's own output is untouched; ours goes to the other stream.
+    assert!(ended.text().contains("step   50  loss"), "{}", ended.text());
+    assert!(!ended.text().contains("Coverage"));
+    let summary = ended.complaints();
+    assert!(summary.contains("4 of 4 ranks seen"), "{summary}");
+    assert!(
+        summary.contains(&format!("rank {slow} is late")),
+        "rank {slow} was slow:\n{summary}"
+    );
+    assert!(
+        summary.contains("trace.pftrace") && summary.contains("report.html"),
+        "{summary}"
+    );
+
+    let session = results::report(&run);
+    assert_eq!(late_ranks(&session), vec![slow]);
+    let operations = session["totals"]["operations"].as_u64().expect("a count");
+    let instances = session["totals"]["instances"].as_u64().expect("a count");
+    assert_eq!(operations, instances * RANKS as u64);
+    assert_eq!(session["totals"]["lost"], 0);
+    let page = fs::read_to_string(run.join("report.html")).expect("the report");
+    assert!(page.contains("rank 3") && !page.contains("src=\"http"));
+
+    let trace = run.join("trace.pftrace");
+    let trace = trace.to_str().expect("a plain name");
+    if engine(&["check", trace]).is_none() {
+        return;
+    }
+    let counted = |query: &str| count(trace, query).unwrap_or_default();
+    // Every operation once with its arguments, on the communicator's track; every instance a chain through its ranks.
+    for argument in [
+        "instance",
+        "operation",
+        "communicator",
+        "bytes",
+        "arrival_order",
+        "transfer_ns",
+    ] {
+        let query =
+            format!("select count(*) from slice join args using (arg_set_id) where key = 'debug.{argument}'");
+        assert_eq!(counted(&query), operations, "{argument}");
+    }
+    assert_eq!(
+        counted("select count(*) from flow"),
+        instances * (RANKS as u64 - 1)
+    );
+    assert_eq!(
+        counted("select count(*) from process where name like 'rank %'"),
+        RANKS as u64
+    );
+    assert!(counted("select count(*) from counter") > operations);
+}
+
+#[test]
+fn where_nobody_is_slow_nobody_is_named() {
+    let Some(python) = Python::wheel() else { return };
+    let turn = turn::take();
+    let work = tempfile::tempdir().expect("a directory");
+    let run = work.path().join("run");
+    let (ended, slow) = train(&python, Some("none"), &run);
+    drop(turn);
+    assert_eq!(
+        (ended.code(), slow.as_str()),
+        (0, "none"),
+        "{}",
+        ended.complaints()
+    );
+    assert_eq!(
+        late_ranks(&results::report(&run)),
+        Vec::<String>::new(),
+        "{}",
+        ended.complaints()
+    );
+}
