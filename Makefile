@@ -39,7 +39,10 @@ lint:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 bench:
-	cargo bench --locked --workspace --bench '*'
+	cargo bench --locked -p rankscope-formats --features perfetto --bench perfetto_writer
+	tests/benchmarks/call_price.sh
+	tests/benchmarks/merge.sh
+	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
 
 # The stable toolchain will do: without a sanitizer, of which safe code has little use.
 FUZZ_SECONDS ?= 60
