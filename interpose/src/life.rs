@@ -251,10 +251,9 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
         libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE);
     }
     // A panic of ours ends recording, not the job: the live area stays readable.
-    let _ = std::panic::catch_unwind(|| {
-        if let Some(options) = CONFIGURATION.options() {
-            RECORDER.run(&options, ready);
-        }
+    let _ = std::panic::catch_unwind(|| match CONFIGURATION.options() {
+        Some(options) => RECORDER.run(&options, ready),
+        None => RECORDER.give_up(),
     });
     std::ptr::null_mut()
 }

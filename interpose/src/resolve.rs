@@ -22,7 +22,6 @@ struct Caller {
 /// The functions of one intercepted library and what is known about them.
 pub struct Table {
     symbols: &'static [&'static CStr],
-    count: AtomicU32,
     claimed: AtomicU32,
     callers: [Caller; MAX_CALLERS],
 }
@@ -33,7 +32,6 @@ impl Table {
         assert!(symbols.len() <= MAX_ROWS);
         Self {
             symbols,
-            count: AtomicU32::new(0),
             claimed: AtomicU32::new(0),
             callers: [const {
                 Caller {
@@ -48,10 +46,11 @@ impl Table {
     /// The real function of `row` for the code at `caller`; 0 if there is none.
     #[inline]
     pub fn real(&self, row: usize, caller: usize) -> usize {
-        let count = self.count.load(Ordering::Acquire) as usize;
-        for known in &self.callers[..count.min(MAX_CALLERS)] {
-            if caller.wrapping_sub(known.start.load(Ordering::Relaxed)) < known.bytes.load(Ordering::Relaxed)
-            {
+        let claimed = self.claimed.load(Ordering::Acquire) as usize;
+        for known in &self.callers[..claimed.min(MAX_CALLERS)] {
+            // An entry that is still being filled has no length yet, and nothing lies in it.
+            let bytes = known.bytes.load(Ordering::Acquire);
+            if caller.wrapping_sub(known.start.load(Ordering::Relaxed)) < bytes {
                 return known.real[row].load(Ordering::Relaxed);
             }
         }
@@ -64,8 +63,7 @@ impl Table {
             // Code that was generated at run time: whatever is loaded first.
             return find(self.symbols[row], None);
         };
-        // Entries are published in order, so whoever claims one before us must finish before ours counts; a thread
-        // that cannot claim or publish uses what it found and leaves the entry to others.
+        // Two threads that meet the same new object fill an entry each; both are right.
         let index = self.claimed.fetch_add(1, Ordering::AcqRel) as usize;
         let handle = object.handle();
         let mut wanted = 0;
@@ -77,25 +75,9 @@ impl Table {
                     wanted = address;
                 }
             }
-            entry.bytes.store(object.end - object.start, Ordering::Relaxed);
             entry.start.store(object.start, Ordering::Relaxed);
-            // Wait for earlier claimers, briefly: they are doing the same few hundred look-ups.
-            for _ in 0..10_000 {
-                if self
-                    .count
-                    .compare_exchange(
-                        index as u32,
-                        index as u32 + 1,
-                        Ordering::AcqRel,
-                        Ordering::Relaxed,
-                    )
-                    .is_ok()
-                {
-                    break;
-                }
-                // SAFETY: yields the processor; no arguments.
-                unsafe { libc::sched_yield() };
-            }
+            // Published by its length: whoever sees that sees the addresses.
+            entry.bytes.store(object.end - object.start, Ordering::Release);
         } else {
             self.claimed.store(MAX_CALLERS as u32, Ordering::Release);
             wanted = find(self.symbols[row], handle);

@@ -147,6 +147,11 @@ fn sigwait() {
 }
 
 #[test]
+fn the_last_thread_ends_the_process() {
+    gloo("gloo_last_thread.cc", "", &[0, 0]);
+}
+
+#[test]
 fn counted_operations() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_counter.cc") else {

@@ -119,6 +119,16 @@ pub fn start_time(pid: &str) -> Option<String> {
     fields.split_whitespace().nth(19).map(str::to_owned)
 }
 
+/// True if the main thread has ended and no thread but the calling one is left: the process lives only for us.
+pub fn only_this_thread_is_left() -> bool {
+    // The main thread stays in the list as a zombie until the others are gone.
+    let main_ended = fs::read_to_string("/proc/self/stat").is_ok_and(|stat| {
+        stat.rsplit_once(')')
+            .is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
+    });
+    main_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= 2)
+}
+
 /// This boot of this machine.
 pub fn boot_id() -> Option<String> {
     read_trimmed("/proc/sys/kernel/random/boot_id")

@@ -178,6 +178,11 @@ impl Recorder {
         }
     }
 
+    /// Says that there will be no recording, for whoever waits for its start.
+    pub fn give_up(&self) {
+        self.settle(FAILED);
+    }
+
     fn settle(&self, status: u32) {
         self.status.store(status, Ordering::Release);
         futex_wake(&self.status);
@@ -201,12 +206,20 @@ impl Recorder {
         set.area.set_state(state::RECORDING);
         self.settle(RECORDING);
         self.take_over_starting_losses(set);
+        let mut last_look = Instant::now();
         loop {
             futex_wait(&self.wake, 0, drain.pause_length());
             if self.wake.load(Ordering::Acquire) != 0 {
                 break;
             }
             drain.cycle(false);
+            if last_look.elapsed() >= Duration::from_secs(1) {
+                last_look = Instant::now();
+                // A program whose main thread has left by pthread_exit ends with its last thread. That must not be us.
+                if process::only_this_thread_is_left() {
+                    break;
+                }
+            }
         }
         self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
         drain.close();
