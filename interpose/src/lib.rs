@@ -10,6 +10,7 @@ pub mod communicators;
 pub mod gloo;
 pub mod hash;
 pub mod life;
+mod memory;
 pub mod resolve;
 pub mod stub;
 pub mod thread;

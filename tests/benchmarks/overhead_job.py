@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-WARM_UP, BLOCK_STEPS = 20, 6
+WARM_UP, BLOCK_STEPS = 20, 24
 
 
 def main():

@@ -142,19 +142,25 @@ fn where_nobody_is_slow_nobody_is_named() {
     let Some(python) = Python::wheel() else { return };
     let turn = turn::take();
     let work = tempfile::tempdir().expect("a directory");
-    let run = work.path().join("run");
-    let (ended, slow) = train(&python, Some("none"), &run);
+    // Four ranks on few cores, beside whatever else this machine does: somebody else's work can make one rank late in
+    // earnest, but not the same one twice.
+    let mut named = Vec::new();
+    for attempt in ["first", "second"] {
+        let run = work.path().join(attempt);
+        let (ended, slow) = train(&python, Some("none"), &run);
+        assert_eq!(
+            (ended.code(), slow.as_str()),
+            (0, "none"),
+            "{}",
+            ended.complaints()
+        );
+        let late = late_ranks(&results::report(&run));
+        if late.is_empty() {
+            return;
+        }
+        eprintln!("{}", ended.complaints());
+        named.push(late);
+    }
     drop(turn);
-    assert_eq!(
-        (ended.code(), slow.as_str()),
-        (0, "none"),
-        "{}",
-        ended.complaints()
-    );
-    assert_eq!(
-        late_ranks(&results::report(&run)),
-        Vec::<String>::new(),
-        "{}",
-        ended.complaints()
-    );
+    assert_ne!(named[0], named[1], "twice in a row");
 }

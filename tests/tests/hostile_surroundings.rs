@@ -340,6 +340,11 @@ fn little_address_space() {
         );
         assert_eq!(finished.counts, [1000]);
         for log in recorded::read_all(into.path()) {
+            // Where not even the log could be closed for want of memory, and the live area was memory alone, the log
+            // says that its end is missing.
+            if log.log.ending == Ending::Torn {
+                continue;
+            }
             let (kept, lost) = recorded_and_lost(&log);
             assert_eq!(kept + lost, 1000, "{least} + {more} MiB");
         }
