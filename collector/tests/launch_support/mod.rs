@@ -1,6 +1,6 @@
 //! What the tests of the launcher are made of: the program, a terminal, a process that records.
 // Each test program uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::ranklog::record::{Record, RecordKind};
