@@ -111,16 +111,16 @@ class Bits:
 
 
 def unpack(payload):
-    """The groups of a records frame, and whether all of it decoded."""
-    groups = []
+    """The groups of a records frame, its records in sequence with their groups, and whether all of it decoded."""
+    groups, sequence = [], []
     try:
-        unpack_into(payload, groups)
+        unpack_into(payload, groups, sequence)
     except Damaged:
-        return groups, False
-    return groups, True
+        return groups, sequence, False
+    return groups, sequence, True
 
 
-def unpack_into(payload, groups):
+def unpack_into(payload, groups, sequence):
     front = Plain(payload)
     quantum = front.narrow()
     if quantum > 16:
@@ -129,7 +129,7 @@ def unpack_into(payload, groups):
     for _ in range(front.varint()):
         names = ("lane", "thread", "ordinal", "chunk", "generation", "first", "count")
         group = {name: front.varint() if name == "ordinal" else front.narrow() for name in names}
-        group["records"] = []
+        group["held"] = 0
         total += group["count"]
         if group["first"] + group["count"] > 127 or total > 1 << 20:
             raise Damaged
@@ -193,9 +193,9 @@ def unpack_into(payload, groups):
         tag = stride.predicted()
         if mask & 1:
             tag = (tag + number()) & U32
-        sequence = template["sequences"].predicted()
+        use = template["sequences"].predicted()
         if mask & 2:
-            sequence = (sequence + number()) & U32
+            use = (use + number()) & U32
         told, linked = {"object": 0, "aux": 0}, 0
         for bit, name in ((8, "object"), (4, "aux")):
             if not mask & bit:
@@ -220,19 +220,20 @@ def unpack_into(payload, groups):
                 pair[1] = enter
         errors = [abs(signed(enter - neighbour)) for neighbour in neighbours]
         template["best"] = errors.index(min(errors))
-        template["sequences"].update(sequence)
+        template["sequences"].update(use)
         stride.update(tag)
         lane_enter[lane], lane_leave[lane], leave = enter, own_leave, own_leave
         record = {name: template[name] for name in ("kind", "operation", "flags", "element_bytes")}
         record.update(enter_ticks=(enter << quantum) & U64, leave_ticks=(own_leave << quantum) & U64)
         record.update(bytes=template["bytes"], communicator=template["communicator"], tag=tag)
-        record.update(told, sequence=sequence, peer=template["peer"])
+        record.update(told, sequence=use, peer=template["peer"])
         waiting = of_lane[lane]
-        while waiting and len(waiting[0]["records"]) == waiting[0]["count"]:
+        while waiting and waiting[0]["held"] == waiting[0]["count"]:
             waiting.pop(0)
         if not waiting:
             raise Damaged
-        waiting[0]["records"].append(record)
+        waiting[0]["held"] += 1
+        sequence.append((waiting[0], record))
 
 
 class Log:
@@ -426,6 +427,16 @@ class Log:
             if not (continued and lane in threads) and threads.get(lane, (None,))[0] != thread:
                 threads[lane] = (thread, "")
 
+        def begin(group):
+            if "known" in group:
+                return
+            generation, count = seen.get(group["chunk"], (group["generation"], 0))
+            if generation != group["generation"]:
+                count = 0
+            group["known"] = max(0, count - group["first"])
+            seen[group["chunk"]] = (group["generation"], max(count, group["first"] + group["held"]))
+            start(group["lane"], group["thread"], group["first"] > 0)
+
         def take(lane, record):
             if record["kind"] == THREAD:
                 name = struct.pack("<QQ", record["bytes"], record["aux"]).split(b"\0")[0]
@@ -443,18 +454,17 @@ class Log:
                     yield from order(one for one in held if one[2]["leave_ticks"] < watermark)
                     held = [one for one in held if one[2]["leave_ticks"] >= watermark]
                 continue
-            groups, whole = unpack(payload)
+            groups, sequence, whole = unpack(payload)
             if not whole:
                 self.problems.append((at, "packed records do not decode"))
-            for group in groups:
-                generation, count = seen.get(group["chunk"], (group["generation"], 0))
-                if generation != group["generation"]:
-                    count = 0
-                known = max(0, count - group["first"])
-                seen[group["chunk"]] = (group["generation"], max(count, group["first"] + len(group["records"])))
-                start(group["lane"], group["thread"], group["first"] > 0)
-                for record in group["records"][known:]:
+            for group, record in sequence:
+                begin(group)
+                if group["known"]:
+                    group["known"] -= 1
+                else:
                     take(group["lane"], record)
+            for group in groups:
+                begin(group)
         for lane, _, thread, chunk, generation, records in self.live_chunks:
             last, count = seen.get(chunk, (generation, 0))
             if last != generation:

@@ -6,6 +6,7 @@ use crate::classes::Classes;
 use crate::clock::Clocks;
 use crate::identity::Identities;
 use crate::matching::Instance;
+use crate::members::Members;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::step_board::StepBoard;
 use crate::waiting::{MemberWait, waits};
@@ -39,7 +40,6 @@ pub struct Analysis<'a> {
     pub rows: Vec<Vec<OperationRow>>,
     /// Instance rows not yet written.
     pub instances: Vec<InstanceRow>,
-    members: Vec<RankOperation>,
     waits: Vec<MemberWait>,
     new_waits: Vec<NewWait>,
     ranks: Vec<u32>,
@@ -98,7 +98,6 @@ impl<'a> Analysis<'a> {
             waited: vec![(0, 0); identities.ranks.len()],
             rows: vec![Vec::new(); identities.ranks.len()],
             instances: Vec::new(),
-            members: Vec::new(),
             waits: Vec::new(),
             new_waits: Vec::new(),
             ranks: Vec::new(),
@@ -142,7 +141,7 @@ impl<'a> Analysis<'a> {
             state,
             reason,
         } = instance;
-        for operation in members.iter().flatten() {
+        for operation in members.iter() {
             self.totals.operations += 1;
             self.totals.bytes = self
                 .totals
@@ -152,25 +151,23 @@ impl<'a> Analysis<'a> {
             self.totals.in_flight += u64::from(operation.state == OperationState::InFlight);
             self.classes.operation(operation);
         }
-        if state == InstanceState::Complete {
-            self.take_complete(number, communicator, members);
-        } else {
-            self.take_other(number, communicator, members, state, reason);
+        match members.all() {
+            Some(calls) if state == InstanceState::Complete => {
+                self.take_complete(number, communicator, calls)
+            }
+            _ => self.take_other(number, communicator, members, state, reason),
         }
     }
 
-    fn take_complete(&mut self, number: u64, communicator: u32, slots: &mut [Option<RankOperation>]) {
-        let mut members = std::mem::take(&mut self.members);
-        members.clear();
-        members.extend(slots.iter_mut().filter_map(Option::take));
+    fn take_complete(&mut self, number: u64, communicator: u32, members: &[RankOperation]) {
         self.ranks.clear();
         self.ranks.extend(members.iter().map(|member| member.rank));
         let error_ns = self.error_of.get(communicator as usize).copied().unwrap_or(0);
-        let wait = waits(&members, error_ns, &mut self.waits);
-        let band = bandwidth(&members, &wait, error_ns);
+        let wait = waits(members, error_ns, &mut self.waits);
+        let band = bandwidth(members, &wait, error_ns);
         let in_step = members[0].step != NO_STEP;
         self.blame
-            .take(&members, &self.waits, &self.ranks, in_step, &mut self.new_waits);
+            .take(members, &self.waits, &self.ranks, in_step, &mut self.new_waits);
         self.order.clear();
         self.order.resize(members.len(), 0);
         for (position, &member) in self.blame.arrival_order().iter().enumerate() {
@@ -220,14 +217,13 @@ impl<'a> Analysis<'a> {
             };
             self.push_row(member, Some(number), InstanceState::Complete, extra);
         }
-        self.members = members;
     }
 
     fn take_other(
         &mut self,
         number: u64,
         communicator: u32,
-        members: &mut [Option<RankOperation>],
+        members: &Members,
         state: InstanceState,
         reason: &'static str,
     ) {
@@ -246,13 +242,7 @@ impl<'a> Analysis<'a> {
             self.list(communicator, members, state, reason);
         }
         if keyed {
-            let row = instance_row(
-                number,
-                communicator,
-                members.iter().flatten(),
-                members.len() as u32,
-                state,
-            );
+            let row = instance_row(number, communicator, members.iter(), members.size() as u32, state);
             self.instances.push(row);
         }
         let extra = if state == InstanceState::Alone {
@@ -264,23 +254,17 @@ impl<'a> Analysis<'a> {
         } else {
             RowExtra::default()
         };
-        for operation in members.iter_mut().filter_map(Option::take) {
+        for operation in members.iter() {
             self.matched(operation.rank, operation.step, 0, 0);
-            self.push_row(&operation, keyed.then_some(number), state, extra);
+            self.push_row(operation, keyed.then_some(number), state, extra);
         }
     }
 
-    fn list(
-        &mut self,
-        communicator: u32,
-        members: &[Option<RankOperation>],
-        state: InstanceState,
-        reason: &str,
-    ) {
+    fn list(&mut self, communicator: u32, members: &Members, state: InstanceState, reason: &str) {
         if self.matching.listed.len() >= Matching::MAX_LISTED || communicator == NO_COMMUNICATOR {
             return;
         }
-        let Some(first) = members.iter().flatten().next() else {
+        let Some(first) = members.iter().next() else {
             return;
         };
         let missing = if state == InstanceState::WithoutKey {
@@ -288,13 +272,12 @@ impl<'a> Analysis<'a> {
         } else if first.is_message() {
             members
                 .iter()
-                .flatten()
-                .filter(|_| members.iter().any(Option::is_none))
+                .filter(|_| members.all().is_none())
                 .filter_map(|operation| u32::try_from(operation.peer).ok())
                 .collect()
         } else {
-            (0..members.len())
-                .filter(|&member| members[member].is_none())
+            (0..members.size())
+                .filter(|&member| !members.has(member))
                 .map(|member| member as u32)
                 .collect()
         };
@@ -309,13 +292,8 @@ impl<'a> Analysis<'a> {
             operation: first.operation.name().to_owned(),
             tag: first.tag,
             sequence: first.sequence,
-            start_ns: members
-                .iter()
-                .flatten()
-                .map(|member| member.enter_ns)
-                .min()
-                .unwrap_or(0),
-            ranks: members.iter().flatten().map(|member| member.rank).collect(),
+            start_ns: members.iter().map(|member| member.enter_ns).min().unwrap_or(0),
+            ranks: members.iter().map(|member| member.rank).collect(),
             missing_members: missing,
             reason: reason.to_owned(),
         });

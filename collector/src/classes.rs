@@ -48,7 +48,9 @@ pub struct Classes {
     scope_of: Vec<u32>,
     /// Operations per communicator.
     pub per_communicator: Vec<u64>,
-    index: FxHashMap<(u32, Library, Operation, u32), u32>,
+    index: FxHashMap<(u32, Library, Operation, u32), usize>,
+    /// Position of the class that was asked for last.
+    last: usize,
     sums: Vec<((u32, Library, Operation, u32), Sums)>,
 }
 
@@ -84,6 +86,7 @@ impl Classes {
             scope_of,
             per_communicator: vec![0; communicators.len()],
             index: FxHashMap::default(),
+            last: 0,
             sums: Vec::new(),
         }
     }
@@ -93,11 +96,14 @@ impl Classes {
         let scope = self.scope_of[(operation.communicator as usize).min(last)];
         let size = operation.known_bytes().map_or(UNKNOWN_SIZE, size_class);
         let key = (scope, operation.library, operation.operation, size);
-        let index = *self.index.entry(key).or_insert_with(|| {
-            self.sums.push((key, Sums::default()));
-            self.sums.len() as u32 - 1
-        });
-        &mut self.sums[index as usize].1
+        // The calls of an instance are of one class: mostly it is the last one again.
+        if self.sums.get(self.last).is_none_or(|(of, _)| *of != key) {
+            self.last = *self.index.entry(key).or_insert_with(|| {
+                self.sums.push((key, Sums::default()));
+                self.sums.len() - 1
+            });
+        }
+        &mut self.sums[self.last].1
     }
 
     /// Takes one call, matched or not.

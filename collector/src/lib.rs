@@ -17,6 +17,7 @@ pub mod findings;
 pub mod identity;
 pub mod ingest;
 pub mod matching;
+pub mod members;
 pub mod merge;
 pub mod overlap;
 pub mod pool;

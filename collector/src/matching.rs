@@ -4,6 +4,7 @@
 //! member has come, when a member can no longer come (its log ended or was never seen), or when too many wait.
 
 use crate::identity::GlobalCommunicator;
+use crate::members::Members;
 use crate::rank::RankOperation;
 use rankscope_formats::session::{InstanceState, OperationState};
 use rankscope_formats::{Operation, Pattern};
@@ -45,8 +46,8 @@ pub struct Instance<'a> {
     pub number: u64,
     /// Position of its communicator.
     pub communicator: u32,
-    /// Its calls in member order; of a message the sender, then the receiver. At least one is there.
-    pub members: &'a mut [Option<RankOperation>],
+    /// Its calls. At least one is there.
+    pub members: &'a Members,
     /// How they fit together.
     pub state: InstanceState,
     /// Why it is not complete; empty if it is.
@@ -54,7 +55,7 @@ pub struct Instance<'a> {
 }
 
 struct Pending {
-    members: Vec<Option<RankOperation>>,
+    members: Members,
     arrived: u32,
     key: Key,
     number: u64,
@@ -122,8 +123,8 @@ impl Matcher {
         self.next_number - 1
     }
 
-    /// Takes a call; hands on what it completes.
-    pub fn take(&mut self, operation: RankOperation, mut hand_on: impl FnMut(Instance<'_>)) {
+    /// Takes a call and leaves something of no meaning in its place; hands on what it completes.
+    pub fn take(&mut self, operation: &mut RankOperation, mut hand_on: impl FnMut(Instance<'_>)) {
         let index = operation.communicator;
         let known = self
             .communicators
@@ -131,7 +132,7 @@ impl Matcher {
             .is_some_and(|state| operation.member < state.size);
         if !known || !operation.has_key() {
             let number = self.number();
-            let members = &mut [Some(operation)];
+            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
             let state = InstanceState::WithoutKey;
             hand_on(Instance {
                 number,
@@ -145,7 +146,7 @@ impl Matcher {
         let is_message = operation.is_message();
         let next_number = self.next_number;
         let state = &mut self.communicators[index as usize];
-        let key = Key::of(&operation);
+        let key = Key::of(operation);
         let size = if is_message { 2 } else { state.size as usize };
         let member = match operation.operation {
             Operation::Send => 0,
@@ -157,7 +158,7 @@ impl Matcher {
             None => {
                 let slot = state.free.pop().unwrap_or_else(|| {
                     state.slots.push(Pending {
-                        members: Vec::new(),
+                        members: Members::default(),
                         arrived: 0,
                         key,
                         number: 0,
@@ -165,7 +166,7 @@ impl Matcher {
                     state.slots.len() as u32 - 1
                 });
                 let pending = &mut state.slots[slot as usize];
-                pending.members.resize(size, None);
+                pending.members.reset(size);
                 pending.key = key;
                 pending.number = next_number;
                 self.next_number += 1;
@@ -175,10 +176,10 @@ impl Matcher {
             }
         };
         let pending = &mut state.slots[slot as usize];
-        if pending.members[member].is_some() {
+        if !pending.members.put(member, operation) {
             // The same call twice: its key is not one. The first stays; this one cannot be placed.
             let number = self.number();
-            let members = &mut [Some(operation)];
+            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
             let state = InstanceState::WithoutKey;
             let reason = "another call of the same rank has the same key";
             hand_on(Instance {
@@ -190,7 +191,6 @@ impl Matcher {
             });
             return;
         }
-        pending.members[member] = Some(operation);
         pending.arrived += 1;
         self.pending += 1;
         if pending.arrived as usize == size {
@@ -241,11 +241,11 @@ impl Matcher {
         hand_on(Instance {
             number: pending.number,
             communicator: index,
-            members: &mut pending.members,
+            members: &pending.members,
             state: instance_state,
             reason,
         });
-        pending.members.clear();
+        pending.members.forget_counts();
         state.free.push(slot);
     }
 
@@ -292,18 +292,14 @@ impl Matcher {
 }
 
 /// True if every member that has not come is absent.
-fn nobody_else_comes(absent: &[bool], members: &[Option<RankOperation>], is_message: bool) -> bool {
+fn nobody_else_comes(absent: &[bool], members: &Members, is_message: bool) -> bool {
     let is_absent = |member: usize| absent.get(member).copied().unwrap_or(true);
     if is_message {
         return members
             .iter()
-            .flatten()
             .all(|operation| operation.peer < 0 || is_absent(operation.peer as usize));
     }
-    members
-        .iter()
-        .enumerate()
-        .all(|(member, operation)| operation.is_some() || is_absent(member))
+    (0..members.size()).all(|member| members.has(member) || is_absent(member))
 }
 
 /// Size class of a payload: its power of two, 0 for nothing.
@@ -312,16 +308,11 @@ pub fn size_class(bytes: u64) -> u32 {
 }
 
 /// How the calls fit together, and why they do not.
-fn judge(members: &[Option<RankOperation>], reason: &'static str) -> (InstanceState, &'static str) {
-    let is_message = members
-        .iter()
-        .flatten()
-        .next()
-        .is_some_and(RankOperation::is_message);
-    if members.iter().any(Option::is_none) {
+fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static str) {
+    let is_message = members.iter().next().is_some_and(RankOperation::is_message);
+    let Some(calls) = members.all() else {
         let in_flight = members
             .iter()
-            .flatten()
             .any(|member| member.state == OperationState::InFlight);
         return match (is_message, in_flight) {
             (true, true) => (
@@ -335,34 +326,31 @@ fn judge(members: &[Option<RankOperation>], reason: &'static str) -> (InstanceSt
             ),
             (false, false) => (InstanceState::Incomplete, reason),
         };
-    }
-    if members
+    };
+    if calls
         .iter()
-        .flatten()
         .any(|member| member.state == OperationState::InFlight)
     {
         return (InstanceState::Incomplete, "a member was in it when its log ended");
     }
-    if members
+    if calls
         .iter()
-        .flatten()
         .any(|member| member.state != OperationState::Completed)
     {
         return (InstanceState::Incomplete, "a member's call failed");
     }
-    if members.len() == 1 {
+    if calls.len() == 1 {
         return (InstanceState::Alone, "");
     }
-    match disagreement(members) {
+    match disagreement(calls) {
         Some(what) => (InstanceState::Mismatched, what),
         None => (InstanceState::Complete, ""),
     }
 }
 
 /// In what the members of an instance differ that must not differ.
-fn disagreement(members: &[Option<RankOperation>]) -> Option<&'static str> {
-    let mut members = members.iter().flatten();
-    let first = members.next()?;
+fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
+    let (first, others) = calls.split_first()?;
     let rooted = matches!(first.operation.pattern(), Pattern::FromRoot | Pattern::ToRoot);
     let same_size = !first.operation.is_variable()
         && !matches!(
@@ -370,7 +358,7 @@ fn disagreement(members: &[Option<RankOperation>]) -> Option<&'static str> {
             Operation::Barrier | Operation::Scatter | Operation::Gather
         )
         && !first.is_message();
-    for other in members {
+    for other in others {
         if other.operation != first.operation && !first.is_message() {
             return Some("the members called different operations");
         }
@@ -432,7 +420,6 @@ mod tests {
         let members = instance
             .members
             .iter()
-            .flatten()
             .map(|member| (member.member, member.tag, member.sequence))
             .collect();
         seen.push((instance.state, members, instance.reason));
@@ -446,7 +433,7 @@ mod tests {
             let mut matcher = Matcher::new(&[communicator(4, 4)], 4, MOST_PENDING);
             let mut seen = Seen::new();
             for (member, n) in order {
-                matcher.take(call(member, n % 5, n / 5), |instance| note(&mut seen, instance));
+                matcher.take(&mut call(member, n % 5, n / 5), |instance| note(&mut seen, instance));
             }
             prop_assert_eq!(matcher.pending, 0);
             prop_assert!(matcher.order.is_empty());
@@ -468,12 +455,12 @@ mod tests {
                 let (message, is_send) = (n / 2, n % 2 == 0);
                 let (source, destination) = (message % 3, (message + 1) % 3);
                 if n == lost { continue; }
-                let operation = RankOperation {
+                let mut operation = RankOperation {
                     operation: if is_send { Operation::Send } else { Operation::Receive },
                     peer: if is_send { destination } else { source } as i32,
                     ..call(if is_send { source } else { destination }, 9, message / 3)
                 };
-                matcher.take(operation, |instance| note(&mut seen, instance));
+                matcher.take(&mut operation, |instance| note(&mut seen, instance));
             }
             matcher.finish(|instance| note(&mut seen, instance));
             prop_assert_eq!(seen.iter().filter(|(state, ..)| *state == InstanceState::Complete).count(), 29);
@@ -485,14 +472,14 @@ mod tests {
     fn what_waits_for_a_rank_that_ended_or_was_never_seen_is_incomplete() {
         let mut seen = Seen::new();
         let mut matcher = Matcher::new(&[communicator(3, 2)], 2, MOST_PENDING);
-        matcher.take(call(0, 1, 0), |instance| note(&mut seen, instance));
+        matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
         assert!(seen.is_empty(), "rank 1 may still come");
-        matcher.take(call(1, 1, 0), |instance| note(&mut seen, instance));
+        matcher.take(&mut call(1, 1, 0), |instance| note(&mut seen, instance));
         assert_eq!(seen.len(), 1, "rank 2 was never seen");
-        matcher.take(call(0, 2, 0), |instance| note(&mut seen, instance));
+        matcher.take(&mut call(0, 2, 0), |instance| note(&mut seen, instance));
         matcher.rank_ended(1, |instance| note(&mut seen, instance));
         assert_eq!(seen.len(), 2);
-        matcher.take(call(0, 3, 0), |instance| note(&mut seen, instance));
+        matcher.take(&mut call(0, 3, 0), |instance| note(&mut seen, instance));
         assert_eq!(seen.len(), 3, "nobody else comes");
         assert!(
             seen.iter()
@@ -505,7 +492,7 @@ mod tests {
         let mut seen = Seen::new();
         let mut matcher = Matcher::new(&[communicator(2, 2)], 2, 100);
         for tag in 0..1000 {
-            matcher.take(call(0, tag, 0), |instance| note(&mut seen, instance));
+            matcher.take(&mut call(0, tag, 0), |instance| note(&mut seen, instance));
         }
         assert_eq!(seen.len(), 900);
         assert!(seen.iter().all(|(_, _, reason)| reason.contains("too many")));
@@ -517,10 +504,10 @@ mod tests {
         let judged = |change: fn(&mut RankOperation)| {
             let mut seen = Seen::new();
             let mut matcher = Matcher::new(&[communicator(2, 2)], 2, MOST_PENDING);
-            matcher.take(call(0, 1, 0), |instance| note(&mut seen, instance));
+            matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
             let mut other = call(1, 1, 0);
             change(&mut other);
-            matcher.take(other, |instance| note(&mut seen, instance));
+            matcher.take(&mut other, |instance| note(&mut seen, instance));
             seen.pop().map(|(state, ..)| state)
         };
         assert_eq!(judged(|_| {}), Some(InstanceState::Complete));

@@ -260,10 +260,14 @@ struct Outcome<'a> {
     tables: Vec<TableInfo>,
 }
 
-/// Rows of a row group, so that all ranks together hold about a quarter of a million.
+/// Rows of a row group, so that those of all ranks that are in memory are about a million. Encoded they take 10 to
+/// 20 bytes.
 fn rows_per_group(ranks: usize) -> usize {
-    ((1 << 18) / ranks.max(1)).clamp(4096, 1 << 16)
+    ((1 << 20) / ranks.max(1)).clamp(4096, 1 << 16)
 }
+
+/// Rows that are handed to the thread that writes them at once: few enough to be in the cache still.
+const ROWS_PER_HANDOVER: usize = 4096;
 
 fn match_ranks<'a>(
     options: &MergeOptions,
@@ -306,18 +310,19 @@ fn match_ranks<'a>(
         let reader = reader(rank, logs, clocks, identities, anchors);
         tasks.push(RankTask::new(rank as u32, reader, &options.output, group)?);
         step_tables.push((
-            TableWriter::<StepRow>::create(&rank_path::<StepRow>(&options.output, rank as u32))?,
+            TableWriter::<StepRow>::create(&rank_path::<StepRow>(&options.output, rank as u32), group)?,
             Vec::new(),
         ));
     }
-    let instance_table = TableWriter::<InstanceRow>::create(&part_path::<InstanceRow>(&options.output))?;
+    let instance_table =
+        TableWriter::<InstanceRow>::create(&part_path::<InstanceRow>(&options.output), group)?;
     let threads = options
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
     let span = run_span(logs, clocks, identities);
     std::thread::scope(|scope| {
         let mut pool = Pool::start(scope, threads, tasks);
-        let (instance_rows, to_write) = sync_channel::<Vec<InstanceRow>>(2);
+        let (instance_rows, to_write) = sync_channel::<Vec<InstanceRow>>(4);
         let instance_writer = scope.spawn(move || {
             let mut table = instance_table;
             while let Ok(mut rows) = to_write.recv() {
@@ -335,9 +340,9 @@ fn match_ranks<'a>(
         {
             let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
             let mut reached = behind;
-            for operation in task.batch.operations.drain(..) {
+            for operation in &mut task.batch.operations {
                 reached = reached.max(operation.leave_ns);
-                analysis.expect(&operation);
+                analysis.expect(operation);
                 matcher.take(operation, |instance| analysis.take(instance));
             }
             for cut in task.batch.steps.drain(..) {
@@ -353,8 +358,8 @@ fn match_ranks<'a>(
                     analysis.boards[world as usize].rank_ended(row);
                 }
             }
-            close_steps(&mut analysis, &mut step_tables, group, false)?;
-            if analysis.rows[rank].len() >= group {
+            close_steps(&mut analysis, &mut step_tables, false)?;
+            if analysis.rows[rank].len() >= ROWS_PER_HANDOVER {
                 std::mem::swap(&mut task.rows, &mut analysis.rows[rank]);
             }
             if task.ended && task.rows.is_empty() {
@@ -362,7 +367,7 @@ fn match_ranks<'a>(
             } else {
                 pool.send(task);
             }
-            if analysis.instances.len() >= group
+            if analysis.instances.len() >= ROWS_PER_HANDOVER
                 && instance_rows
                     .send(std::mem::take(&mut analysis.instances))
                     .is_err()
@@ -380,7 +385,7 @@ fn match_ranks<'a>(
             });
         }
         matcher.finish(|instance| analysis.take(instance));
-        close_steps(&mut analysis, &mut step_tables, 0, true)?;
+        close_steps(&mut analysis, &mut step_tables, true)?;
         let _ = instance_rows.send(std::mem::take(&mut analysis.instances));
         drop(instance_rows);
         analysis.finish();
@@ -422,12 +427,7 @@ fn match_ranks<'a>(
 
 type StepTables = Vec<(TableWriter<StepRow>, Vec<StepRow>)>;
 
-fn close_steps(
-    analysis: &mut Analysis<'_>,
-    tables: &mut StepTables,
-    group: usize,
-    all: bool,
-) -> Result<(), TableError> {
+fn close_steps(analysis: &mut Analysis<'_>, tables: &mut StepTables, all: bool) -> Result<(), TableError> {
     let identities = analysis.identities();
     for (world, board) in analysis.boards.iter_mut().enumerate() {
         let ranks = &identities.worlds[world].ranks;
@@ -438,7 +438,7 @@ fn close_steps(
         });
     }
     for (table, rows) in tables.iter_mut() {
-        if rows.len() >= group.max(1) {
+        if all || rows.len() >= ROWS_PER_HANDOVER {
             table.write(rows)?;
         }
     }
@@ -494,7 +494,7 @@ impl Tables {
 }
 
 fn write_table<T: Table>(output: &Path, mut rows: Vec<T>) -> Result<TableInfo, TableError> {
-    let mut table = TableWriter::<T>::create(&part_path::<T>(output))?;
+    let mut table = TableWriter::<T>::create(&part_path::<T>(output), usize::MAX)?;
     table.write(&mut rows)?;
     let (rows, bytes) = table.finish()?;
     Ok(TableInfo {

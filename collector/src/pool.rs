@@ -23,8 +23,6 @@ pub struct RankTask<'a> {
     pub ended: bool,
     operations: TableWriter<OperationRow>,
     spans: TableWriter<SpanRow>,
-    waiting_spans: Vec<SpanRow>,
-    rows_per_group: usize,
 }
 
 impl<'a> RankTask<'a> {
@@ -41,10 +39,8 @@ impl<'a> RankTask<'a> {
             batch: RankBatch::default(),
             rows: Vec::new(),
             ended: false,
-            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank))?,
-            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank))?,
-            waiting_spans: Vec::new(),
-            rows_per_group,
+            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank), rows_per_group)?,
+            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank), rows_per_group)?,
         })
     }
 
@@ -56,17 +52,12 @@ impl<'a> RankTask<'a> {
             return Ok(());
         }
         self.ended = !self.reader.advance(&mut self.batch);
-        self.waiting_spans.append(&mut self.batch.spans);
-        if self.waiting_spans.len() >= self.rows_per_group {
-            self.spans.write(&mut self.waiting_spans)?;
-        }
-        Ok(())
+        self.spans.write(&mut self.batch.spans)
     }
 
     /// Writes what is left. Returns (rows, bytes) of operations and of spans.
     pub fn finish(mut self) -> Result<[(u64, u64); 2], TableError> {
         self.operations.write(&mut self.rows)?;
-        self.spans.write(&mut self.waiting_spans)?;
         Ok([self.operations.finish()?, self.spans.finish()?])
     }
 }

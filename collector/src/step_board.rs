@@ -105,8 +105,11 @@ pub struct StepBoard {
     pub duration: Sketch,
     /// Exposed and hidden wait per rank over whole steps, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Of the step being closed, per rank: host time, the same sorted, own delay, and from which delay on it is late.
     hosts: Vec<i64>,
+    sorted_hosts: Vec<i64>,
     delays: Vec<Option<i64>>,
+    thresholds: Vec<i64>,
 }
 
 impl StepBoard {
@@ -130,7 +133,9 @@ impl StepBoard {
             duration: Sketch::default(),
             waited: vec![(0, 0); ranks],
             hosts: Vec::new(),
+            sorted_hosts: Vec::new(),
             delays: Vec::new(),
+            thresholds: Vec::new(),
         }
     }
 
@@ -215,7 +220,7 @@ impl StepBoard {
     fn close_one(&mut self, step: u32, cells: &[Cell], row: &mut impl FnMut(usize, StepRow)) {
         let whole = cells.iter().all(|cell| cell.cut.is_some());
         self.own_delays(cells, whole);
-        let threshold = self.lateness_threshold(cells, whole);
+        self.lateness_thresholds(cells, whole);
         let mut column = whole.then(|| Column {
             step,
             steps: 1,
@@ -233,7 +238,7 @@ impl StepBoard {
                 continue;
             };
             let delay = self.delays[rank];
-            let late = delay.is_some_and(|delay| delay >= threshold[rank]);
+            let late = delay.is_some_and(|delay| delay >= self.thresholds[rank]);
             let duration = cut.end_ns - cut.start_ns;
             // Waiting lies inside exposed communication by definition; stamps of two threads may disagree by little.
             let exposed = cell.exposed_ns.min(cut.parts.exposed_ns);
@@ -304,33 +309,41 @@ impl StepBoard {
                 .iter()
                 .map(|cell| cell.cut.map_or(0, |cut| cut.parts.host_ns)),
         );
-        let mut sorted = self.hosts.clone();
-        sorted.sort_unstable();
+        self.sorted_hosts.clone_from(&self.hosts);
+        self.sorted_hosts.sort_unstable();
         for (rank, &own) in self.hosts.iter().enumerate() {
-            self.delays[rank] = Some(own - median_without(&sorted, own));
+            self.delays[rank] = Some(own - median_without(&self.sorted_hosts, own));
         }
     }
 
     /// From which own delay on a rank is late in this step.
-    fn lateness_threshold(&self, cells: &[Cell], whole: bool) -> Vec<i64> {
+    fn lateness_thresholds(&mut self, cells: &[Cell], whole: bool) {
         let base = (self.median_ns * LATE_SHARE_PERCENT / 100)
             .max(self.error_ns)
             .max(1);
+        self.thresholds.clear();
         if !whole || cells.len() < 3 {
-            return vec![base; cells.len()];
+            self.thresholds.resize(cells.len(), base);
+            return;
         }
-        let mut sorted = self.hosts.clone();
-        sorted.sort_unstable();
-        self.hosts
-            .iter()
-            .map(|&own| {
-                let median = median_without(&sorted, own);
-                let mut deviations: Vec<i64> = sorted.iter().map(|&host| (host - median).abs()).collect();
-                deviations.sort_unstable();
-                let deviation = median_without(&deviations, (own - median).abs());
-                base.max(LATE_DEVIATIONS * deviation)
-            })
-            .collect()
+        // Leaving one rank out moves the median between its neighbours only: few different ones, however many ranks.
+        let mut deviations: Vec<(i64, Vec<i64>)> = Vec::new();
+        for &own in &self.hosts {
+            let median = median_without(&self.sorted_hosts, own);
+            let known = deviations.iter().position(|&(of, _)| of == median);
+            let known = known.unwrap_or_else(|| {
+                let mut sorted: Vec<i64> = self
+                    .sorted_hosts
+                    .iter()
+                    .map(|&host| (host - median).abs())
+                    .collect();
+                sorted.sort_unstable();
+                deviations.push((median, sorted));
+                deviations.len() - 1
+            });
+            let deviation = median_without(&deviations[known].1, (own - median).abs());
+            self.thresholds.push(base.max(LATE_DEVIATIONS * deviation));
+        }
     }
 
     fn keep(&mut self, column: Column) {

@@ -54,10 +54,24 @@ def interval(logs):
     }
 
 
-def trimmed(logs):
-    """Without the most extreme tenth on each side: a burst of somebody else's work is not the recorder's."""
-    cut = len(logs) // 10
-    return sorted(logs)[cut : len(logs) - cut]
+def trimmed(logs, share=0.1):
+    """The same without the most extreme tenth on each side: a burst of somebody else's work is not the recorder's.
+
+    The standard error is that of Tukey and McLaughlin (1963): from the winsorised variance, which counts what was cut.
+    """
+    n, cut = len(logs), int(len(logs) * share)
+    ordered = sorted(logs)
+    kept = ordered[cut : n - cut]
+    mean = statistics.fmean(kept)
+    winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
+    error = statistics.stdev(winsorised) / ((1 - 2 * cut / n) * math.sqrt(n))
+    half = T95.get(len(kept) - 1, 1.96) * error
+    return {
+        "change_percent": round(100 * (math.exp(mean) - 1), 3),
+        "low_percent": round(100 * (math.exp(mean - half) - 1), 3),
+        "high_percent": round(100 * (math.exp(mean + half) - 1), 3),
+        "pairs_kept": len(kept),
+    }
 
 
 def main():
@@ -73,7 +87,7 @@ def main():
         pairs = run("blocks", arguments.pairs, out, preload=os.path.join(work, "blocks"))
         logs = [math.log(on / off) for on, off in pairs]
         result["blocks"] = interval(logs)
-        result["blocks_trimmed"] = interval(trimmed(logs))
+        result["blocks_trimmed"] = trimmed(logs)
         result["block_ms"] = round(statistics.median(off for _, off in pairs) / 1e6, 2)
 
         plain, preloaded, profiled = [], [], []

@@ -460,6 +460,127 @@ fn damage_inside_a_records_payload_is_found_at_the_same_record() {
     assert!(agree(&out.write(directory.path(), "damaged.rslog"), None) > 0);
 }
 
+/// Where a payload of few small groups says how many records group `number` has.
+fn count_byte(number: usize) -> usize {
+    2 + 7 * number + 6
+}
+
+#[test]
+fn damage_uncovers_only_what_it_hides() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (set, memory) = live_area(11);
+    let lane = set.acquire(101, [0; 16], 5).expect("a lane");
+    for n in 1..=30 {
+        let record = Record {
+            enter_ticks: 100 * n,
+            leave_ticks: 100 * n + 1,
+            ..Record::new(RecordKind::Call)
+        };
+        assert!(lane.commit(set, &record));
+    }
+    let index = (0..set.area.layout().chunk_count)
+        .find(|&index| set.area.chunk_header(index).state != 0)
+        .expect("a chunk in use");
+    let header = set.area.chunk_header(index);
+    let mut records = Vec::new();
+    set.area.copy_records(index, header.generation, 0, &mut records);
+    assert_eq!(records.len(), 31, "the thread's record, and thirty calls");
+    for record in &mut records {
+        record.generation = 0;
+    }
+    let group = |first: usize, end: usize| Group {
+        lane: header.lane,
+        thread_id: header.thread_id,
+        ordinal: header.ordinal,
+        chunk: index,
+        generation: header.generation,
+        first: first as u32,
+        records: records[first..end].to_vec(),
+    };
+    // Two groups of one chunk, and the second claims five records that are not there: the first is whole all the same.
+    let mut payload = Vec::new();
+    codec::encode(&[group(0, 10), group(10, 20)], 0, &mut payload);
+    assert_eq!(payload[count_byte(1)], 10);
+    payload[count_byte(1)] = 15;
+    let mut out = Segments::new(11);
+    out.frame(FrameKind::Records, &payload);
+    let path = out.write(directory.path(), "log.rslog");
+    let live = directory.path().join("log.rslive");
+    std::fs::write(&live, memory).expect("a live area written");
+    assert_eq!(agree(&path, Some(&live)), 30);
+    let (found, _, problems) = RankLog::open_with_live(&path, Some(&live))
+        .expect("a rank log")
+        .all_records();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let leaves: Vec<u64> = found.iter().map(|found| found.record.leave_ticks).collect();
+    assert_eq!(leaves, (1..=30).map(|n| 100 * n + 1).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_group_whose_records_are_damaged_still_names_its_thread() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let group = |thread_id: u32, chunk: u32, first: u32, leaves: &[u64]| Group {
+        lane: 0,
+        thread_id,
+        ordinal: u64::from(chunk),
+        chunk,
+        generation: 1,
+        first,
+        records: leaves
+            .iter()
+            .map(|&leave_ticks| Record {
+                enter_ticks: leave_ticks,
+                leave_ticks,
+                ..Record::new(RecordKind::Call)
+            })
+            .collect(),
+    };
+    let mut out = Segments::new(12);
+    out.groups(&[group(10, 0, 0, &[100])], 0);
+    let mut payload = Vec::new();
+    codec::encode(&[group(20, 1, 0, &[])], 0, &mut payload);
+    assert_eq!(payload[count_byte(0)], 0);
+    payload[count_byte(0)] = 5;
+    out.frame(FrameKind::Records, &payload);
+    out.groups(&[group(20, 1, 5, &[300])], 0);
+    let path = out.write(directory.path(), "log.rslog");
+    assert_eq!(agree(&path, None), 2);
+    let (found, threads, _) = RankLog::open(&path).expect("a rank log").all_records();
+    let ids: Vec<u32> = found
+        .iter()
+        .map(|found| threads[found.thread as usize].id)
+        .collect();
+    assert_eq!(ids, [10, 20]);
+}
+
+#[test]
+fn ticks_that_rounding_makes_equal_keep_the_order_they_were_packed_in() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let group = |lane: u32, leave_ticks: u64| Group {
+        lane,
+        thread_id: 100 + lane,
+        ordinal: 0,
+        chunk: lane,
+        generation: 1,
+        first: 0,
+        records: vec![Record {
+            enter_ticks: leave_ticks,
+            leave_ticks,
+            ..Record::new(RecordKind::Call)
+        }],
+    };
+    let mut out = Segments::new(13);
+    out.groups(&[group(0, 1609), group(1, 1603)], 4);
+    let path = out.write(directory.path(), "log.rslog");
+    assert_eq!(agree(&path, None), 2);
+    let (found, ..) = RankLog::open(&path).expect("a rank log").all_records();
+    let order: Vec<(u32, u64)> = found
+        .iter()
+        .map(|found| (found.lane, found.record.leave_ticks))
+        .collect();
+    assert_eq!(order, [(1, 1600), (0, 1600)]);
+}
+
 #[test]
 fn more_templates_than_a_byte_can_name() {
     let directory = tempfile::tempdir().expect("a temporary directory");

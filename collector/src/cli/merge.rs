@@ -90,15 +90,7 @@ impl Merge {
             Ending::Signal(signal).end_likewise()
         });
         let merged = merge(&self.directories, &output)?;
-        if self.json {
-            print::json(&merged.session)?;
-        } else {
-            print::text(&report::summary_text(
-                &merged.session,
-                &merged.places,
-                &Look::of_stdout(),
-            ))?;
-        }
+        merged.print(self.json)?;
         Ok(merged.exit())
     }
 }
@@ -112,6 +104,18 @@ pub struct Merged {
 }
 
 impl Merged {
+    /// Prints the summary, as JSON or for people.
+    pub fn print(&self, json: bool) -> Result<()> {
+        if json {
+            return print::json(&self.session);
+        }
+        print::text(&report::summary_text(
+            &self.session,
+            &self.places,
+            &Look::of_stdout(),
+        ))
+    }
+
     /// Figures that contradict themselves allow no conclusion.
     pub fn exit(&self) -> Exit {
         if self.session.breakdown.iter().all(|part| part.adds_up) {

@@ -1,9 +1,9 @@
 //! `rankscope report`.
 
-use super::{Exit, merge, print, session};
+use super::{Exit, merge, session};
 use anyhow::{Context, Result};
 use clap::Args;
-use rankscope_collector::report::{self, Look, Places};
+use rankscope_collector::report::{self, Places};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -48,15 +48,7 @@ impl Report {
                 report: html,
             },
         };
-        if self.json {
-            print::json(&merged.session)?;
-        } else {
-            print::text(&report::summary_text(
-                &merged.session,
-                &merged.places,
-                &Look::of_stdout(),
-            ))?;
-        }
+        merged.print(self.json)?;
         Ok(merged.exit())
     }
 }

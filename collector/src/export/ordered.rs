@@ -1,13 +1,14 @@
 //! Rows of a table in the order of their start, in bounded memory.
 //!
-//! Row groups are sorted inside; between them rows are out of order by no more than a row group, because an operation
-//! is written when its instance is complete.
+//! An operation is written when its instance is complete, so a row may come after others that started later: by as many
+//! as its rank did meanwhile, mostly none. Rows are looked at ahead and sorted; one that is later still comes late here
+//! too, which the trace's reader sorts.
 
 use rankscope_formats::session::{Table, TableError, TableReader};
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Rows that are looked at ahead: the largest row group and some more.
+/// Rows that are looked at ahead.
 const AHEAD: usize = 80_000;
 
 /// Rows of one file, in order.

@@ -17,7 +17,7 @@ use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
 use rankscope_formats::{Library, Operation};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use works::Works;
 
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
@@ -96,8 +96,9 @@ pub struct RankSums {
     pub message_counters_forgotten: bool,
 }
 
-struct Held {
-    operation: RankOperation,
+/// For whom an operation is held.
+#[derive(Clone, Copy)]
+struct HeldFor {
     lane: u32,
     object: u64,
     /// False for operations that carry their own blocked time.
@@ -110,13 +111,16 @@ pub struct RankReader<'a> {
     log: &'a RankLog,
     stream: RecordStream<'a>,
     line: Line,
-    communicators: Vec<(u32, u32)>,
+    /// Per communicator of the log: its position in the session, our number in it, its library.
+    communicators: Vec<(u32, u32, Library)>,
     batch: Vec<ThreadRecord>,
     batch_at: usize,
     lanes: Lanes,
     works: Works,
     messages: Messages,
-    held: VecDeque<Held>,
+    /// Operations that are held, and beside each for whom. Apart, so that whole runs of them are handed on.
+    held: Vec<RankOperation>,
+    held_for: Vec<HeldFor>,
     counts: Vec<Vec<u64>>,
     breakdown: Breakdown,
     anchors: Anchors,
@@ -144,13 +148,21 @@ impl<'a> RankReader<'a> {
     ) -> Self {
         let size = communicators
             .keys()
-            .next_back()
+            .chain(log.communicators.keys())
+            .max()
             .map_or(0, |&last| last as usize + 1)
             .min(1 << 20);
-        let mut table = vec![(NO_COMMUNICATOR, 0); size];
-        for (&index, &known) in communicators {
+        let library_of = |index: u32| {
+            log.communicators
+                .get(&index)
+                .map_or(Library::Gloo, |known| known.library)
+        };
+        let mut table: Vec<_> = (0..size as u32)
+            .map(|index| (NO_COMMUNICATOR, 0, library_of(index)))
+            .collect();
+        for (&index, &(position, member)) in communicators {
             if let Some(slot) = table.get_mut(index as usize) {
-                *slot = known;
+                (slot.0, slot.1) = (position, member);
             }
         }
         Self {
@@ -164,7 +176,8 @@ impl<'a> RankReader<'a> {
             lanes: Lanes::default(),
             works: Works::default(),
             messages: Messages::default(),
-            held: VecDeque::new(),
+            held: Vec::new(),
+            held_for: Vec::new(),
             counts: Vec::new(),
             breakdown: Breakdown::default(),
             anchors,
@@ -295,27 +308,27 @@ impl<'a> RankReader<'a> {
         });
     }
 
-    fn communicator(&self, index: u32) -> (u32, u32) {
+    fn communicator(&self, index: u32) -> (u32, u32, Library) {
         self.communicators
             .get(index as usize)
             .copied()
-            .unwrap_or((NO_COMMUNICATOR, 0))
-    }
-
-    fn library(&self, index: u32) -> Library {
-        self.log
-            .communicators
-            .get(&index)
-            .map_or(Library::Gloo, |communicator| communicator.library)
+            .unwrap_or_else(|| {
+                let known = self.log.communicators.get(&index);
+                (
+                    NO_COMMUNICATOR,
+                    0,
+                    known.map_or(Library::Gloo, |known| known.library),
+                )
+            })
     }
 
     fn operation(&self, record: &Record, thread_id: u32, enter_ns: i64, leave_ns: i64) -> RankOperation {
-        let (communicator, member) = self.communicator(record.communicator);
+        let (communicator, member, library) = self.communicator(record.communicator);
         RankOperation {
             rank: self.rank,
             communicator,
             member,
-            library: self.library(record.communicator),
+            library,
             operation: Operation::from_u8(record.operation).unwrap_or(Operation::Unknown),
             state: if record.flags & FLAG_FAILED != 0 {
                 OperationState::Failed
@@ -395,7 +408,7 @@ impl<'a> RankReader<'a> {
             return;
         };
         let ordinal = (record.peer >= 0).then(|| {
-            let (communicator, _) = self.communicator(record.communicator);
+            let (communicator, ..) = self.communicator(record.communicator);
             self.messages
                 .next_ordinal(communicator, operation, record.peer, record.aux)
         });
@@ -454,45 +467,49 @@ impl<'a> RankReader<'a> {
 
     #[inline]
     fn hold(&mut self, operation: RankOperation, lane: u32, object: u64, open: bool) {
-        self.held.push_back(Held {
-            operation,
-            lane,
-            object,
-            open,
-        });
+        self.held.push(operation);
+        self.held_for.push(HeldFor { lane, object, open });
     }
 
     /// Lets go what is known whole. `all`: the log is at its end, nothing more will be known.
     fn release(&mut self, all: bool, out: &mut RankBatch) {
-        while let Some(front) = self.held.front() {
-            if front.open && !all && !self.lanes.knows(front.lane, front.operation.leave_ns) {
-                if self.held.len() <= MOST_HELD {
+        let count = self.held.len();
+        let mut released = 0;
+        while let (Some(operation), Some(&held)) = (self.held.get_mut(released), self.held_for.get(released))
+        {
+            if held.open && !all && !self.lanes.knows(held.lane, operation.leave_ns) {
+                if count - released <= MOST_HELD {
                     break;
                 }
                 self.sums.let_go += 1;
             }
-            let Some(mut held) = self.held.pop_front() else {
-                break;
-            };
-            let operation = &mut held.operation;
             if held.open {
                 let (arrival, leave) = (operation.arrival_ns(), operation.leave_ns);
                 operation.blocked = self.lanes.blocked_for(held.lane, held.object, arrival, leave);
             }
             operation.step = self.step;
-            self.last_leave = self.last_leave.max(operation.leave_ns);
+            let leave = operation.leave_ns;
+            self.last_leave = self.last_leave.max(leave);
             if let Some(anchor) = self.anchors.number_of(operation)
-                && operation.leave_ns != NO_TIME
+                && leave != NO_TIME
             {
-                let end = self.lanes.blocked_end(held.lane, operation.leave_ns);
+                let end = self.lanes.blocked_end(held.lane, leave);
                 self.cut(anchor, end, out);
             }
-            out.operations.push(held.operation);
+            released += 1;
+        }
+        self.held_for.drain(..released);
+        if out.operations.is_empty() {
+            // Mostly all of them go: few move.
+            std::mem::swap(&mut out.operations, &mut self.held);
+            self.held.extend(out.operations.drain(released..));
+        } else {
+            out.operations.extend(self.held.drain(..released));
         }
         let needed = self
             .held
             .iter()
-            .map(|held| held.operation.arrival_ns())
+            .map(RankOperation::arrival_ns)
             .min()
             .unwrap_or(self.last_leave);
         self.lanes.forget_before(needed);
@@ -562,12 +579,7 @@ impl<'a> RankReader<'a> {
                         self.breakdown.blocked(call.lane, enter, end);
                         self.breakdown.trains(call.lane);
                     }
-                    self.held.push_back(Held {
-                        operation,
-                        lane: call.lane,
-                        object: 0,
-                        open: false,
-                    });
+                    self.hold(operation, call.lane, 0, false);
                 }
                 Some(RecordKind::Call) => {
                     self.sums
@@ -595,12 +607,7 @@ impl<'a> RankReader<'a> {
             let mut message = self.message(&posted, NO_TIME);
             message.state = OperationState::InFlight;
             self.sums.operations += 1;
-            self.held.push_back(Held {
-                operation: message,
-                lane: 0,
-                object: 0,
-                open: false,
-            });
+            self.hold(message, 0, 0, false);
         }
     }
 

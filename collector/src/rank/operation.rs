@@ -105,6 +105,32 @@ pub struct RankOperation {
 }
 
 impl RankOperation {
+    /// Stands where no operation is.
+    pub fn nothing() -> Self {
+        Self {
+            rank: 0,
+            communicator: NO_COMMUNICATOR,
+            member: 0,
+            library: Library::Gloo,
+            operation: Operation::Unknown,
+            state: OperationState::Queued,
+            flags: 0,
+            element_bytes: 0,
+            direct: false,
+            tag: 0,
+            sequence: 0,
+            peer: -1,
+            thread_id: 0,
+            step: NO_STEP,
+            issue_ns: NO_TIME,
+            enter_ns: NO_TIME,
+            leave_ns: NO_TIME,
+            bytes: 0,
+            blocked: Blocked::default(),
+            counts: Box::default(),
+        }
+    }
+
     /// Arrival for waiting and blame: issue where a queue lies between (a busy worker is not the culprit), else enter.
     #[inline]
     pub fn arrival_ns(&self) -> i64 {
@@ -146,23 +172,16 @@ impl RankOperation {
             rank: member,
             communicator: 0,
             member,
-            library: Library::Gloo,
             operation: Operation::AllReduce,
             state: OperationState::Completed,
-            flags: 0,
             element_bytes: 4,
             direct: true,
-            tag: 0,
-            sequence: 0,
-            peer: -1,
             thread_id: 1,
-            step: NO_STEP,
-            issue_ns: NO_TIME,
             enter_ns,
             leave_ns,
             bytes: 1024,
             blocked: Blocked::one(enter_ns, leave_ns),
-            counts: Box::default(),
+            ..Self::nothing()
         }
     }
 }

@@ -118,6 +118,10 @@ impl Terminal {
             command.pre_exec(|| {
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY, 0);
+                // A shell without job control ignores these for what it runs in the background, and a test run may be
+                // that; whoever sits at a terminal can interrupt.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
                 Ok(())
             })
         };

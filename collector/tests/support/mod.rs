@@ -104,12 +104,14 @@ impl<W: Write> SyntheticLog<W> {
 
     /// Writes what was pushed, and says that everything left before `ticks` is written.
     pub fn flush(&mut self, ticks: u64) -> io::Result<()> {
-        for (lane, records) in self.lanes.iter_mut().enumerate() {
-            if !records.is_empty() {
-                self.writer.records(lane as u32, 100 + lane as u32, records)?;
-                records.clear();
-            }
-        }
+        // As the recorder does: one frame holds the records of all lanes.
+        let lanes: Vec<(u32, u32, &[Record])> = (0..)
+            .zip(&self.lanes)
+            .filter(|(_, records)| !records.is_empty())
+            .map(|(lane, records)| (lane, 100 + lane, records.as_slice()))
+            .collect();
+        self.writer.records(&lanes)?;
+        self.lanes.iter_mut().for_each(Vec::clear);
         self.held = 0;
         self.writer.watermark(ticks)
     }
@@ -332,7 +334,7 @@ impl Ddp {
             // Calls of later steps are left after every rank's time now.
             let safe = now.iter().copied().min().unwrap_or(START);
             for log in logs.iter_mut() {
-                log.flush_if(1 << 16, safe)?;
+                log.flush_if(1 << 12, safe)?;
             }
         }
         Ok(())

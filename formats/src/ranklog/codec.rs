@@ -171,9 +171,12 @@ impl Model {
             return 0;
         }
         let at = usize::from(code - 1);
-        let before = self.recent[at].1;
-        self.recent[..=at].rotate_right(1);
-        self.recent[0].1 = 0;
+        let (_, before) = self.recent[at];
+        // One by one: mostly it stands among the first.
+        for place in (0..at).rev() {
+            self.recent[place + 1] = self.recent[place];
+        }
+        self.recent[0] = (address, 0);
         before
     }
 
@@ -473,38 +476,43 @@ impl Bytes<'_> {
     }
 }
 
+/// Packed bits, lowest first. The position counts bits: a load of eight unaligned bytes reaches all of nearly every
+/// number.
 struct BitReader<'a> {
     bytes: &'a [u8],
-    at: usize,
-    pending: u128,
-    count: u32,
+    at_bits: usize,
 }
 
 impl BitReader<'_> {
     #[inline]
     fn get(&mut self, count: u32) -> Option<u64> {
-        while self.count < count {
-            if let Some(word) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
-                self.pending |= u128::from(u64::from_le_bytes(*word)) << self.count;
-                self.count += 64;
-                self.at += 8;
-            } else {
-                self.pending |= u128::from(*self.bytes.get(self.at)?) << self.count;
-                self.count += 8;
-                self.at += 1;
-            }
+        let (byte, shift) = (self.at_bits / 8, (self.at_bits % 8) as u32);
+        let end = self.at_bits + count as usize;
+        if end > self.bytes.len() * 8 {
+            return None;
         }
-        let value = (self.pending as u64) & (((1u128 << count) - 1) as u64);
-        self.pending >>= count;
-        self.count -= count;
-        Some(value)
+        self.at_bits = end;
+        let mut value = match self.bytes.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
+            Some(word) => u64::from_le_bytes(*word) >> shift,
+            None => {
+                self.bytes[byte..]
+                    .iter()
+                    .zip((0..).step_by(8))
+                    .fold(0, |word, (&byte, place)| word | u64::from(byte) << place)
+                    >> shift
+            }
+        };
+        if shift + count > 64 {
+            // Then `end` lies in the ninth byte, which is there.
+            value |= u64::from(self.bytes[byte + 8]) << (64 - shift);
+        }
+        Some(value & (u64::MAX >> (64 - count.clamp(1, 64))))
     }
 }
 
 /// A payload's lanes, columns and bits while it is walked.
 struct Walk<'a> {
-    columns: [&'a [u8]; 4],
-    at: [usize; 4],
+    columns: [std::slice::Iter<'a, u8>; 4],
     extras: Bytes<'a>,
     bits: BitReader<'a>,
     templates: Vec<(Template, usize)>,
@@ -522,16 +530,12 @@ impl Walk<'_> {
         Damage { offset: self.offset }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, column: usize) -> Result<u8, Damage> {
-        let byte = *self.columns[column]
-            .get(self.at[column])
-            .ok_or(Damage { offset: self.offset })?;
-        self.at[column] += 1;
-        Ok(byte)
+        self.columns[column].next().copied().ok_or(self.damage())
     }
 
-    #[inline]
+    #[inline(always)]
     fn number(&mut self) -> Result<i64, Damage> {
         let class = self.next(LENGTHS)?;
         let length = u32::from(class & !SIGN);
@@ -561,8 +565,8 @@ impl Walk<'_> {
         Ok((known.0, code))
     }
 
-    /// The next record and the position of its lane.
-    #[inline]
+    /// The next record and the position of its lane. Inlined, so that the record is made where it goes.
+    #[inline(always)]
     fn record(&mut self) -> Result<(usize, Record), Damage> {
         let index = match self.next(TEMPLATES)? {
             NEW_TEMPLATE => {
@@ -635,17 +639,64 @@ impl Walk<'_> {
 
 /// Unpacks a payload whole; what came before damage is kept beside it.
 pub fn decode(bytes: &[u8]) -> (Vec<Group>, Option<Damage>) {
-    let mut groups = Vec::new();
-    let damage = decode_into(bytes, &mut groups).err();
+    let mut heads = Vec::new();
+    let mut records: Vec<Vec<Record>> = Vec::new();
+    let damage = unpack(bytes, &mut heads, |group, _, record| {
+        if records.len() <= group {
+            records.resize_with(group + 1, Vec::new);
+        }
+        records[group].push(record);
+    })
+    .err();
+    records.resize_with(heads.len(), Vec::new);
+    let groups = heads
+        .into_iter()
+        .zip(records)
+        .map(|(head, records)| Group {
+            lane: head.lane,
+            thread_id: head.thread_id,
+            ordinal: head.ordinal,
+            chunk: head.chunk,
+            generation: head.generation,
+            first: head.first,
+            records,
+        })
+        .collect();
     (groups, damage)
 }
 
-fn decode_into(bytes: &[u8], groups: &mut Vec<Group>) -> Result<(), Damage> {
+/// A lane's groups while records are handed out to them.
+struct Fill {
+    groups: Vec<usize>,
+    at: usize,
+    /// Records that the group at `at` still takes.
+    room: u32,
+}
+
+impl Fill {
+    /// The group that the lane's next record belongs to.
+    #[inline]
+    fn group(&mut self, heads: &[GroupHead]) -> Option<usize> {
+        while self.room == 0 {
+            self.at += 1;
+            self.room = heads[*self.groups.get(self.at)?].count;
+        }
+        self.room -= 1;
+        Some(self.groups[self.at])
+    }
+}
+
+/// Unpacks a payload record by record, in the order in which their calls were left (a record that was committed late
+/// stands where its lane had it). `take` gets each with the position of its group in `heads` and that group's head.
+pub fn unpack(
+    bytes: &[u8],
+    heads: &mut Vec<GroupHead>,
+    mut take: impl FnMut(usize, &GroupHead, Record),
+) -> Result<(), Damage> {
+    heads.clear();
     let mut front = Bytes { bytes, at: 0 };
-    let mut lanes: Vec<u32> = Vec::new();
-    // Per lane the groups that its records go into, first to last, and which one is being filled.
-    let mut fill: Vec<(Vec<usize>, usize)> = Vec::new();
-    let mut wanted: Vec<u32> = Vec::new();
+    let mut lanes: HashMap<u32, usize> = HashMap::new();
+    let mut fill: Vec<Fill> = Vec::new();
     let mut total = 0usize;
     let quantum_bits = front.u32()?;
     if quantum_bits > MAX_QUANTUM_BITS {
@@ -665,25 +716,16 @@ fn decode_into(bytes: &[u8], groups: &mut Vec<Group>) -> Result<(), Damage> {
         if u64::from(head.first) + u64::from(head.count) > RECORDS_PER_CHUNK as u64 || total > MAX_RECORDS {
             return Err(Damage { offset: front.at });
         }
-        let lane = lanes
-            .iter()
-            .position(|&lane| lane == head.lane)
-            .unwrap_or_else(|| {
-                lanes.push(head.lane);
-                fill.push((Vec::new(), 0));
-                lanes.len() - 1
+        let lane = *lanes.entry(head.lane).or_insert_with(|| {
+            fill.push(Fill {
+                groups: Vec::new(),
+                at: 0,
+                room: head.count,
             });
-        fill[lane].0.push(number);
-        wanted.push(head.count);
-        groups.push(Group {
-            lane: head.lane,
-            thread_id: head.thread_id,
-            ordinal: head.ordinal,
-            chunk: head.chunk,
-            generation: head.generation,
-            first: head.first,
-            records: Vec::with_capacity(head.count as usize),
+            fill.len() - 1
         });
+        fill[lane].groups.push(number);
+        heads.push(head);
     }
     let mut sizes = [0usize; 5];
     for size in &mut sizes {
@@ -717,32 +759,23 @@ fn decode_into(bytes: &[u8], groups: &mut Vec<Group>) -> Result<(), Damage> {
     }
     let [templates, masks, lengths, codes, extras] = columns;
     let mut walk = Walk {
-        columns: [templates, masks, lengths, codes],
-        at: [0; 4],
+        columns: [templates.iter(), masks.iter(), lengths.iter(), codes.iter()],
         extras: Bytes { bytes: extras, at: 0 },
         bits: BitReader {
             bytes: bits,
-            at: 0,
-            pending: 0,
-            count: 0,
+            at_bits: 0,
         },
         templates: Vec::new(),
         model: Model::new(lanes.len()),
         offset,
     };
     for _ in 0..total {
-        let (lane, mut record) = walk.record()?;
+        // Columns have positions of their own: what is told is where the packed ones begin.
+        let (lane, mut record) = walk.record().map_err(|_| damage)?;
         record.enter_ticks <<= quantum_bits;
         record.leave_ticks <<= quantum_bits;
-        let (numbers, current) = &mut fill[lane];
-        let group = loop {
-            let &number = numbers.get(*current).ok_or(damage)?;
-            if (groups[number].records.len() as u32) < wanted[number] {
-                break number;
-            }
-            *current += 1;
-        };
-        groups[group].records.push(record);
+        let group = fill[lane].group(heads).ok_or(damage)?;
+        take(group, &heads[group], record);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! they were left, in memory that does not grow with the file.
 
 use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
-use super::codec::{self, Group};
+use super::codec::{self, Group, GroupHead};
 use super::definition::{self, Communicator, Definition, Scanned};
 use super::layout::{
     CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS,
@@ -623,7 +623,11 @@ impl RankLog {
             thread_numbers: HashMap::new(),
             threads: Vec::new(),
             held: Vec::new(),
+            held_in_order: true,
             problems: Vec::new(),
+            heads: Vec::new(),
+            groups: Vec::new(),
+            payload: Vec::new(),
         }
     }
 
@@ -661,7 +665,27 @@ pub struct RecordStream<'a> {
     thread_numbers: HashMap<(u32, String), u32>,
     threads: Vec<Thread>,
     held: Vec<ThreadRecord>,
+    /// True while `held` is ordered by `leave_ticks`.
+    held_in_order: bool,
     problems: Vec<Problem>,
+    /// Buffers of the payload being taken, kept for the next one.
+    heads: Vec<GroupHead>,
+    groups: Vec<Option<Begun>>,
+    payload: Vec<u8>,
+}
+
+/// Most of a payload's buffer that is kept for the next one.
+const KEPT_PAYLOAD_BYTES: usize = 1 << 20;
+
+/// A group whose records are coming in.
+#[derive(Clone, Copy)]
+struct Begun {
+    /// Its first records that were read before.
+    known: u32,
+    /// Records that have come.
+    taken: u32,
+    /// Number of the thread that wrote the next one.
+    thread: u32,
 }
 
 impl RecordStream<'_> {
@@ -680,23 +704,20 @@ impl RecordStream<'_> {
     pub fn next_batch(&mut self, out: &mut Vec<ThreadRecord>) -> bool {
         out.clear();
         while out.is_empty() {
-            match self.read_until_watermark() {
-                Some(watermark) => {
-                    out.extend(
-                        self.held
-                            .extract_if(.., |held| held.record.leave_ticks < watermark),
-                    );
-                }
-                None => {
-                    if self.held.is_empty() {
-                        return false;
-                    }
-                    out.append(&mut self.held);
-                }
+            let watermark = self.read_until_watermark();
+            if watermark.is_none() && self.held.is_empty() {
+                return false;
+            }
+            std::mem::swap(out, &mut self.held);
+            if !std::mem::replace(&mut self.held_in_order, true) {
+                // Stable: records of one lane that left in the same tick keep their order.
+                out.sort_by_key(|held| held.record.leave_ticks);
+            }
+            if let Some(watermark) = watermark {
+                let over = out.partition_point(|held| held.record.leave_ticks < watermark);
+                self.held.extend(out.drain(over..));
             }
         }
-        // Stable: records of one lane that left in the same tick keep their order.
-        out.sort_by_key(|held| held.record.leave_ticks);
         true
     }
 
@@ -704,31 +725,18 @@ impl RecordStream<'_> {
     fn read_until_watermark(&mut self) -> Option<u64> {
         while let Some(&at) = self.log.frames.get(self.next_frame) {
             self.next_frame += 1;
-            let mut payload = vec![0u8; at.header.payload_bytes as usize];
-            let read = self
-                .log
-                .file
-                .read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64);
-            if let Err(error) = read {
-                self.problem(
-                    at.offset,
-                    format!("cannot be read: {error}; its records are missing"),
-                );
-                continue;
-            }
-            if crc32fast::hash(&payload) != at.header.payload_check {
-                self.problem(
-                    at.offset,
-                    "the checksum of this frame is wrong; its records are missing".to_owned(),
-                );
-                continue;
-            }
-            if at.header.kind == FrameKind::Watermark as u8 {
-                if let Some(bytes) = payload.first_chunk::<8>() {
-                    return Some(u64::from_le_bytes(*bytes));
-                }
-            } else {
+            let mut payload = std::mem::take(&mut self.payload);
+            let whole = self.read_payload(at, &mut payload);
+            let watermark = payload.first_chunk::<8>().copied().map(u64::from_le_bytes);
+            let is_watermark = at.header.kind == FrameKind::Watermark as u8;
+            if whole && !is_watermark {
                 self.take_records(at, &payload);
+            }
+            // One frame of unusual size is not kept for the rest of the log.
+            payload.shrink_to(KEPT_PAYLOAD_BYTES);
+            self.payload = payload;
+            if whole && is_watermark && watermark.is_some() {
+                return watermark;
             }
         }
         if !self.live_done {
@@ -742,13 +750,37 @@ impl RecordStream<'_> {
                     Some(&(generation, _)) if is_later(generation, group.generation) => group.records.len(),
                     _ => 0,
                 };
-                self.start_group(group.lane, group.thread_id, done > 0);
+                let mut thread = self.start_group(group.lane, group.thread_id, done > 0);
                 for record in group.records.iter().skip(done) {
-                    self.take_record(group.lane, *record);
+                    self.take_record(group.lane, *record, &mut thread);
                 }
             }
         }
         None
+    }
+
+    /// Reads a frame's payload; false, and a problem, if it is not what was written.
+    fn read_payload(&mut self, at: FrameAt, payload: &mut Vec<u8>) -> bool {
+        payload.resize(at.header.payload_bytes as usize, 0);
+        let read = self
+            .log
+            .file
+            .read_exact_at(payload, at.offset + FRAME_HEADER_BYTES as u64);
+        if let Err(error) = read {
+            self.problem(
+                at.offset,
+                format!("cannot be read: {error}; its records are missing"),
+            );
+            return false;
+        }
+        if crc32fast::hash(payload) != at.header.payload_check {
+            self.problem(
+                at.offset,
+                "the checksum of this frame is wrong; its records are missing".to_owned(),
+            );
+            return false;
+        }
+        true
     }
 
     fn problem(&mut self, offset: u64, what: String) {
@@ -760,21 +792,39 @@ impl RecordStream<'_> {
     }
 
     fn take_records(&mut self, at: FrameAt, payload: &[u8]) {
-        let (groups, damage) = codec::decode(payload);
-        for group in groups {
-            let count = group.records.len() as u32;
-            let entry = self.covered.entry(group.chunk).or_insert((group.generation, 0));
-            if entry.0 != group.generation {
-                *entry = (group.generation, 0);
+        let mut heads = std::mem::take(&mut self.heads);
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.clear();
+        let damage = codec::unpack(payload, &mut heads, |number, head, record| {
+            if groups.len() <= number {
+                groups.resize(number + 1, None);
             }
+            let group = groups[number].get_or_insert_with(|| self.begin_group(head, true));
+            group.taken += 1;
             // Written twice after a failed write: what is known already is dropped.
-            let known = entry.1.saturating_sub(group.first);
-            entry.1 = entry.1.max(group.first + count);
-            self.start_group(group.lane, group.thread_id, group.first > 0);
-            for record in group.records.into_iter().skip(known as usize) {
-                self.take_record(group.lane, record);
+            if group.taken > group.known {
+                self.take_record(head.lane, record, &mut group.thread);
+            }
+        })
+        .err();
+        groups.resize(heads.len(), None);
+        for (head, group) in heads.iter().zip(&groups) {
+            match group {
+                // What the damage hides may still stand in the live area.
+                Some(group) if group.taken < head.count => {
+                    if let Some(covered) = self.covered.get_mut(&head.chunk)
+                        && covered.0 == head.generation
+                    {
+                        covered.1 = head.first + group.taken.max(group.known);
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    self.begin_group(head, false);
+                }
             }
         }
+        (self.heads, self.groups) = (heads, groups);
         if let Some(damage) = damage {
             let offset = at.offset + (FRAME_HEADER_BYTES + damage.offset) as u64;
             self.problem(
@@ -784,19 +834,35 @@ impl RecordStream<'_> {
         }
     }
 
+    /// The first record of a group has come; then it counts as covered whole, and damage takes that back. Or it has
+    /// none.
+    fn begin_group(&mut self, head: &GroupHead, has_records: bool) -> Begun {
+        let covered = self.covered.entry(head.chunk).or_insert((head.generation, 0));
+        if covered.0 != head.generation {
+            *covered = (head.generation, 0);
+        }
+        let known = covered.1.saturating_sub(head.first);
+        let whole = if has_records { head.count } else { 0 };
+        covered.1 = covered.1.max(head.first + whole);
+        let thread = self.start_group(head.lane, head.thread_id, head.first > 0);
+        Begun {
+            known,
+            taken: 0,
+            thread,
+        }
+    }
+
     /// A chunk names the thread that took it, in case the record that names it was lost.
-    fn start_group(&mut self, lane: u32, thread_id: u32, continued: bool) {
-        if continued && self.lane_threads.contains_key(&lane) {
-            return;
+    fn start_group(&mut self, lane: u32, thread_id: u32, continued: bool) -> u32 {
+        let known = self.lane_threads.get(&lane).copied();
+        if let Some(number) = known
+            && (continued || self.threads[number as usize].id == thread_id)
+        {
+            return number;
         }
-        let known = self
-            .lane_threads
-            .get(&lane)
-            .map(|&number| self.threads[number as usize].id);
-        if known != Some(thread_id) {
-            let number = self.thread_number(thread_id, "");
-            self.lane_threads.insert(lane, number);
-        }
+        let number = self.thread_number(thread_id, "");
+        self.lane_threads.insert(lane, number);
+        number
     }
 
     fn thread_number(&mut self, id: u32, name: &str) -> u32 {
@@ -812,19 +878,30 @@ impl RecordStream<'_> {
         number
     }
 
-    fn take_record(&mut self, lane: u32, record: Record) {
+    /// A record of a lane whose thread is `thread`, which the record may change.
+    #[inline]
+    fn take_record(&mut self, lane: u32, record: Record, thread: &mut u32) {
         if record.kind == RecordKind::Thread as u8 {
-            let mut bytes = [0u8; 16];
-            bytes[..8].copy_from_slice(&record.bytes.to_le_bytes());
-            bytes[8..].copy_from_slice(&record.aux.to_le_bytes());
-            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-            let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
-            let number = self.thread_number(record.object as u32, &name);
-            self.lane_threads.insert(lane, number);
-            return;
+            *thread = self.take_thread(lane, &record);
+        } else {
+            // They were packed in this order: nearly always nothing is left to do.
+            let before = self.held.last().map_or(0, |held| held.record.leave_ticks);
+            self.held_in_order &= before <= record.leave_ticks;
+            let thread = *thread;
+            self.held.push(ThreadRecord { thread, lane, record });
         }
-        let thread = self.lane_threads.get(&lane).copied().unwrap_or(0);
-        self.held.push(ThreadRecord { thread, lane, record });
+    }
+
+    /// The record that names the thread of a lane. Returns the thread's number.
+    fn take_thread(&mut self, lane: u32, record: &Record) -> u32 {
+        let mut bytes = [0u8; 16];
+        bytes[..8].copy_from_slice(&record.bytes.to_le_bytes());
+        bytes[8..].copy_from_slice(&record.aux.to_le_bytes());
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let number = self.thread_number(record.object as u32, &name);
+        self.lane_threads.insert(lane, number);
+        number
     }
 }
 

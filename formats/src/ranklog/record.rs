@@ -135,7 +135,7 @@ pub const FLAG_ROLE_BYTES: u8 = 32;
 ///
 /// Times are counter ticks of the process's clock (header property `clock.counter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Record {
     /// Generation of the chunk; with the next four bytes the commit word. 0 in decoded records.
     pub generation: u32,

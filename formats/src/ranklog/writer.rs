@@ -62,17 +62,18 @@ impl<W: Write> LogWriter<W> {
         self.frame(FrameKind::Definitions, position)
     }
 
-    /// Writes records of one lane in the order in which they were left, and a watermark after the last of them.
-    pub fn records(&mut self, lane: u32, thread_id: u32, records: &[Record]) -> io::Result<()> {
-        if self.ordinals.len() <= lane as usize {
-            self.ordinals.resize(lane as usize + 1, 0);
-        }
-        let groups: Vec<Group> = records
-            .chunks(RECORDS_PER_CHUNK)
-            .map(|part| {
+    /// Writes records of several lanes as one frame: lane, thread id, and records in the order in which they were
+    /// left. A lane must not come twice.
+    pub fn records(&mut self, lanes: &[(u32, u32, &[Record])]) -> io::Result<()> {
+        let mut groups = Vec::new();
+        for &(lane, thread_id, records) in lanes {
+            if self.ordinals.len() <= lane as usize {
+                self.ordinals.resize(lane as usize + 1, 0);
+            }
+            for part in records.chunks(RECORDS_PER_CHUNK) {
                 let ordinal = self.ordinals[lane as usize];
                 self.ordinals[lane as usize] += 1;
-                Group {
+                groups.push(Group {
                     lane,
                     thread_id,
                     ordinal,
@@ -81,12 +82,10 @@ impl<W: Write> LogWriter<W> {
                     generation: ordinal as u32 + 1,
                     first: 0,
                     records: part.to_vec(),
-                }
-            })
-            .collect();
-        self.payload.clear();
-        codec::encode(&groups, 0, &mut self.payload);
-        self.frame(FrameKind::Records, 0)
+                });
+            }
+        }
+        self.groups(&groups)
     }
 
     /// Says that every record left before `ticks` has been written.

@@ -107,11 +107,11 @@ table! {
     /// n-th use of operation and tag on the communicator; of a message: n-th between its two ends and tag.
     sequence: u32 = Delta,
     /// The program asked for it, ns; missing where no queue lies between.
-    issue_ns: Option<i64> = Delta,
+    issue_ns: Option<i64> = Moment,
     /// The library began, ns.
-    enter_ns: i64 = Delta,
+    enter_ns: i64 = Moment,
     /// The library was done, ns; missing if it never was.
-    leave_ns: Option<i64> = Delta,
+    leave_ns: Option<i64> = Moment,
     /// Own payload c·e in bytes (METRICS.md, section 2); missing if unknown.
     bytes: Option<u64> = Dictionary,
     /// Bytes per element, 0 if unknown.
@@ -156,13 +156,13 @@ table! {
     /// How its calls fit together.
     state: InstanceState = Dictionary,
     /// First enter, ns.
-    start_ns: i64 = Delta,
+    start_ns: i64 = Moment,
     /// Last leave, ns.
-    end_ns: i64 = Delta,
+    end_ns: i64 = Moment,
     /// First arrival, ns.
-    first_arrival_ns: i64 = Delta,
+    first_arrival_ns: i64 = Moment,
     /// Last arrival, ns.
-    last_arrival_ns: i64 = Delta,
+    last_arrival_ns: i64 = Moment,
     /// Rank that arrived last: position in [`super::Session::ranks`]; missing if not complete.
     last_rank: Option<u32> = Delta,
     /// S of METRICS.md, section 2, in bytes.
@@ -193,9 +193,9 @@ table! {
     /// System id of its thread.
     thread_id: u32 = Delta,
     /// Start, ns.
-    start_ns: i64 = Delta,
+    start_ns: i64 = Moment,
     /// End, ns.
-    end_ns: i64 = Delta,
+    end_ns: i64 = Moment,
     /// The work it was for, as an address that is used again later; 0 if for none in particular.
     object: u64 = Dictionary,
     /// Name, of marks.
@@ -210,9 +210,9 @@ table! {
     /// Its number, the same on all ranks of the world.
     step: u32 = Delta,
     /// Start, ns.
-    start_ns: i64 = Delta,
+    start_ns: i64 = Moment,
     /// End, ns.
-    end_ns: i64 = Delta,
+    end_ns: i64 = Moment,
     /// Not blocked for communication, ns.
     host_ns: i64 = Delta,
     /// Blocked while communication ran, ns.
@@ -245,9 +245,9 @@ table! {
     /// How many.
     count: u64 = Plain,
     /// First of them, ns.
-    first_ns: i64 = Delta,
+    first_ns: i64 = Moment,
     /// Last of them, ns.
-    last_ns: i64 = Delta,
+    last_ns: i64 = Moment,
 }
 
 table! {
@@ -297,7 +297,7 @@ mod tests {
     fn rows_come_back_as_written_sorted_inside_their_row_group() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("operations/rank=0.parquet");
-        let mut writer = TableWriter::create(&path).expect("create");
+        let mut writer = TableWriter::create(&path, 1 << 12).expect("create");
         let mut rows: Vec<OperationRow> = (0..100).rev().map(operation).collect();
         writer.write(&mut rows).expect("write");
         assert!(rows.is_empty());
@@ -311,10 +311,40 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_comes_too_late_begins_a_row_group() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("operations/rank=0.parquet");
+        let mut writer = TableWriter::create(&path, 1 << 20).expect("create");
+        let mut late: Vec<OperationRow> = vec![operation(3), operation(9)];
+        let mut rows: Vec<OperationRow> = (0..9000)
+            .filter(|row| ![3, 9].contains(row))
+            .map(operation)
+            .collect();
+        writer.write(&mut rows).expect("write");
+        writer.write(&mut late).expect("write");
+        let mut rows: Vec<OperationRow> = (9000..20_000).map(operation).collect();
+        writer.write(&mut rows).expect("write");
+        assert_eq!(writer.finish().expect("finish").0, 20_000);
+        let file = std::fs::File::open(&path).expect("open");
+        let footer = parquet::file::serialized_reader::SerializedFileReader::new(file).expect("Parquet");
+        let groups = parquet::file::reader::FileReader::metadata(&footer).row_groups();
+        let rows_of: Vec<usize> = groups.iter().map(|group| group.num_rows() as usize).collect();
+        assert_eq!(rows_of.len(), 2, "{rows_of:?}");
+        let mut back = TableReader::<OperationRow>::read_all(&path).expect("read");
+        let (first, second) = back.split_at(rows_of[0]);
+        for group in [first, second] {
+            assert!(group.is_sorted_by_key(|row| row.enter_ns));
+        }
+        assert_eq!(second.first().map(|row| row.enter_ns), Some(3));
+        back.sort_by_key(|row| row.enter_ns);
+        assert_eq!(back, (0..20_000).map(operation).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn another_table_is_refused_by_its_columns() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("losses.parquet");
-        let mut writer = TableWriter::create(&path).expect("create");
+        let mut writer = TableWriter::create(&path, 1 << 12).expect("create");
         writer
             .write(&mut vec![ProblemRow {
                 rank: None,

@@ -86,7 +86,7 @@ fn main() {
         ..Calibration::default()
     };
     log.calibrations(&[calibration]).expect("memory");
-    log.records(0, 42, &records(150, 1000)).expect("memory");
+    log.records(&[(0, 42, &records(150, 1000))]).expect("memory");
     log.watermark(8000).expect("memory");
     let loss = Loss {
         cause: LossCause::NoChunk,
