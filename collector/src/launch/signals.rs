@@ -30,6 +30,8 @@ pub struct Received {
     pub signal: i32,
     /// True if the kernel sent it: for the signals of a terminal that means to its whole foreground group.
     pub from_kernel: bool,
+    /// The process that sent it, 0 if it is outside our namespace.
+    pub sender: Option<i32>,
     /// The value that `sigqueue` sent with it.
     pub value: Option<libc::sigval>,
 }
@@ -99,6 +101,15 @@ impl Signals {
         self.take(Some(limit)).ok()
     }
 
+    /// True if a blocked signal waits for this process.
+    pub fn is_pending(signal: i32) -> bool {
+        let mut pending = Self::none();
+        // SAFETY: the set is valid for both calls.
+        unsafe {
+            libc::sigpending(&raw mut pending.0) == 0 && libc::sigismember(&raw const pending.0, signal) == 1
+        }
+    }
+
     /// Forgets those that wait to be received.
     pub fn forget_pending(&self) {
         while self.wait_at_most(Duration::ZERO).is_some() {}
@@ -118,9 +129,12 @@ impl Signals {
         }
         // SAFETY: all zero is a valid value, and the call has filled it in.
         let info = unsafe { info.assume_init() };
+        let from_kernel = info.si_code > 0;
         Ok(Received {
             signal,
-            from_kernel: info.si_code > 0,
+            from_kernel,
+            // SAFETY: filled in for every signal that a process sends.
+            sender: (!from_kernel).then(|| unsafe { info.si_pid() }),
             // SAFETY: the kernel fills the value in for this code.
             value: (info.si_code == libc::SI_QUEUE).then(|| unsafe { info.si_value() }),
         })

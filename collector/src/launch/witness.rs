@@ -5,8 +5,7 @@
 //! second copy would abort the clean-up that the first one started. What arrives does not say which it was. So a
 //! process of ours that does nothing else sits in the group and counts what reaches it.
 
-use super::signals::Signals;
-use std::fs;
+use super::signals::{Received, Signals};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -16,24 +15,36 @@ use std::time::{Duration, Instant};
 const COUNTERS: usize = 65;
 /// How long a signal may take from one member of a group to the next.
 const PATIENCE: Duration = Duration::from_millis(25);
+/// How long the witness may take to answer: on a crowded machine it waits for a processor.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
-type Counters = [AtomicU32; COUNTERS];
+/// What the two processes share.
+struct Board {
+    counted: [AtomicU32; COUNTERS],
+    /// The last question that the witness has answered.
+    answered: AtomicU32,
+}
 
 /// The process, and what it counted.
 pub struct Witness {
     pid: i32,
-    counted: &'static Counters,
+    board: &'static Board,
+    /// Of what the witness counted: how many are accounted for.
     seen: [u32; COUNTERS],
+    /// Another of the same number came to us before the witness had taken the one before: the kernel may have made
+    /// one of the two for the witness.
+    may_be_merged: [bool; COUNTERS],
+    asked: u32,
 }
 
 impl Witness {
     /// Starts it. The signals must be blocked already, and this process have one thread.
     pub fn start(signals: &Signals) -> io::Result<Self> {
-        // SAFETY: a new shared mapping at an address of the kernel's choice, zeroed, of at least the size of the counters.
-        let counted = unsafe {
+        // SAFETY: a new shared mapping at an address of the kernel's choice, zeroed, of at least the size of the board.
+        let board = unsafe {
             let address = libc::mmap(
                 std::ptr::null_mut(),
-                size_of::<Counters>(),
+                size_of::<Board>(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_ANONYMOUS,
                 -1,
@@ -42,49 +53,74 @@ impl Witness {
             if address == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            // It is never unmapped; zeroed memory is a valid array of atomics.
-            &*address.cast::<Counters>()
+            // It is never unmapped; zeroed memory is a valid board of atomics.
+            &*address.cast::<Board>()
         };
+        // SAFETY: asks for a number.
+        let parent = unsafe { libc::getpid() };
         // SAFETY: there is one thread, so that the child may go on as if nothing had happened.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
-            0 => watch(signals, counted),
+            0 => watch(signals, board, parent),
             pid => Ok(Self {
                 pid,
-                counted,
+                board,
                 seen: [0; COUNTERS],
+                may_be_merged: [false; COUNTERS],
+                asked: 0,
             }),
         }
     }
 
-    /// True if the signal that was just received also reached the group: the witness has counted it, or the kernel
-    /// holds it for the witness, which on a busy machine may not have run yet.
+    /// True if the signal that was just received also reached the group: the witness has counted it.
+    ///
+    /// Equal signals that wait for one process become one, for us and for the witness at different moments. So each
+    /// answer is about all that was sent before the question, and where a merged one is possible the signal counts as
+    /// seen: the job got one of that number just now.
     pub fn has_seen(&mut self, signal: i32) -> bool {
         let deadline = Instant::now() + PATIENCE;
         let index = signal as usize % COUNTERS;
+        let may_be_merged = std::mem::take(&mut self.may_be_merged[index]);
         loop {
-            let counted = self.counted[index].load(Ordering::Acquire);
-            let is_ahead = counted.wrapping_sub(self.seen[index]).cast_signed() > 0;
-            if is_ahead || self.is_pending(signal) {
-                self.seen[index] = self.seen[index].wrapping_add(1);
-                return true;
+            let is_last = Instant::now() >= deadline;
+            self.ask();
+            let ahead = self.board.counted[index]
+                .load(Ordering::Acquire)
+                .wrapping_sub(self.seen[index]);
+            if ahead == 0 && !may_be_merged {
+                if is_last {
+                    return false;
+                }
+                thread::sleep(Duration::from_millis(1));
+                continue;
             }
-            if Instant::now() >= deadline {
-                // Equal signals that arrive together become one; what was seen once too often is not owed for ever.
-                self.seen[index] = counted;
-                return false;
+            if !Signals::is_pending(signal) {
+                // All that it counted came to us as this one.
+                self.seen[index] = self.seen[index].wrapping_add(ahead);
+            } else {
+                self.seen[index] = self.seen[index].wrapping_add(ahead.min(1));
+                // Real-time signals queue instead.
+                self.may_be_merged[index] = signal < libc::SIGRTMIN();
             }
-            thread::sleep(Duration::from_millis(1));
+            return true;
         }
     }
 
-    fn is_pending(&self, signal: i32) -> bool {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-        let pending = pending
-            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-            .unwrap_or(0);
-        pending >> (signal - 1) & 1 == 1
+    /// Lets the witness count all that was sent to it before this.
+    fn ask(&mut self) {
+        self.asked = self.asked.wrapping_add(1);
+        let value = libc::sigval {
+            sival_ptr: std::ptr::without_provenance_mut(self.asked as usize),
+        };
+        // The highest number is received last.
+        // SAFETY: our own child, not reaped yet.
+        if unsafe { libc::sigqueue(self.pid, libc::SIGRTMAX(), value) } != 0 {
+            return;
+        }
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        while self.board.answered.load(Ordering::Acquire) != self.asked && Instant::now() < deadline {
+            thread::sleep(Duration::from_micros(100));
+        }
     }
 }
 
@@ -99,19 +135,31 @@ impl Drop for Witness {
 }
 
 /// The witness's whole life.
-fn watch(signals: &Signals, counted: &Counters) -> ! {
+fn watch(signals: &Signals, board: &Board, parent: i32) -> ! {
     // SAFETY: plain system calls in a process of one thread; nothing here uses a descriptor.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_NAME, c"rankscope-group".as_ptr());
         libc::syscall(libc::SYS_close_range, 0u32, u32::MAX, 0u32);
         // Our parent may have gone before it could be asked to take us along.
-        if libc::getppid() == 1 {
+        if libc::getppid() != parent {
             libc::_exit(0);
         }
     }
     loop {
         let received = signals.wait();
-        counted[received.signal as usize % COUNTERS].fetch_add(1, Ordering::Release);
+        match question(received, parent) {
+            Some(asked) => board.answered.store(asked, Ordering::Release),
+            None => {
+                board.counted[received.signal as usize % COUNTERS].fetch_add(1, Ordering::Release);
+            }
+        }
     }
+}
+
+/// The number of the question, if it is one: what somebody else sends under that number is counted.
+fn question(received: Received, parent: i32) -> Option<u32> {
+    let is_ours = received.signal == libc::SIGRTMAX() && received.sender == Some(parent);
+    let value = received.value.filter(|_| is_ours)?;
+    Some(value.sival_ptr.addr() as u32)
 }
