@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 fn main() -> ExitCode {
+    rankscope_collector::heap::give_back_what_is_freed();
     let mut arguments = std::env::args().skip(1).map(PathBuf::from);
     let (Some(run), Some(output)) = (arguments.next(), arguments.next()) else {
         eprintln!("usage: merge_bench RUN_DIRECTORY SESSION_DIRECTORY");

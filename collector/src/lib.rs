@@ -5,7 +5,7 @@
 //! (with [`overlap`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`analysis`] adds everything up ([`classes`], [`step_board`],
 //! [`quantiles`]), [`findings`] and [`summary`] say what a person should know. [`merge`] calls them in this order.
-//! [`export`] turns a session into what other tools open.
+//! [`export`] turns a session into what other tools open; [`heap`] is for programs that call all this.
 
 pub mod analysis;
 pub mod bandwidth;
@@ -14,6 +14,7 @@ pub mod classes;
 pub mod clock;
 pub mod export;
 pub mod findings;
+pub mod heap;
 pub mod identity;
 pub mod ingest;
 pub mod matching;

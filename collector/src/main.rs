@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
+    rankscope_collector::heap::give_back_what_is_freed();
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return print_usage(&error),

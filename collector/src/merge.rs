@@ -266,8 +266,17 @@ fn rows_per_group(ranks: usize) -> usize {
     ((1 << 20) / ranks.max(1)).clamp(4096, 1 << 16)
 }
 
-/// Rows that are handed to the thread that writes them at once: few enough to be in the cache still.
-const ROWS_PER_HANDOVER: usize = 4096;
+/// Rows that are handed to the thread that writes them at once: few enough to be in the cache still, and those of all
+/// ranks not more than a quarter of a million, which as rows take some 300 bytes.
+fn rows_per_handover(ranks: usize) -> usize {
+    ((1 << 18) / ranks.max(1)).clamp(256, 4096)
+}
+
+/// Records by which a rank goes forward at once, so that those of all ranks are about a quarter of a million: half of
+/// what the matcher lets wait.
+fn stride(ranks: usize) -> usize {
+    (MOST_PENDING / 2 / ranks.max(1)).clamp(128, 8192)
+}
 
 fn match_ranks<'a>(
     options: &MergeOptions,
@@ -279,6 +288,7 @@ fn match_ranks<'a>(
 ) -> Result<Outcome<'a>, MergeError> {
     let ranks = identities.ranks.len();
     let group = rows_per_group(ranks);
+    let handover = rows_per_handover(ranks);
     let boards = identities
         .worlds
         .iter()
@@ -298,7 +308,9 @@ fn match_ranks<'a>(
     let mut matcher = Matcher::new(
         &identities.communicators,
         ranks,
-        options.most_pending.unwrap_or(MOST_PENDING),
+        options
+            .most_pending
+            .unwrap_or_else(|| MOST_PENDING.max(2 * ranks * stride(ranks))),
     );
     let mut tasks = Vec::with_capacity(ranks);
     let mut step_tables = Vec::with_capacity(ranks);
@@ -307,7 +319,7 @@ fn match_ranks<'a>(
         let anchors = world
             .and_then(|world| plans.get(world as usize))
             .map_or_else(Anchors::default, |plan| Anchors::new(plan.anchors.clone()));
-        let reader = reader(rank, logs, clocks, identities, anchors);
+        let reader = reader(rank, logs, clocks, identities, anchors).with_stride(stride(ranks));
         tasks.push(RankTask::new(rank as u32, reader, &options.output, group)?);
         step_tables.push((
             TableWriter::<StepRow>::create(&rank_path::<StepRow>(&options.output, rank as u32), group)?,
@@ -358,8 +370,8 @@ fn match_ranks<'a>(
                     analysis.boards[world as usize].rank_ended(row);
                 }
             }
-            close_steps(&mut analysis, &mut step_tables, false)?;
-            if analysis.rows[rank].len() >= ROWS_PER_HANDOVER {
+            close_steps(&mut analysis, &mut step_tables, Some(handover))?;
+            if analysis.rows[rank].len() >= handover {
                 std::mem::swap(&mut task.rows, &mut analysis.rows[rank]);
             }
             if task.ended && task.rows.is_empty() {
@@ -367,7 +379,7 @@ fn match_ranks<'a>(
             } else {
                 pool.send(task);
             }
-            if analysis.instances.len() >= ROWS_PER_HANDOVER
+            if analysis.instances.len() >= handover
                 && instance_rows
                     .send(std::mem::take(&mut analysis.instances))
                     .is_err()
@@ -385,7 +397,7 @@ fn match_ranks<'a>(
             });
         }
         matcher.finish(|instance| analysis.take(instance));
-        close_steps(&mut analysis, &mut step_tables, true)?;
+        close_steps(&mut analysis, &mut step_tables, None)?;
         let _ = instance_rows.send(std::mem::take(&mut analysis.instances));
         drop(instance_rows);
         analysis.finish();
@@ -427,18 +439,23 @@ fn match_ranks<'a>(
 
 type StepTables = Vec<(TableWriter<StepRow>, Vec<StepRow>)>;
 
-fn close_steps(analysis: &mut Analysis<'_>, tables: &mut StepTables, all: bool) -> Result<(), TableError> {
+/// Writes the steps that are over, where they are `at_least` so many; with `None` all.
+fn close_steps(
+    analysis: &mut Analysis<'_>,
+    tables: &mut StepTables,
+    at_least: Option<usize>,
+) -> Result<(), TableError> {
     let identities = analysis.identities();
     for (world, board) in analysis.boards.iter_mut().enumerate() {
         let ranks = &identities.worlds[world].ranks;
-        board.close(all, |row, step| {
+        board.close(at_least.is_none(), |row, step| {
             if let Some((_, rows)) = ranks.get(row).and_then(|&rank| tables.get_mut(rank as usize)) {
                 rows.push(step);
             }
         });
     }
     for (table, rows) in tables.iter_mut() {
-        if all || rows.len() >= ROWS_PER_HANDOVER {
+        if rows.len() >= at_least.unwrap_or(0) {
             table.write(rows)?;
         }
     }

@@ -166,6 +166,29 @@ fn a_slow_rank_is_named_with_what_it_costs_and_without_one_nobody_is() {
 }
 
 #[test]
+fn a_thousand_ranks_are_matched() {
+    let work = Ddp {
+        ranks: 1024,
+        steps: 200,
+        slow: Some((700, 300_000)),
+        ..Ddp::default()
+    };
+    // More calls than may wait for their peers at one time.
+    assert!(work.operations() > rankscope_collector::matching::MOST_PENDING as u64);
+    let (_folder, _run, session) = job(&work);
+    assert_eq!(session.totals.operations, work.operations());
+    assert_eq!(session.matching.complete, work.operations() / 1024);
+    assert_eq!(session.matching.incomplete, 0);
+    assert_eq!(session.coverage.ranks_seen, 1024);
+    let late: Vec<_> = session
+        .findings
+        .iter()
+        .flat_map(|finding| finding.ranks.clone())
+        .collect();
+    assert_eq!(late, [700], "{:?}", session.findings);
+}
+
+#[test]
 fn known_blocked_time_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");

@@ -23,8 +23,7 @@ use works::Works;
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
 const MOST_HELD: usize = 1 << 17;
 
-/// Records that one call of [`RankReader::advance`] takes at most: ranks go forward in small strides, so that little
-/// waits for its peers.
+/// Records that one call of [`RankReader::advance`] takes at most, where [`RankReader::with_stride`] says nothing else.
 const STRIDE: usize = 1 << 13;
 
 /// How long a step took on this rank, and where its time went.
@@ -115,6 +114,7 @@ pub struct RankReader<'a> {
     communicators: Vec<(u32, u32, Library)>,
     batch: Vec<ThreadRecord>,
     batch_at: usize,
+    stride: usize,
     lanes: Lanes,
     works: Works,
     messages: Messages,
@@ -173,6 +173,7 @@ impl<'a> RankReader<'a> {
             communicators: table,
             batch: Vec::new(),
             batch_at: 0,
+            stride: STRIDE,
             lanes: Lanes::default(),
             works: Works::default(),
             messages: Messages::default(),
@@ -191,6 +192,14 @@ impl<'a> RankReader<'a> {
                 ..RankSums::default()
             },
         }
+    }
+
+    /// The same with `records` as the most that one [`RankReader::advance`] takes: many ranks go forward in small
+    /// strides, since all that one has taken ahead waits in memory for its peers.
+    #[must_use]
+    pub fn with_stride(self, records: usize) -> Self {
+        let stride = records.max(1);
+        Self { stride, ..self }
     }
 
     /// Problems met in the records.
@@ -215,7 +224,7 @@ impl<'a> RankReader<'a> {
         }
         if self.batch_at < self.batch.len() {
             let batch = std::mem::take(&mut self.batch);
-            let end = batch.len().min(self.batch_at + STRIDE);
+            let end = batch.len().min(self.batch_at.saturating_add(self.stride));
             for entry in &batch[self.batch_at..end] {
                 self.take(entry, out);
             }
