@@ -26,6 +26,7 @@ setup:
 	tests/setup/python.sh wheel
 	tests/setup/python.sh debian
 	tests/setup/node.sh
+	tests/setup/nccl.sh
 
 # The artefacts under test are the released ones. The tests themselves are built for development: with
 # overflow checks and debug assertions, and without link-time optimisation of every test program.

@@ -22,7 +22,7 @@ CALIBRATION_FIELDS = (
     "ticks monotonic_raw_ns realtime_ns half_width_ticks realtime_half_width_ticks realtime_maxerror_us adjtimex_status"
     " counter_trusted reserved boottime_ns"
 ).split()
-KINDS, CAUSES = range(1, 11), range(7)
+KINDS, CAUSES = range(1, 15), range(7)
 CALL, THREAD = 1, 8
 
 
@@ -238,7 +238,7 @@ def unpack_into(payload, groups, sequence):
 
 class Log:
     def __init__(self, path, live=None):
-        self.properties, self.communicators, self.ends, self.texts = {}, {}, {}, {}
+        self.properties, self.communicators, self.ends, self.aliases, self.texts = {}, {}, {}, {}, {}
         self.calibrations, self.losses, self.in_flight, self.problems = [], [], [], []
         self.frames, self.live_chunks, self.ending = [], [], "torn"
         with open(path, "rb") as file:
@@ -361,6 +361,10 @@ class Log:
             self.texts[u32(payload, 0)] = text(payload[4:])
         elif kind == 4:
             self.ends[u32(payload, 0)] = u64(payload, 4)
+        elif kind == 5:
+            if len(payload) < 20:
+                raise ValueError
+            self.aliases[payload[4:20].hex()] = u32(payload, 0)
         else:
             self.problems.append((0, f"definition of unknown kind {kind}"))
 
@@ -486,6 +490,8 @@ def main():
         line("property", key=key, value=value)
     for index, communicator in sorted(log.communicators.items()):
         line("communicator", index=index, ended_ticks=log.ends.get(index), **communicator)
+    for alias, index in sorted(log.aliases.items()):
+        line("alias", identity=alias, index=index)
     for index, value in sorted(log.texts.items()):
         line("text", index=index, value=value)
     for entry in log.calibrations:

@@ -149,6 +149,7 @@ impl<'a> Analysis<'a> {
                 .saturating_add(operation.known_bytes().unwrap_or(0));
             self.totals.failed += u64::from(operation.state == OperationState::Failed);
             self.totals.in_flight += u64::from(operation.state == OperationState::InFlight);
+            self.totals.enqueued += u64::from(operation.state == OperationState::Enqueued);
             self.classes.operation(operation);
         }
         match members.all() {
@@ -234,8 +235,13 @@ impl<'a> Analysis<'a> {
             InstanceState::Mismatched => self.matching.mismatched += 1,
             InstanceState::Unmatched => self.matching.unmatched_messages += 1,
             InstanceState::WithoutKey => self.matching.without_key += 1,
+            InstanceState::Enqueued => self.matching.enqueued += 1,
+            InstanceState::OneSided => self.matching.one_sided += 1,
         }
-        if state == InstanceState::Alone {
+        if matches!(
+            state,
+            InstanceState::Alone | InstanceState::Enqueued | InstanceState::OneSided
+        ) {
             self.totals.instances += 1;
         } else {
             *self.reasons.entry(reason).or_insert(0) += 1;
@@ -319,6 +325,7 @@ impl<'a> Analysis<'a> {
             issue_ns: (operation.issue_ns != NO_TIME).then_some(operation.issue_ns),
             enter_ns: operation.enter_ns,
             leave_ns: (operation.leave_ns != NO_TIME).then_some(operation.leave_ns),
+            returned_ns: (operation.returned_ns != NO_TIME).then_some(operation.returned_ns),
             bytes: operation.known_bytes(),
             element_bytes: operation.element_bytes,
             peer: u32::try_from(operation.peer).ok(),

@@ -157,6 +157,15 @@ fn join_communicators(
     let mut drafts: Vec<Draft> = Vec::new();
     let mut known: BTreeMap<Key, usize> = BTreeMap::new();
     let mut local: LocalNames = vec![BTreeMap::new(); logs.len()];
+    // What some members know by another identity than the rest.
+    let aliases: BTreeMap<[u8; 16], [u8; 16]> = logs
+        .iter()
+        .flat_map(|log| {
+            log.communicator_aliases
+                .iter()
+                .filter_map(|(&alias, index)| Some((alias, log.communicators.get(index)?.identity)))
+        })
+        .collect();
     for (index, log) in logs.iter().enumerate() {
         let mut made: Vec<&Communicator> = log.communicators.values().collect();
         made.sort_by_key(|communicator| (communicator.created_ticks, communicator.index));
@@ -170,9 +179,11 @@ fn join_communicators(
                 problems.push((Some(index), what));
                 continue;
             }
-            let seen = occurrences
-                .entry((communicator.identity, communicator.rank))
-                .or_insert(0);
+            let identity = aliases
+                .get(&communicator.identity)
+                .copied()
+                .unwrap_or(communicator.identity);
+            let seen = occurrences.entry((identity, communicator.rank)).or_insert(0);
             let occurrence = *seen;
             *seen += 1;
             let qualifier = match communicator.identity_source {
@@ -184,17 +195,12 @@ fn join_communicators(
                 }
                 IdentitySource::SelfOnly => Some(format!("log {index}")),
             };
-            let key: Key = (
-                communicator.library as u8,
-                communicator.identity,
-                qualifier,
-                occurrence,
-            );
+            let key: Key = (communicator.library as u8, identity, qualifier, occurrence);
             let created_ns = clocks.line(index).ns(communicator.created_ticks);
             let position = *known.entry(key).or_insert_with(|| {
                 drafts.push(Draft {
                     library: communicator.library,
-                    identity: communicator.identity,
+                    identity,
                     source: communicator.identity_source,
                     size: communicator.size,
                     logs: BTreeMap::new(),

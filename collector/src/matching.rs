@@ -7,7 +7,7 @@ use crate::identity::GlobalCommunicator;
 use crate::members::Members;
 use crate::rank::RankOperation;
 use rankscope_formats::session::{InstanceState, OperationState};
-use rankscope_formats::{Operation, Pattern};
+use rankscope_formats::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -29,6 +29,9 @@ impl Key {
         let what = match operation.operation {
             Operation::Send => message_ends(operation.member, operation.peer as u32),
             Operation::Receive => message_ends(operation.peer as u32, operation.member),
+            // NCCL's collectives are numbered in call order, whatever they are: members that call different ones meet
+            // here, and are told.
+            _ if operation.library == Library::Nccl => 0,
             other => other as u64,
         };
         Self { what, which }
@@ -140,6 +143,18 @@ impl Matcher {
                 members,
                 state,
                 reason: "no matching key was recorded",
+            });
+            return;
+        }
+        if operation.is_one_sided() {
+            let number = self.number();
+            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
+            hand_on(Instance {
+                number,
+                communicator: index,
+                members,
+                state: InstanceState::OneSided,
+                reason: "",
             });
             return;
         }
@@ -335,7 +350,7 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
     }
     if calls
         .iter()
-        .any(|member| member.state != OperationState::Completed)
+        .any(|member| !matches!(member.state, OperationState::Completed | OperationState::Enqueued))
     {
         return (InstanceState::Incomplete, "a member's call failed");
     }
@@ -344,6 +359,12 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
     }
     match disagreement(calls) {
         Some(what) => (InstanceState::Mismatched, what),
+        None if calls
+            .iter()
+            .any(|member| member.state == OperationState::Enqueued) =>
+        {
+            (InstanceState::Enqueued, "")
+        }
         None => (InstanceState::Complete, ""),
     }
 }
@@ -385,7 +406,6 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rankscope_formats::Library;
     use rankscope_formats::ranklog::definition::IdentitySource;
 
     fn communicator(size: u32, seen: u32) -> GlobalCommunicator {

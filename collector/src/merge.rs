@@ -353,7 +353,7 @@ fn match_ranks<'a>(
             let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
             let mut reached = behind;
             for operation in &mut task.batch.operations {
-                reached = reached.max(operation.leave_ns);
+                reached = reached.max(operation.leave_ns).max(operation.enter_ns);
                 analysis.expect(operation);
                 matcher.take(operation, |instance| analysis.take(instance));
             }

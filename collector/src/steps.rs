@@ -6,6 +6,7 @@
 
 use crate::rank::{RankBatch, RankOperation, RankReader};
 use rankscope_formats::Operation;
+use rankscope_formats::session::OperationState;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -303,6 +304,11 @@ struct Sequence<'a, 'b> {
     ended: bool,
 }
 
+/// True unless the operation was in progress at the end of its log. What was only enqueued is over for the host.
+fn is_over(operation: &RankOperation) -> bool {
+    operation.leave_ns != crate::rank::NO_TIME || operation.state == OperationState::Enqueued
+}
+
 impl Sequence<'_, '_> {
     fn next(&mut self, symbols: &mut Symbols, width: &impl Fn(u32) -> u32) -> Option<Event> {
         while self.heap.len() < REORDER {
@@ -319,7 +325,7 @@ impl Sequence<'_, '_> {
                     .batch
                     .operations
                     .iter()
-                    .filter(|operation| operation.has_key() && operation.leave_ns != crate::rank::NO_TIME)
+                    .filter(|operation| operation.has_key() && is_over(operation))
                     .map(|operation| symbols.event(operation, width))
                     .collect();
                 events.extend(self.batch.reducer_waits.iter().map(|&(start, end)| Event {

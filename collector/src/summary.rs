@@ -414,7 +414,12 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                 _ => parts.analysis.waited[rank],
             };
             let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
-            let overlap = if sums.completed == 0 {
+            let overlap = if sums.enqueued > 0 {
+                Figure::unknown(format!(
+                    "{} operations were put on a device's stream, and when they were done was not recorded",
+                    sums.enqueued
+                ))
+            } else if sums.completed == 0 {
                 Figure::unknown("no operation completed")
             } else if enough {
                 Ratio::figure(
@@ -446,6 +451,7 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                     Figure::unknown("the program calls the library itself: nothing is queued")
                 },
                 overlap,
+                operations_without_times: sums.enqueued,
                 operations_with_wait_seen: Ratio::figure(
                     sums.waited as i64,
                     sums.completed as i64,

@@ -82,7 +82,7 @@ fn last_needed(members: &[RankOperation], member: usize, extremes: &Extremes) ->
         }
         Pattern::PointToPoint => (member == 1).then(|| (0, members[0].arrival_ns())),
         Pattern::Scan => latest(members, |other| other < member),
-        Pattern::Unknown => None,
+        Pattern::OneSided | Pattern::Unknown => None,
     }
 }
 

@@ -104,6 +104,14 @@ operations! {
     ScatterV = 17, "scatter-v", FromRoot;
     /// Building a communicator: a blocking call that all members make.
     Connect = 18, "connect", AllToAll;
+    /// Data is written into a window of a peer, which takes no part.
+    Put = 19, "put", OneSided;
+    /// A peer is told without data.
+    Signal = 20, "signal", OneSided;
+    /// The stream waits for signals of peers.
+    WaitSignal = 21, "wait-signal", OneSided;
+    /// Leaving a communicator: a call that waits for what is under way.
+    Disconnect = 22, "disconnect", Unknown;
     /// An operation this version of rankscope has no name for.
     Unknown = 255, "unknown", Unknown;
 }
@@ -121,6 +129,8 @@ pub enum Pattern {
     PointToPoint,
     /// A member needs the members of lower rank.
     Scan,
+    /// Called by one member alone: nobody's call belongs to it.
+    OneSided,
     /// Unknown: gives no wait and no evidence.
     Unknown,
 }
@@ -148,7 +158,13 @@ impl Operation {
             | Self::Send
             | Self::Receive
             | Self::Scan => 1.0,
-            Self::Barrier | Self::Connect | Self::Unknown => return None,
+            Self::Barrier
+            | Self::Connect
+            | Self::Disconnect
+            | Self::Put
+            | Self::Signal
+            | Self::WaitSignal
+            | Self::Unknown => return None,
         })
     }
 

@@ -5,7 +5,7 @@ use crate::life;
 use rankscope_formats::Library;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::definition::{
-    IdentitySource, KIND_COMMUNICATOR, KIND_COMMUNICATOR_END, Payload,
+    IdentitySource, KIND_COMMUNICATOR, KIND_COMMUNICATOR_ALIAS, KIND_COMMUNICATOR_END, Payload,
 };
 use rankscope_formats::ranklog::lanes::LaneSet;
 use rankscope_formats::ranklog::loss::LossCause;
@@ -20,8 +20,8 @@ const ENTRIES: usize = 4096;
 const PLACES: usize = 8192;
 /// Longest name kept.
 const NAME_BYTES: usize = 256;
-/// Tags whose uses are counted one by one, per communicator.
-const TAG_PLACES: usize = 512;
+/// Tags, or peers of messages, whose uses are counted one by one, per communicator. Only touched pages take memory.
+const TAG_PLACES: usize = 4096;
 
 /// A place whose address was removed: a search goes on behind it.
 const REMOVED: usize = 1;
@@ -41,6 +41,8 @@ pub struct Entry {
     sample_at_ticks: AtomicU64,
     /// Collectives that are still to be sampled in this round.
     sample_left: AtomicU32,
+    /// Error that the library reported last, 0 if none.
+    failure: AtomicU32,
     tags: AtomicPtr<TagTable>,
     text: UnsafeCell<MaybeUninit<Text>>,
 }
@@ -59,6 +61,8 @@ struct Text {
 const FREE: u32 = 0;
 const MADE: u32 = 1;
 const DEFINED: u32 = 2;
+/// Named, but rank and size are not known yet.
+const PROMISED: u32 = 3;
 
 // SAFETY: `text` is written only while the entry is not DEFINED, by the thread that makes the communicator, and read
 // only after acquiring DEFINED; everything else is atomic.
@@ -75,6 +79,7 @@ impl Entry {
             children: AtomicU32::new(0),
             sample_at_ticks: AtomicU64::new(0),
             sample_left: AtomicU32::new(0),
+            failure: AtomicU32::new(0),
             tags: AtomicPtr::new(std::ptr::null_mut()),
             text: UnsafeCell::new(MaybeUninit::zeroed()),
         }
@@ -104,6 +109,25 @@ impl Entry {
         // SAFETY: DEFINED was acquired, after which `text` does not change while the entry lives.
         (self.state.load(Ordering::Acquire) == DEFINED)
             .then(|| unsafe { (*self.text.get()).assume_init_ref().identity })
+    }
+
+    /// True if rank and size are not known yet.
+    #[inline]
+    pub fn is_promised(&self) -> bool {
+        self.state.load(Ordering::Acquire) == PROMISED
+    }
+
+    /// True if the library did not report this error last time.
+    pub fn is_new_failure(&self, error: u32) -> bool {
+        self.failure.swap(error, Ordering::Relaxed) != error
+    }
+
+    /// Gives the number back that [`Entry::next_sequence`] gave last: what it was for did not come about.
+    pub fn return_sequence(&self, operation: u8, tag: u32, sequence: u32) {
+        // SAFETY: null or a mapping that is never undone.
+        if let Some(table) = unsafe { self.tags.load(Ordering::Acquire).as_ref() } {
+            table.give_back(u64::from(operation) << 32 | u64::from(tag), sequence);
+        }
     }
 
     /// Ordinal for the next communicator made from this one.
@@ -145,6 +169,21 @@ struct TagTable {
 }
 
 impl TagTable {
+    fn give_back(&self, key: u64, count: u32) {
+        let key = key + 1;
+        let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize;
+        let mut places = (0..TAG_PLACES).map(|step| (start + step) % TAG_PLACES);
+        if let Some(place) = places.find(|&place| self.keys[place].load(Ordering::Relaxed) == key) {
+            // Whoever came in between keeps its number: then a hole stays.
+            let _ = self.counts[place].compare_exchange(
+                count.wrapping_add(1),
+                count,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
     fn next(&self, key: u64) -> Option<u32> {
         // Key 0 would read as an empty place.
         let key = key + 1;
@@ -251,6 +290,7 @@ pub fn made(address: usize, rank: u32, size: u32) {
     entry.rank.store(rank, Ordering::Relaxed);
     entry.size.store(size, Ordering::Relaxed);
     entry.children.store(0, Ordering::Relaxed);
+    entry.failure.store(0, Ordering::Relaxed);
     entry.sample_at_ticks.store(0, Ordering::Relaxed);
     entry.created_ticks.store(ticks(), Ordering::Relaxed);
     entry.state.store(MADE, Ordering::Release);
@@ -287,6 +327,33 @@ pub fn define(address: usize, identity: &Identity<'_>) {
         // Connected a second time: a new communicator at the same address.
         end(entry);
     }
+    call(entry, identity);
+    publish(entry);
+}
+
+/// Notes a communicator that was constructed at `address` and what it is called; [`settle`] completes it.
+pub fn promised(address: usize, identity: &Identity<'_>) {
+    made(address, 0, 0);
+    let Some(entry) = find(address) else { return };
+    let Some(_editing) = Editing::begin() else { return };
+    call(entry, identity);
+    entry.state.store(PROMISED, Ordering::Release);
+}
+
+/// Rank and size of a communicator that was promised are known now.
+pub fn settle(address: usize, rank: u32, size: u32) {
+    let Some(entry) = find(address) else { return };
+    let Some(_editing) = Editing::begin() else { return };
+    // Two threads may have asked.
+    if entry.state.load(Ordering::Acquire) == PROMISED {
+        entry.rank.store(rank, Ordering::Relaxed);
+        entry.size.store(size, Ordering::Relaxed);
+        publish(entry);
+    }
+}
+
+/// Writes what an entry is called. The editing lock must be held.
+fn call(entry: &Entry, identity: &Identity<'_>) {
     let name_bytes = identity.name.len().min(NAME_BYTES);
     let mut text = Text {
         identity: identity.value,
@@ -300,6 +367,11 @@ pub fn define(address: usize, identity: &Identity<'_>) {
     entry.state.store(MADE, Ordering::Release);
     // SAFETY: the entry is not DEFINED and the editing lock is held, so nobody reads or writes the text.
     unsafe { (*entry.text.get()).write(text) };
+}
+
+/// Gives an entry that has a name its number and its table of tags, and writes its definition. The editing lock must be
+/// held.
+fn publish(entry: &Entry) {
     entry.tags.store(
         new_tag_table(entry.tags.load(Ordering::Relaxed)),
         Ordering::Release,
@@ -309,6 +381,18 @@ pub fn define(address: usize, identity: &Identity<'_>) {
     entry.state.store(DEFINED, Ordering::Release);
     if let Some(set) = life::definitions() {
         write_definition(set, entry);
+    }
+}
+
+/// Writes down another identity by which some members know the communicator at `address`. It must be defined, and the
+/// recorder be there: it is not written again when a recorder starts.
+pub fn define_alias(address: usize, identity: [u8; 16]) {
+    let Some(entry) = find(address) else { return };
+    if let Some(set) = life::definitions() {
+        let payload = Payload::communicator_alias(entry.index(), identity);
+        if !set.area.define(KIND_COMMUNICATOR_ALIAS, payload.as_bytes()) {
+            count_missing_definition();
+        }
     }
 }
 
@@ -359,7 +443,8 @@ fn write_definition(set: &LaneSet, entry: &Entry) {
     }
 }
 
-fn count_missing_definition() {
+/// A communicator could not be defined: its operations are nobody's.
+pub fn count_missing_definition() {
     if let Some(set) = life::definitions() {
         let now = ticks();
         set.area
@@ -424,7 +509,11 @@ mod tests {
             [table.next(0), table.next(0), table.next(7), table.next(0)],
             [Some(0), Some(1), Some(0), Some(2)]
         );
-        let new = (100..2000).filter(|&key| table.next(key).is_some()).count();
+        table.give_back(0, 2);
+        assert_eq!(table.next(0), Some(2));
+        table.give_back(0, 1);
+        assert_eq!(table.next(0), Some(3), "another came in between");
+        let new = (100..9000).filter(|&key| table.next(key).is_some()).count();
         assert_eq!(new, TAG_PLACES - 2);
         assert_eq!(table.next(7), Some(1));
     }

@@ -9,8 +9,10 @@ compile_error!("interpose/src/stub.rs knows x86-64 Linux only; port its two stub
 pub mod communicators;
 pub mod gloo;
 pub mod hash;
+pub mod in_progress;
 pub mod life;
 mod memory;
+pub mod nccl;
 pub mod resolve;
 pub mod stub;
 pub mod thread;

@@ -147,6 +147,21 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *m
     0
 }
 
+/// A function of the object that holds the function `real`; 0 if there is none. Cold.
+pub fn beside(real: usize, symbol: &CStr) -> usize {
+    let Some(handle) = Object::containing(real).and_then(|object| object.handle()) else {
+        return 0;
+    };
+    // SAFETY: a live handle and a NUL-terminated name. The handle is given back: its object holds `real`, which the
+    // caller is about to call, and so stays loaded.
+    let address = unsafe {
+        let address = libc::dlsym(handle, symbol.as_ptr()) as usize;
+        libc::dlclose(handle);
+        address
+    };
+    if is_ours(address) { 0 } else { address }
+}
+
 /// True if an address lies in this library.
 fn is_ours(address: usize) -> bool {
     static RANGE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];

@@ -2,14 +2,28 @@
 //!
 //! A wrapper must know who called it (module `resolve`), and a return address can be read only on entry. So each
 //! exported symbol is a stub. *Narrow* functions (up to five integer arguments) get it in the sixth argument register,
-//! which they leave free: two instructions, no frame. *Wide* ones (up to ten, four of them on the stack) get a frame
-//! with unwind information that copies the caller's stack arguments; exceptions pass through it.
+//! which they leave free: two instructions, no frame; so do those that take NCCL's id on the stack, which stays where
+//! it is. *Wide* ones (up to twelve, six of them on the stack) get a frame with unwind information that copies the
+//! caller's stack arguments; exceptions pass through it.
 
 /// The arguments of a narrow function as they came. What the real function does not take is noise, handed on as it is.
 pub type Narrow = [usize; 5];
 
 /// The arguments of a wide function as they came.
-pub type Wide = [usize; 10];
+pub type Wide = [usize; 12];
+
+/// 128 bytes that are passed by value, which the C convention puts on the stack whole: NCCL's unique id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct OnStack(pub [u8; 128]);
+
+/// The arguments of a function that takes an [`OnStack`] among up to five integers.
+pub struct ById {
+    /// Those in registers, in order.
+    pub registers: [usize; 5],
+    /// The one on the stack.
+    pub id: OnStack,
+}
 
 /// Arguments that can be handed on to the real function.
 pub trait Call {
@@ -47,20 +61,38 @@ impl Call for Wide {
             usize,
             usize,
             usize,
+            usize,
+            usize,
         ) -> usize;
         let a = self;
         // SAFETY: as above; the caller cleans the stack, so extra stack arguments do no harm either.
         unsafe {
             let function = std::mem::transmute::<usize, Function>(real);
-            function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
+            function(
+                a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
+            )
+        }
+    }
+}
+
+impl Call for ById {
+    #[inline(always)]
+    unsafe fn call(&self, real: usize) -> usize {
+        type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, OnStack) -> usize;
+        let a = &self.registers;
+        // SAFETY: by the caller's promise this is such a function; wherever the structure stands among its parameters,
+        // it stands on the stack, and the integers in the registers.
+        unsafe {
+            let function = std::mem::transmute::<usize, Function>(real);
+            function(a[0], a[1], a[2], a[3], a[4], self.id)
         }
     }
 }
 
 /// Makes wrappers from rows `name = "symbol", seen "where", narrow handler;` and the table that resolves them.
 ///
-/// Each row exports `symbol`. Its handler is an `unsafe fn(real: usize, arguments: &A) -> usize` with `A` = [`Narrow`]
-/// or [`Wide`]; it must call `real` exactly once, with these arguments. Adding a function is adding a row.
+/// Each row exports `symbol`. Its handler is an `unsafe fn(real: usize, arguments: &A) -> usize` with `A` = [`Narrow`],
+/// [`Wide`] or [`ById`]; it must call `real` exactly once, with these arguments. Adding a function is adding a row.
 #[macro_export]
 macro_rules! wrappers {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal, seen $seen:literal, $width:ident $handler:expr;)*) => {
@@ -109,10 +141,32 @@ macro_rules! wrapper_body {
             let real = TABLE.real(Row::$name as usize, caller);
             if real == 0 {
                 // Somebody calls a function that no loaded library has: there is nothing to forward to.
-                return 0;
+                return MISSING;
             }
             // SAFETY: `real` is this row's function in the caller's scope, and the arguments are the caller's.
             unsafe { $handler(real, &[a, b, c, d, e]) }
+        }
+    };
+    (by_id $name:ident $handler:expr) => {
+        pub unsafe extern "C-unwind" fn $name(
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            e: usize,
+            caller: usize,
+            id: $crate::stub::OnStack,
+        ) -> usize {
+            let real = TABLE.real(Row::$name as usize, caller);
+            if real == 0 {
+                return MISSING;
+            }
+            let arguments = $crate::stub::ById {
+                registers: [a, b, c, d, e],
+                id,
+            };
+            // SAFETY: as for a narrow wrapper.
+            unsafe { $handler(real, &arguments) }
         }
     };
     (wide $name:ident $handler:expr) => {
@@ -129,13 +183,15 @@ macro_rules! wrapper_body {
             h: usize,
             i: usize,
             j: usize,
+            k: usize,
+            l: usize,
         ) -> usize {
             let real = TABLE.real(Row::$name as usize, caller);
             if real == 0 {
-                return 0;
+                return MISSING;
             }
             // SAFETY: as for a narrow wrapper.
-            unsafe { $handler(real, &[a, b, c, d, e, f, g, h, i, j]) }
+            unsafe { $handler(real, &[a, b, c, d, e, f, g, h, i, j, k, l]) }
         }
     };
 }
@@ -145,6 +201,10 @@ macro_rules! wrapper_body {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! wrapper_stub {
+    (by_id $name:ident $symbol:literal $(#[$doc:meta])*) => {
+        // The structure stands above the return address and stays there: the jump changes nothing on the stack.
+        $crate::wrapper_stub!(narrow $name $symbol $(#[$doc])*);
+    };
     (narrow $name:ident $symbol:literal $(#[$doc:meta])*) => {
         $(#[$doc])*
         #[unsafe(naked)]
@@ -158,8 +218,8 @@ macro_rules! wrapper_stub {
         #[unsafe(naked)]
         #[unsafe(export_name = $symbol)]
         pub unsafe extern "C-unwind" fn $name() {
-            // Five words for the callee (the return address and four stack arguments) and two to keep the stack
-            // aligned to 16. Copying four words reads at most 32 bytes of the caller's own frame.
+            // Seven words for the callee (the return address and six stack arguments), which keep the stack aligned to
+            // 16. Copying six words reads at most 48 bytes of the caller's own frame, or of what lies above it.
             std::arch::naked_asm!(
                 ".cfi_startproc",
                 "sub rsp, 56",
@@ -174,6 +234,10 @@ macro_rules! wrapper_stub {
                 "mov [rsp + 24], rax",
                 "mov rax, [rsp + 88]",
                 "mov [rsp + 32], rax",
+                "mov rax, [rsp + 96]",
+                "mov [rsp + 40], rax",
+                "mov rax, [rsp + 104]",
+                "mov [rsp + 48], rax",
                 "call {body}",
                 "add rsp, 56",
                 ".cfi_adjust_cfa_offset -56",

@@ -34,6 +34,18 @@ pub struct ThreadState {
     pub forked_context: Cell<usize>,
     /// Nesting of `ContextFactory::makeContext`.
     pub forking: Cell<u32>,
+    /// Nesting of NCCL's calls: what the library calls itself is no operation of its own.
+    pub nccl_depth: Cell<u32>,
+    /// Nesting of NCCL's groups, and of the outermost one its number, operations so far, and start.
+    pub nccl_group_depth: Cell<u32>,
+    /// See `nccl_group_depth`.
+    pub nccl_group: Cell<u32>,
+    /// See `nccl_group_depth`.
+    pub nccl_group_operations: Cell<u32>,
+    /// See `nccl_group_depth`.
+    pub nccl_group_start_ticks: Cell<u64>,
+    /// NCCL communicators made in this group whose handles are not there yet.
+    pub nccl_awaited: Cell<u32>,
 }
 
 thread_local! {
@@ -52,6 +64,12 @@ thread_local! {
             sampler: Cell::new(std::ptr::null_mut()),
             forked_context: Cell::new(0),
             forking: Cell::new(0),
+            nccl_depth: Cell::new(0),
+            nccl_group_depth: Cell::new(0),
+            nccl_group: Cell::new(0),
+            nccl_group_operations: Cell::new(0),
+            nccl_group_start_ticks: Cell::new(0),
+            nccl_awaited: Cell::new(0),
         }
     };
 }

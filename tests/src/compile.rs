@@ -21,29 +21,69 @@ pub fn gloo(source: &str) -> Option<PathBuf> {
     compile("c++", source, &["-std=c++17", "-lgloo", "-pthread"])
 }
 
+/// The test double of NCCL (`tests/doubles/nccl/`): the directory that holds its `libnccl.so.2`.
+pub fn nccl_double() -> Option<PathBuf> {
+    let source = root().join("tests/doubles/nccl/nccl.cc");
+    let library = build(
+        "c++",
+        &source,
+        "doubles/nccl/libnccl.so.2",
+        &["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libnccl.so.2"],
+    )?;
+    library.parent().map(Path::to_owned)
+}
+
+/// A C++ program on the double of NCCL.
+pub fn nccl(source: &str) -> Option<PathBuf> {
+    let directory = nccl_double()?;
+    let directory = directory
+        .to_str()
+        .expect("built in a directory with a plain name");
+    compile(
+        "c++",
+        source,
+        &[
+            "-std=c++17",
+            "-pthread",
+            "-L",
+            directory,
+            "-l:libnccl.so.2",
+            "-Wl,-rpath",
+            &format!("-Wl,{directory}"),
+        ],
+    )
+}
+
 /// A plain C program, with further arguments for the compiler.
 pub fn c(source: &str, arguments: &[&str]) -> Option<PathBuf> {
     compile("cc", source, arguments)
 }
 
 fn compile(compiler: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let input = programs().join(source);
+    let stem = input.file_stem().expect("a source has a name").to_str()?;
+    build(compiler, &input, stem, arguments)
+}
+
+/// Compiles `input` into `output` under the directory of test programs, unless it is there and newer than all sources.
+fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Option<PathBuf> {
     // Two tests that want the same program: the second finds it made.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|broken| broken.into_inner());
 
-    let directory = target_directory().join("test-programs");
-    std::fs::create_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let input = programs().join(source);
-    let output = directory.join(input.file_stem().expect("a source has a name"));
+    let output = target_directory().join("test-programs").join(output);
+    let directory = output.parent().expect("inside the directory of test programs");
+    std::fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     if is_current(&output) {
         return Some(output);
     }
+    let source = input.display();
     // Made under another name and moved: another process may be running it.
-    let fresh = directory.join(format!("{source}.{}", std::process::id()));
+    let fresh = output.with_extension(format!("{}.fresh", std::process::id()));
     let result = Command::new(compiler)
         .args(["-O1", "-g", "-o"])
         .arg(&fresh)
-        .arg(&input)
+        .arg(input)
         .args(arguments)
         .output();
     let result = match result {
@@ -69,10 +109,12 @@ fn is_current(output: &Path) -> bool {
     let Some(made) = modified(output) else {
         return false;
     };
-    let Ok(entries) = programs().read_dir() else {
-        return false;
-    };
-    entries
-        .flatten()
-        .all(|entry| modified(&entry.path()).is_some_and(|time| time <= made))
+    let sources = [programs(), root().join("tests/doubles/nccl")];
+    sources.iter().all(|directory| {
+        directory.read_dir().is_ok_and(|entries| {
+            entries
+                .flatten()
+                .all(|entry| modified(&entry.path()).is_some_and(|time| time <= made))
+        })
+    })
 }

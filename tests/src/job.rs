@@ -49,6 +49,11 @@ impl Job {
         Job::new(Kind::Gloo(program.to_owned()), size)
     }
 
+    /// Ranks of another compiled program, started as those are: `program RANK SIZE STORE`.
+    pub fn program(program: &Path, size: usize) -> Job {
+        Job::gloo(program, size)
+    }
+
     /// Ranks of a Python program of `tests/programs/torch/`.
     pub fn torch(python: &Python, source: &str, size: usize) -> Job {
         let script = compile::programs().join("torch").join(source);

@@ -21,6 +21,7 @@ pub mod artefacts;
 pub mod compile;
 pub mod counter;
 pub mod job;
+pub mod nccl;
 pub mod process;
 pub mod python;
 pub mod recorded;

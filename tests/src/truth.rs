@@ -24,6 +24,9 @@ pub fn operation(line: &Value) -> Operation {
         Some("scatter") => Operation::Scatter,
         Some("send") => Operation::Send,
         Some("recv") => Operation::Receive,
+        Some("put") => Operation::Put,
+        Some("signal") => Operation::Signal,
+        Some("waitsignal") => Operation::WaitSignal,
         _ => panic!("no operation that is known: {line}"),
     }
 }

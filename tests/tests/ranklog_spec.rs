@@ -42,6 +42,10 @@ fn told_by_rust(log: &RankLog) -> Vec<Value> {
             "created_ticks": it.created_ticks, "parent": it.parent, "name": it.name,
             "ended_ticks": log.communicator_ends.get(index)}));
     }
+    for (alias, index) in &log.communicator_aliases {
+        let alias: String = alias.iter().map(|byte| format!("{byte:02x}")).collect();
+        out.push(json!({"what": "alias", "identity": alias, "index": index}));
+    }
     for (index, value) in &log.texts {
         out.push(json!({"what": "text", "index": index, "value": value}));
     }
@@ -359,6 +363,14 @@ fn some_definitions() -> Vec<(u8, Payload)> {
         (
             definition::KIND_COMMUNICATOR_END,
             Payload::communicator_end(3, 12),
+        ),
+        (
+            definition::KIND_COMMUNICATOR_ALIAS,
+            Payload::communicator_alias(3, [0x5A; 16]),
+        ),
+        (
+            definition::KIND_COMMUNICATOR_ALIAS,
+            Payload::text(3, b"too short"),
         ),
         (99, Payload::text(1, b"of the future")),
     ]

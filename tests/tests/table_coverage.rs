@@ -1,8 +1,9 @@
 //! The tables of intercepted functions against the libraries that are really installed: nothing that communicates is
 //! forgotten, nothing is claimed that is not there, and `librankscope.so` exports the tables and nothing else.
 
-use rankscope::{gloo, torch};
+use rankscope::{gloo, nccl, torch};
 use rankscope_tests::artefacts;
+use rankscope_tests::nccl::{Nccl, series};
 use rankscope_tests::python::Python;
 use rankscope_tests::skip;
 use std::collections::BTreeSet;
@@ -236,19 +237,64 @@ fn rows_were_seen_where_they_say() {
     }
 }
 
+/// The rows of NCCL's table, with the version since which each is there.
+fn nccl_rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    nccl::SYMBOLS
+        .iter()
+        .zip(nccl::SEEN)
+        .map(|(symbol, since)| (symbol.to_str().expect("ASCII"), *since))
+}
+
+#[test]
+fn every_function_of_every_nccl_is_a_row_or_an_exclusion() {
+    let rows: BTreeSet<&str> = nccl_rows().map(|row| row.0).collect();
+    for library in Nccl::all() {
+        let symbols = exports(&library.directory.join("libnccl.so.2"));
+        let public: Vec<&str> = symbols
+            .iter()
+            .map(String::as_str)
+            .filter(|symbol| symbol.starts_with("nccl"))
+            .collect();
+        assert!(public.len() > 20, "{}: {public:?}", library.version);
+        let missing: Vec<&&str> = public
+            .iter()
+            .filter(|symbol| {
+                !rows.contains(**symbol) && !is_excluded(&symbol["nccl".len()..], nccl::EXCLUDED)
+            })
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "NCCL {} exports functions that are neither rows nor exclusions: {missing:?}",
+            library.version
+        );
+        // `since` is exact, in both directions.
+        for (symbol, since) in nccl_rows() {
+            assert_eq!(
+                symbols.contains(symbol),
+                library.series() >= series(since),
+                "{symbol} is there since {since}; NCCL {} exports it (left), the row says so (right)",
+                library.version
+            );
+        }
+    }
+}
+
 #[test]
 fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
     let rows = rows();
     let distinct: BTreeSet<&str> = rows.iter().map(|row| row.0).collect();
     assert_eq!(distinct.len(), rows.len());
-    for (prefix, reason) in gloo::EXCLUDED.iter().chain(torch::EXCLUDED) {
-        assert!(reason.len() > 10, "{prefix}: {reason}");
+    for (prefix, reason) in gloo::EXCLUDED.iter().chain(torch::EXCLUDED).chain(nccl::EXCLUDED) {
+        assert!(reason.len() > 3, "{prefix}: {reason}");
     }
+    let distinct: BTreeSet<&str> = nccl_rows().map(|row| row.0).collect();
+    assert_eq!(distinct.len(), nccl_rows().count());
 }
 
 #[test]
 fn the_library_exports_its_rows_and_nothing_else() {
     let mut wanted: BTreeSet<String> = rows().iter().map(|row| row.0.to_owned()).collect();
+    wanted.extend(nccl_rows().map(|row| row.0.to_owned()));
     wanted.extend(["rankscope_pause", "rankscope_resume", "rankscope_version"].map(str::to_owned));
     let path = artefacts::library();
     let everything: BTreeSet<String> = output("nm", &["-D", "--defined-only"], &path)

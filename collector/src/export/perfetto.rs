@@ -323,9 +323,10 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let mut instances = Instances::open(directory)?;
         loop {
             // What blocks a thread holds the calls that it makes meanwhile: of equal starts the longer first.
-            let next_operation = operations
-                .peek()?
-                .map(|row| (row.enter_ns, Reverse(row.leave_ns.unwrap_or(i64::MAX))));
+            let next_operation = operations.peek()?.map(|row| {
+                let end = row.leave_ns.or(row.returned_ns);
+                (row.enter_ns, Reverse(end.unwrap_or(i64::MAX)))
+            });
             let next_span = spans.peek()?.map(|row| (row.start_ns, Reverse(row.end_ns)));
             let span_first = match (next_operation, next_span) {
                 (None, None) => break,
@@ -409,13 +410,18 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let track = self.thread(row.thread_id)?;
         let start_ns = self.at(row.start_ns);
         let name = match (row.kind, &row.name) {
-            (SpanKind::Mark, Some(name)) if !name.is_empty() => name.as_str(),
+            (SpanKind::Mark | SpanKind::Memory | SpanKind::Failure, Some(name)) if !name.is_empty() => {
+                name.as_str()
+            }
             (SpanKind::Connect, _) => "connect",
             (kind, _) => kind.name(),
         };
         let category = match row.kind {
             SpanKind::Mark => "mark",
-            SpanKind::Connect => "connect",
+            SpanKind::Connect | SpanKind::Disconnect => "connect",
+            SpanKind::Group => "group",
+            SpanKind::Memory => "memory",
+            SpanKind::Failure => "failure",
             _ => "blocked",
         };
         let args: &[Arg<'_>] = &[("work", ArgValue::Pointer(row.object))];
@@ -436,6 +442,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let arrival_ns = row.issue_ns.unwrap_or(row.enter_ns);
         let end_ns = row
             .leave_ns
+            .or(row.returned_ns)
             .unwrap_or_else(|| self.rank.end_ns.value.unwrap_or(row.enter_ns))
             .max(row.enter_ns);
         if !self.is_wanted(arrival_ns, end_ns) {
@@ -509,13 +516,16 @@ impl<'a, 'w> RankExport<'a, 'w> {
         }
         let flow = row
             .instance
-            .filter(|_| row.matched == InstanceState::Complete)
+            .filter(|_| matches!(row.matched, InstanceState::Complete | InstanceState::Enqueued))
             .and_then(|instance| FlowId::new(instance.wrapping_add(1)));
         let flows: &[FlowId] = flow.as_slice();
-        let is_message = matches!(
-            row.operation,
-            rankscope_formats::Operation::Send | rankscope_formats::Operation::Receive
-        );
+        // Of what was only seen to be enqueued the slice is the call: it tells nothing about what was under way.
+        let is_call_only = row.state == OperationState::Enqueued;
+        let is_message = !is_call_only
+            && matches!(
+                row.operation,
+                rankscope_formats::Operation::Send | rankscope_formats::Operation::Receive
+            );
         let (start_ns, stop_ns) = (self.at(row.enter_ns), self.at(end_ns));
         let slice = Slice {
             start_ns,
@@ -538,6 +548,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
         };
         if self.kept(outcome)? {
             self.operations += 1;
+        }
+        if is_call_only {
+            return Ok(());
         }
         if !is_message {
             self.on_communicator(row, stop_ns)?;

@@ -1,6 +1,7 @@
 //! One rank's log as a stream of whole operations: issue, call, wait and step joined from its records, in bounded
 //! memory. Runs on a thread of its own for each rank.
 
+mod groups;
 mod lanes;
 mod messages;
 mod operation;
@@ -11,10 +12,11 @@ pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::clock::Line;
 use crate::overlap::{Breakdown, Parts};
 use crate::steps::Anchors;
+use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
 use messages::{Messages, Posted};
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
-use rankscope_formats::ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
+use rankscope_formats::ranklog::record::{BlockedIn, Enqueued, FLAG_FAILED, MemoryCall, Record, RecordKind};
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
 use rankscope_formats::{Library, Operation};
 use std::collections::BTreeMap;
@@ -67,6 +69,8 @@ pub struct RankSums {
     pub waited: u64,
     /// Completed operations.
     pub completed: u64,
+    /// Operations that were put on a device's stream, of which it is not known when they were done.
+    pub enqueued: u64,
     /// Operations for which it is not known when the program was blocked.
     pub let_go: u64,
     /// Calls that build communicators: how many, failed, Σ ns, longest ns.
@@ -102,6 +106,8 @@ struct HeldFor {
     object: u64,
     /// False for operations that carry their own blocked time.
     open: bool,
+    /// Group whose end says what became of it, 0 if none.
+    group: u32,
 }
 
 /// Reads one rank's log.
@@ -122,6 +128,7 @@ pub struct RankReader<'a> {
     held: Vec<RankOperation>,
     held_for: Vec<HeldFor>,
     counts: Vec<Vec<u64>>,
+    groups: Groups,
     breakdown: Breakdown,
     anchors: Anchors,
     /// The last anchor met, not yet folded: its number and when it ended.
@@ -180,6 +187,7 @@ impl<'a> RankReader<'a> {
             held: Vec::new(),
             held_for: Vec::new(),
             counts: Vec::new(),
+            groups: Groups::default(),
             breakdown: Breakdown::default(),
             anchors,
             pending_cut: None,
@@ -288,7 +296,30 @@ impl<'a> RankReader<'a> {
                 }
                 self.counts[lane].extend(record.continuation_counts());
             }
-            RecordKind::Mark => self.span(SpanKind::Mark, entry, enter, leave, out),
+            RecordKind::Mark => {
+                let name = self.log.texts.get(&(record.object as u32)).cloned();
+                self.named_span(SpanKind::Mark, name, entry, enter, leave, out);
+            }
+            RecordKind::Enqueue => self.take_enqueue(entry, enter, leave),
+            RecordKind::Group => {
+                self.groups.ended(record);
+                self.span(SpanKind::Group, entry, enter, leave, out);
+                if record.flags & FLAG_FAILED != 0 {
+                    let name = Some(format!("the end of a group returned {}", record.tag));
+                    self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
+                }
+            }
+            RecordKind::Memory => {
+                let name = Some(memory_call(record));
+                self.named_span(SpanKind::Memory, name, entry, enter, leave, out);
+            }
+            RecordKind::Failure => {
+                let name = Some(format!(
+                    "error {} on communicator {}",
+                    record.tag, record.communicator
+                ));
+                self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
+            }
             RecordKind::Thread | RecordKind::Evidence => {}
         }
     }
@@ -301,11 +332,18 @@ impl<'a> RankReader<'a> {
     }
 
     fn span(&self, kind: SpanKind, entry: &ThreadRecord, start_ns: i64, end_ns: i64, out: &mut RankBatch) {
-        let name = if kind == SpanKind::Mark {
-            self.log.texts.get(&(entry.record.object as u32)).cloned()
-        } else {
-            None
-        };
+        self.named_span(kind, None, entry, start_ns, end_ns, out);
+    }
+
+    fn named_span(
+        &self,
+        kind: SpanKind,
+        name: Option<String>,
+        entry: &ThreadRecord,
+        start_ns: i64,
+        end_ns: i64,
+        out: &mut RankBatch,
+    ) {
         let thread_id = self.thread_id(entry.thread);
         out.spans.push(SpanRow {
             kind,
@@ -355,6 +393,7 @@ impl<'a> RankReader<'a> {
             issue_ns: NO_TIME,
             enter_ns,
             leave_ns,
+            returned_ns: NO_TIME,
             bytes: record.bytes,
             blocked: Blocked::default(),
             counts: Box::default(),
@@ -363,6 +402,10 @@ impl<'a> RankReader<'a> {
 
     fn take_call(&mut self, entry: &ThreadRecord, enter: i64, leave: i64, out: &mut RankBatch) {
         let record = &entry.record;
+        if record.operation == Operation::Disconnect as u8 {
+            self.span(SpanKind::Disconnect, entry, enter, leave, out);
+            return;
+        }
         if record.operation == Operation::Connect as u8 {
             self.sums.connects += 1;
             self.sums.connects_failed += u64::from(record.flags & FLAG_FAILED != 0);
@@ -409,6 +452,31 @@ impl<'a> RankReader<'a> {
             // The issue was lost: the call is known, not when it was asked for nor who waited.
             None => self.hold(operation, entry.lane, 0, false),
         }
+    }
+
+    /// A call put an operation on a stream. What the program does meanwhile is not known to be communication.
+    fn take_enqueue(&mut self, entry: &ThreadRecord, enter: i64, leave: i64) {
+        let record = &entry.record;
+        let mut operation = self.operation(record, self.thread_id(entry.thread), enter, NO_TIME);
+        operation.returned_ns = leave;
+        operation.direct = true;
+        // The field holds what the call returned; these libraries have no tags.
+        operation.tag = 0;
+        if operation.state == OperationState::Completed {
+            operation.state = OperationState::Enqueued;
+        }
+        self.sums.operations += 1;
+        self.sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
+        let group = Enqueued::from_aux(record.aux).group;
+        self.breakdown.trains(entry.lane);
+        self.lanes.known_until(entry.lane, leave);
+        self.held.push(operation);
+        self.held_for.push(HeldFor {
+            lane: entry.lane,
+            object: 0,
+            open: false,
+            group,
+        });
     }
 
     fn take_post(&mut self, entry: &ThreadRecord) {
@@ -477,13 +545,19 @@ impl<'a> RankReader<'a> {
     #[inline]
     fn hold(&mut self, operation: RankOperation, lane: u32, object: u64, open: bool) {
         self.held.push(operation);
-        self.held_for.push(HeldFor { lane, object, open });
+        self.held_for.push(HeldFor {
+            lane,
+            object,
+            open,
+            group: 0,
+        });
     }
 
     /// Lets go what is known whole. `all`: the log is at its end, nothing more will be known.
     fn release(&mut self, all: bool, out: &mut RankBatch) {
         let count = self.held.len();
         let mut released = 0;
+        let mut never_ran = false;
         while let (Some(operation), Some(&held)) = (self.held.get_mut(released), self.held_for.get(released))
         {
             if held.open && !all && !self.lanes.knows(held.lane, operation.leave_ns) {
@@ -492,12 +566,32 @@ impl<'a> RankReader<'a> {
                 }
                 self.sums.let_go += 1;
             }
+            if held.group != 0 {
+                match self.groups.outcome(held.group) {
+                    None if !all && count - released <= MOST_HELD => break,
+                    None | Some(GroupOutcome::Launched) => {}
+                    Some(GroupOutcome::Failed) => {
+                        if operation.state == OperationState::Enqueued {
+                            operation.state = OperationState::Failed;
+                            self.sums.enqueued -= 1;
+                        }
+                    }
+                    Some(GroupOutcome::Simulated) => {
+                        // Taken out below: this operation never was one.
+                        self.sums.enqueued -= u64::from(operation.state == OperationState::Enqueued);
+                        operation.operation = Operation::Unknown;
+                        operation.state = OperationState::Queued;
+                        never_ran = true;
+                    }
+                }
+            }
             if held.open {
                 let (arrival, leave) = (operation.arrival_ns(), operation.leave_ns);
                 operation.blocked = self.lanes.blocked_for(held.lane, held.object, arrival, leave);
             }
             operation.step = self.step;
-            let leave = operation.leave_ns;
+            // For the host an operation that it put on a stream is over when the call returns.
+            let leave = operation.leave_ns.max(operation.returned_ns);
             self.last_leave = self.last_leave.max(leave);
             if let Some(anchor) = self.anchors.number_of(operation)
                 && leave != NO_TIME
@@ -506,6 +600,19 @@ impl<'a> RankReader<'a> {
                 self.cut(anchor, end, out);
             }
             released += 1;
+        }
+        if never_ran {
+            released -= self.take_out_what_never_ran(released);
+        }
+        if self.groups.is_large() {
+            let oldest = self
+                .held_for
+                .iter()
+                .skip(released)
+                .map(|held| held.group)
+                .filter(|&group| group != 0)
+                .min();
+            self.groups.forget_before(oldest);
         }
         self.held_for.drain(..released);
         if out.operations.is_empty() {
@@ -531,6 +638,23 @@ impl<'a> RankReader<'a> {
             self.close_step(cut, out);
             self.breakdown.fold(needed.min(self.last_leave));
         }
+    }
+
+    /// Of the first `count` held operations those whose group was only simulated; returns how many there were.
+    fn take_out_what_never_ran(&mut self, count: usize) -> usize {
+        let is_one = |operation: &RankOperation| {
+            operation.operation == Operation::Unknown && operation.state == OperationState::Queued
+        };
+        let mut taken = 0;
+        for position in (0..count).rev() {
+            if is_one(&self.held[position]) {
+                self.held.remove(position);
+                self.held_for.remove(position);
+                taken += 1;
+            }
+        }
+        self.sums.operations -= taken as u64;
+        taken
     }
 
     /// Anchor number `anchor` ended at `end`. What lies before is folded when the next one is met: by then the
@@ -570,7 +694,10 @@ impl<'a> RankReader<'a> {
             let enter = self.line.ns(record.enter_ticks);
             let name = Operation::from_u8(record.operation).map_or("unknown", Operation::name);
             match RecordKind::from_u8(record.kind) {
-                Some(RecordKind::Call) if record.operation != Operation::Connect as u8 => {
+                Some(RecordKind::Call)
+                    if record.operation != Operation::Connect as u8
+                        && record.operation != Operation::Disconnect as u8 =>
+                {
                     self.sums.in_flight.push(format!(
                         "{name}, tag {}, on thread {}",
                         record.tag, call.thread_id
@@ -591,9 +718,34 @@ impl<'a> RankReader<'a> {
                     self.hold(operation, call.lane, 0, false);
                 }
                 Some(RecordKind::Call) => {
+                    let doing = if record.operation == Operation::Disconnect as u8 {
+                        "leaving"
+                    } else {
+                        "building"
+                    };
                     self.sums
                         .in_flight
-                        .push(format!("building a communicator, on thread {}", call.thread_id));
+                        .push(format!("{doing} a communicator, on thread {}", call.thread_id));
+                }
+                // Not yet on its stream: the call itself never returned.
+                Some(RecordKind::Enqueue) => {
+                    self.sums.in_flight.push(format!(
+                        "{name}, being put on its stream, on thread {}",
+                        call.thread_id
+                    ));
+                    let mut operation = self.operation(record, call.thread_id, enter, NO_TIME);
+                    operation.state = OperationState::InFlight;
+                    operation.flags &= !FLAG_FAILED;
+                    operation.direct = true;
+                    operation.tag = 0;
+                    self.sums.operations += 1;
+                    self.hold(operation, call.lane, 0, false);
+                }
+                Some(RecordKind::Group) => {
+                    self.sums.in_flight.push(format!(
+                        "ending a group of {} calls, on thread {}",
+                        record.bytes, call.thread_id
+                    ));
                 }
                 Some(RecordKind::Blocked) => {
                     self.breakdown.blocked(call.lane, enter, end);
@@ -637,4 +789,30 @@ impl<'a> RankReader<'a> {
         self.sums.training_threads = self.breakdown.training_threads();
         self.sums.message_counters_forgotten = self.messages.counters_forgotten;
     }
+}
+
+/// A memory record in words.
+fn memory_call(record: &Record) -> String {
+    const CALLS: [(MemoryCall, &str); 8] = [
+        (MemoryCall::Allocate, "allocate"),
+        (MemoryCall::Free, "free"),
+        (MemoryCall::Register, "register"),
+        (MemoryCall::Deregister, "deregister"),
+        (MemoryCall::RegisterWindow, "register window"),
+        (MemoryCall::DeregisterWindow, "deregister window"),
+        (MemoryCall::Suspend, "suspend"),
+        (MemoryCall::Resume, "resume"),
+    ];
+    let name = CALLS
+        .iter()
+        .find(|(call, _)| *call as u64 == record.aux)
+        .map_or("memory", |(_, name)| name);
+    let mut text = name.to_owned();
+    if record.bytes > 0 {
+        text += &format!(", {} bytes", record.bytes);
+    }
+    if record.flags & FLAG_FAILED != 0 {
+        text += &format!(": returned {}", record.tag);
+    }
+    text
 }

@@ -2,7 +2,7 @@
 
 use rankscope_formats::ranklog::record::{FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN};
 use rankscope_formats::session::OperationState;
-use rankscope_formats::{Library, Operation};
+use rankscope_formats::{Library, Operation, Pattern};
 
 /// A time that is not known.
 pub const NO_TIME: i64 = i64::MIN;
@@ -96,6 +96,8 @@ pub struct RankOperation {
     pub enter_ns: i64,
     /// Done, ns; [`NO_TIME`] if never.
     pub leave_ns: i64,
+    /// The call that put it on a stream returned, ns; [`NO_TIME`] where no stream lies between.
+    pub returned_ns: i64,
     /// Own payload, bytes.
     pub bytes: u64,
     /// When the program was blocked because of it.
@@ -125,6 +127,7 @@ impl RankOperation {
             issue_ns: NO_TIME,
             enter_ns: NO_TIME,
             leave_ns: NO_TIME,
+            returned_ns: NO_TIME,
             bytes: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
@@ -151,6 +154,11 @@ impl RankOperation {
         self.communicator != NO_COMMUNICATOR
             && self.flags & FLAG_SEQUENCE_UNKNOWN == 0
             && !(self.is_message() && self.peer < 0)
+    }
+
+    /// True for what one member does alone.
+    pub fn is_one_sided(&self) -> bool {
+        self.operation.pattern() == Pattern::OneSided
     }
 
     /// True for sends and receives.

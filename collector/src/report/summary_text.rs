@@ -240,12 +240,20 @@ impl Text {
                     "–".to_owned()
                 }
             };
+            // A part of which pieces are missing is not told as if it were whole.
+            let timed = |ns: i64| {
+                if entry.operations_without_times > 0 {
+                    "–".to_owned()
+                } else {
+                    part(ns)
+                }
+            };
             table.push(vec![
                 words::rank_name(session, entry.rank),
                 units::time(entry.window_ns),
-                part(entry.host_ns),
-                part(words::exposed_transfer_ns(entry)),
-                part(entry.exposed_wait_ns),
+                timed(entry.host_ns),
+                timed(words::exposed_transfer_ns(entry)),
+                timed(entry.exposed_wait_ns),
                 part(entry.other_blocked_ns),
                 reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
                 self.bar(entry),

@@ -252,6 +252,12 @@ pub fn run(session: &Session) -> Line {
         text.push_str(&format!("; {} never finished", units::count(totals.in_flight)));
         mood = Mood::Warning;
     }
+    if totals.enqueued > 0 {
+        text.push_str(&format!(
+            "; of {} it is known only that they were put on a device's stream, not when they were done",
+            units::count(totals.enqueued)
+        ));
+    }
     Line::new(mood, text)
 }
 
@@ -298,6 +304,12 @@ pub fn verdict(session: &Session) -> Line {
     }
     if session.ranks.len() < 2 {
         return Line::new(Mood::Plain, "with one rank there is nobody to wait for");
+    }
+    if session.totals.enqueued > 0 && session.matching.complete == 0 {
+        return Line::new(
+            Mood::Plain,
+            "who is late cannot be told: when operations were done was not recorded",
+        );
     }
     match (session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
         (Err(reason), _) | (_, Some(reason)) => {

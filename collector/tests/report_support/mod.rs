@@ -322,6 +322,7 @@ impl Job {
             communication_ns: exposed_communication_ns * 2,
             exposed_wait_ns,
             hidden_wait_ns: exposed_wait_ns / 9,
+            operations_without_times: 0,
             queued_ns: Figure::known(self.steps as i64 * 2 * MS),
             overlap: if rank == 1 {
                 Figure::unknown("of 91 % of the operations only the end was seen on an issuing thread")

@@ -787,7 +787,7 @@ mod tests {
 
     prop_compose! {
         fn any_record()(
-            kind in 0u8..12, operation: u8, flags in 0u8..4, element_bytes in 0u8..9, enter_ticks: u64, length in 0u64..1 << 40,
+            kind in 0u8..16, operation: u8, flags in 0u8..4, element_bytes in 0u8..9, enter_ticks: u64, length in 0u64..1 << 40,
             bytes in prop_oneof![Just(0u64), Just(4096u64), any::<u64>()], object in prop_oneof![Just(0u64), 1u64..5, any::<u64>()],
             communicator in prop_oneof![Just(u32::MAX), 0u32..4], tag in prop_oneof![Just(0u32), 0u32..50, any::<u32>()],
             sequence: u32, peer in -1i32..8, aux in prop_oneof![Just(0u64), 1u64..5, any::<u64>()],

@@ -89,6 +89,13 @@ pub enum Definition {
         /// When, in ticks.
         ticks: u64,
     },
+    /// A communicator has a second identity: some members know it by this one only.
+    CommunicatorAlias {
+        /// Which.
+        index: u32,
+        /// The other identity.
+        identity: [u8; 16],
+    },
     /// A kind that this reader does not know, kept whole.
     Other {
         /// Its number.
@@ -106,6 +113,8 @@ pub const KIND_COMMUNICATOR: u8 = 2;
 pub const KIND_TEXT: u8 = 3;
 /// Kind number of a communicator's end.
 pub const KIND_COMMUNICATOR_END: u8 = 4;
+/// Kind number of a communicator's second identity.
+pub const KIND_COMMUNICATOR_ALIAS: u8 = 5;
 
 /// A payload built without allocation, for hooks.
 #[derive(Clone, Copy)]
@@ -200,6 +209,16 @@ impl Payload {
     }
 }
 
+impl Payload {
+    /// The payload of a communicator's second identity.
+    pub fn communicator_alias(index: u32, identity: [u8; 16]) -> Self {
+        let mut payload = Self::new();
+        payload.push(&index.to_le_bytes());
+        payload.push(&identity);
+        payload
+    }
+}
+
 impl Default for Payload {
     fn default() -> Self {
         Self::new()
@@ -257,6 +276,10 @@ pub fn decode(kind: u8, payload: &[u8]) -> Option<Definition> {
         KIND_COMMUNICATOR_END => Definition::CommunicatorEnd {
             index: u32_at(payload, 0)?,
             ticks: u64_at(payload, 4)?,
+        },
+        KIND_COMMUNICATOR_ALIAS => Definition::CommunicatorAlias {
+            index: u32_at(payload, 0)?,
+            identity: payload.get(4..20)?.try_into().ok()?,
         },
         _ => Definition::Other {
             kind,

@@ -123,6 +123,8 @@ pub struct RankLog {
     pub communicators: BTreeMap<u32, Communicator>,
     /// When communicators ended, in ticks, by index.
     pub communicator_ends: BTreeMap<u32, u64>,
+    /// Identities by which other members know a communicator of this log.
+    pub communicator_aliases: BTreeMap<[u8; 16], u32>,
     /// Strings by index.
     pub texts: BTreeMap<u32, String>,
     /// Calibrations in order of ticks.
@@ -199,6 +201,7 @@ impl RankLog {
             properties: BTreeMap::new(),
             communicators: BTreeMap::new(),
             communicator_ends: BTreeMap::new(),
+            communicator_aliases: BTreeMap::new(),
             texts: BTreeMap::new(),
             calibrations: Vec::new(),
             losses: Vec::new(),
@@ -350,6 +353,9 @@ impl RankLog {
             }
             Scanned::Definition(Definition::CommunicatorEnd { index, ticks }) => {
                 self.communicator_ends.insert(index, ticks);
+            }
+            Scanned::Definition(Definition::CommunicatorAlias { index, identity }) => {
+                self.communicator_aliases.insert(identity, index);
             }
             Scanned::Definition(Definition::Other { kind, .. }) => self.problems.push(Problem {
                 path: path.to_path_buf(),

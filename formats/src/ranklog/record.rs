@@ -37,6 +37,19 @@ pub enum RecordKind {
     Evidence = 9,
     /// A step mark or span of the program: `object` is the string definition.
     Mark = 10,
+    /// A call that put an operation on a device's stream and returned: enter and leave are the host's, and say nothing
+    /// about when the operation was done. `object` is the stream, `aux` an [`Enqueued`], `tag` the code that the call
+    /// returned.
+    Enqueue = 11,
+    /// A group of such calls was ended, which is when they reach their streams: enter and leave of the outermost end.
+    /// `object` is the group's number, `bytes` the number of its operations, `aux` the tick of its start, `tag` the
+    /// code that the end returned.
+    Group = 12,
+    /// Memory was allocated, registered or released for communication: `aux` tells which ([`MemoryCall`]), `object` is
+    /// its address or handle, `tag` the code that the call returned.
+    Memory = 13,
+    /// The library reported that something went wrong after a call had returned: `tag` is its code.
+    Failure = 14,
 }
 
 impl RecordKind {
@@ -56,6 +69,10 @@ impl RecordKind {
             8 => Self::Thread,
             9 => Self::Evidence,
             10 => Self::Mark,
+            11 => Self::Enqueue,
+            12 => Self::Group,
+            13 => Self::Memory,
+            14 => Self::Failure,
             _ => return None,
         })
     }
@@ -73,6 +90,10 @@ impl RecordKind {
             Self::Thread => "thread",
             Self::Evidence => "evidence",
             Self::Mark => "mark",
+            Self::Enqueue => "enqueue",
+            Self::Group => "group",
+            Self::Memory => "memory",
+            Self::Failure => "failure",
         }
     }
 }
@@ -118,6 +139,61 @@ impl BlockedIn {
     }
 }
 
+/// What an [`RecordKind::Enqueue`] record carries in `aux`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Enqueued {
+    /// Number of the group in which it was called, 0 outside one: until the group ends nothing is on a stream.
+    pub group: u32,
+    /// The library's number of the element type, 255 if the call takes none.
+    pub data_type: u8,
+    /// The library's number of the reduction, 254 for one that the program made, 255 if the call takes none.
+    pub reduction: u8,
+}
+
+impl Enqueued {
+    /// No type, no reduction.
+    pub const NONE: u8 = 255;
+    /// A reduction made by the program.
+    pub const CUSTOM: u8 = 254;
+
+    /// As `aux`.
+    #[inline]
+    pub const fn to_aux(self) -> u64 {
+        self.group as u64 | (self.data_type as u64) << 32 | (self.reduction as u64) << 40
+    }
+
+    /// From `aux`.
+    pub const fn from_aux(aux: u64) -> Self {
+        Self {
+            group: aux as u32,
+            data_type: (aux >> 32) as u8,
+            reduction: (aux >> 40) as u8,
+        }
+    }
+}
+
+/// What a [`RecordKind::Memory`] record tells (`aux`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum MemoryCall {
+    /// Memory was allocated.
+    Allocate = 1,
+    /// It was freed.
+    Free = 2,
+    /// A buffer was registered with a communicator.
+    Register = 3,
+    /// It was deregistered.
+    Deregister = 4,
+    /// A window was registered: a collective call.
+    RegisterWindow = 5,
+    /// It was deregistered.
+    DeregisterWindow = 6,
+    /// A communicator released its memory.
+    Suspend = 7,
+    /// It took it again.
+    Resume = 8,
+}
+
 /// The call did not complete: it threw, returned an error, or was aborted.
 pub const FLAG_FAILED: u8 = 1;
 /// `bytes` could not be learnt (unknown layout of an option struct): it is 0 and means nothing.
@@ -130,6 +206,8 @@ pub const FLAG_DIRECT: u8 = 8;
 pub const FLAG_ANY_PEER: u8 = 16;
 /// The root's and the members' sizes differ by role; `bytes` is what this member contributed or received.
 pub const FLAG_ROLE_BYTES: u8 = 32;
+/// The group was only simulated: its operations never ran.
+pub const FLAG_SIMULATED: u8 = 64;
 
 /// A record in memory, in the layout it has in a chunk. Field meaning depends on `kind` ([`RecordKind`]).
 ///
@@ -286,6 +364,16 @@ mod tests {
     fn continuation_counts_survive() {
         let counts = [1, u64::MAX, 1 << 40, (7 << 32) | 9, u64::MAX - 1];
         assert_eq!(Record::continuation(counts, 5).continuation_counts(), counts);
+    }
+
+    #[test]
+    fn what_was_enqueued_survives() {
+        let enqueued = Enqueued {
+            group: u32::MAX - 1,
+            data_type: 9,
+            reduction: Enqueued::CUSTOM,
+        };
+        assert_eq!(Enqueued::from_aux(enqueued.to_aux()), enqueued);
     }
 
     #[test]

@@ -43,6 +43,8 @@ names! {
         InFlight = "in-flight",
         /// It was queued, and never began before the log ended.
         Queued = "queued",
+        /// It was put on a device's stream; whether and when it was done was not recorded.
+        Enqueued = "enqueued",
     }
     /// How the calls of an instance fit together.
     InstanceState {
@@ -58,6 +60,10 @@ names! {
         WithoutKey = "without-key",
         /// The communicator has one member.
         Alone = "alone",
+        /// All members are there and agree; whether and when it was done was not recorded.
+        Enqueued = "enqueued",
+        /// Called by one member alone: a put, a signal.
+        OneSided = "one-sided",
     }
     /// What bound a launch (METRICS.md, section 3).
     WaitClass {
@@ -86,6 +92,14 @@ names! {
         ProcessGroup = "process-group",
         /// Building a communicator.
         Connect = "connect",
+        /// Leaving a communicator.
+        Disconnect = "disconnect",
+        /// The end of a group of calls, at which they reach their streams.
+        Group = "group",
+        /// Memory handled for communication.
+        Memory = "memory",
+        /// The library reported an error that came after its call had returned.
+        Failure = "failure",
         /// The program's own mark.
         Mark = "mark",
     }
@@ -108,10 +122,12 @@ table! {
     sequence: u32 = Delta,
     /// The program asked for it, ns; missing where no queue lies between.
     issue_ns: Option<i64> = Moment,
-    /// The library began, ns.
+    /// The library began, ns. Of an operation that was only seen to be enqueued: the call began.
     enter_ns: i64 = Moment,
-    /// The library was done, ns; missing if it never was.
+    /// The library was done, ns; missing if it never was, or if that was not recorded.
     leave_ns: Option<i64> = Moment,
+    /// The call that put the operation on a device's stream returned, ns; missing where no stream lies between.
+    returned_ns: Option<i64> = Moment,
     /// Own payload c·e in bytes (METRICS.md, section 2); missing if unknown.
     bytes: Option<u64> = Dictionary,
     /// Bytes per element, 0 if unknown.
@@ -278,6 +294,7 @@ mod tests {
             sequence: enter_ns as u32,
             issue_ns: None,
             enter_ns,
+            returned_ns: None,
             leave_ns: Some(enter_ns + 5),
             bytes: Some(1 << 20),
             element_bytes: 4,

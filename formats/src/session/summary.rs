@@ -343,6 +343,8 @@ pub struct Totals {
     pub failed: u64,
     /// Operations in progress when their log ended.
     pub in_flight: u64,
+    /// Operations that were put on a device's stream, of which it was not recorded when they were done.
+    pub enqueued: u64,
     /// Σ wait over ranks, exposed, ns.
     pub exposed_wait_rank_ns: i64,
     /// Σ wait over ranks, hidden behind computation, ns.
@@ -505,6 +507,9 @@ pub struct RankBreakdown {
     pub queued_ns: Figure<i64>,
     /// Communication behind which the program computed, of all communication, in ns; or the reason for "–".
     pub overlap: Figure<Ratio>,
+    /// Operations that were put on a device's stream, of which it is not known when they were done: host time,
+    /// communication and waiting are told as if they had not been.
+    pub operations_without_times: u64,
     /// Completed operations with a wait or test seen on an issuing thread, of all completed ones.
     pub operations_with_wait_seen: Figure<Ratio>,
     /// Training threads: those that issued operations. With several, blocked time is that of the busiest.
@@ -612,6 +617,10 @@ pub struct Lateness {
 pub struct Matching {
     /// Instances with all members' records, which agree.
     pub complete: u64,
+    /// Instances with all members' calls, which agree, and of which it was not recorded when they were done.
+    pub enqueued: u64,
+    /// Calls of one member alone: puts and signals.
+    pub one_sided: u64,
     /// Instances whose members disagree in operation, type, root or size.
     pub mismatched: u64,
     /// Instances that lack a member's record.

@@ -16,6 +16,9 @@ use crate::stub::Narrow;
 use collectives::collective;
 use options as layout;
 
+/// There is nothing sensible to return from a C++ function that is not there.
+const MISSING: usize = 0;
+
 // What rows mean by "everywhere": the wheels of PyTorch 2.4 and 2.15 and Debian's libgloo 0.5.
 crate::wrappers! {
     // Collectives: one argument, the options.

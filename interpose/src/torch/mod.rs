@@ -11,6 +11,9 @@ use process_group::asked;
 use rankscope_formats::Operation as O;
 use rankscope_formats::ranklog::record::BlockedIn as B;
 
+/// There is nothing sensible to return from a C++ function that is not there.
+const MISSING: usize = 0;
+
 crate::wrappers! {
     // A work object's road: queued, executed.
     enqueue = "_ZN4c10d16ProcessGroupGloo7enqueueEN3c1013intrusive_ptrINS0_9AsyncWorkENS1_6detail34intrusive_target_default_null_typeIS3_EEEE",

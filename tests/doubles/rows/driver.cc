@@ -35,7 +35,8 @@ extern const int rows_count;
 extern size_t (*rows_inside)(int row, const size_t* arguments);
 }
 
-using Function = size_t (*)(size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t);
+using Function = size_t (*)(
+    size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t);
 
 // ---- guards -------------------------------------------------------------------------------------------------------
 
@@ -150,13 +151,19 @@ static std::vector<char> blob(64, 'b');
 static OldString oldKey;
 static const char* oldKeyPointer = oldKey.text;
 static std::vector<const char*> oldKeys{oldKey.text, oldKey.text};
+// NCCL: a communicator, where its handle stands, a stream, an id, an answer.
+alignas(64) static unsigned char communicator[64], stream[64], uniqueId[128];
+static size_t communicatorHandle = 0;
+static int answer = 6;
 
-enum class Kind { Collective, Cold, Store, Buffer, Post, Complete, Issue, Execute, Blocked, Asked };
+enum class Kind {
+  Collective, Cold, Store, Buffer, Post, Complete, Issue, Execute, Blocked, Asked, Enqueue, Group, Memory, Failure
+};
 
 struct Call {
   Kind kind;
   int count;
-  size_t arguments[10];
+  size_t arguments[12];
 };
 
 template <typename T>
@@ -203,6 +210,40 @@ static bool fillOptions(const char* symbol, uint32_t tag) {
   return false;
 }
 
+// Arguments by position, as the public header has them; 1000 elements of ncclFloat32.
+static Call buildNccl(const char* s) {
+  const size_t c = at(communicator), to = at(stream), in = at(buffer), out = at(buffer) + 8, count = 1000, type = 7;
+  const size_t op = 0, root = 2, more = at(object);
+  const char* name = s + strlen("nccl");
+  if (starts(name, "AllReduce") || starts(name, "ReduceScatter"))
+    return {Kind::Enqueue, 8, {in, out, count, type, op, c, to, more}};
+  if (starts(name, "AllGather") || starts(name, "AlltoAll")) return {Kind::Enqueue, 7, {in, out, count, type, c, to, more}};
+  if (starts(name, "Broadcast") || starts(name, "Gather") || starts(name, "Scatter"))
+    return {Kind::Enqueue, 8, {in, out, count, type, root, c, to, more}};
+  if (starts(name, "Reduce")) return {Kind::Enqueue, 9, {in, out, count, type, op, root, c, to, more}};
+  if (starts(name, "Bcast") || starts(name, "Send") || starts(name, "Recv"))
+    return {Kind::Enqueue, 6, {in, count, type, root, c, to}};
+  if (starts(name, "PutSignal")) return {Kind::Enqueue, 11, {in, count, type, root, more, 64, 1, 2, 3, c, to}};
+  if (starts(name, "Signal")) return {Kind::Enqueue, 6, {root, 1, 2, 3, c, to}};
+  if (starts(name, "WaitSignal")) return {Kind::Enqueue, 4, {1, more, c, to}};
+  if (starts(name, "GroupStart")) return {Kind::Store, 0, {}};
+  if (starts(name, "Group")) return {Kind::Group, 1, {more}};
+  if (starts(name, "CommInitRankScalable"))
+    return {Kind::Cold, 6, {at(communicatorHandle), 4, 1, 1, at(uniqueId), 0}};
+  if (starts(name, "CommInitAll")) return {Kind::Cold, 3, {at(communicatorHandle), 1, 0}};
+  if (starts(name, "CommInitRank")) return {Kind::Cold, 4, {at(communicatorHandle), 4, 1, 0}};
+  if (starts(name, "CommSplit")) return {Kind::Cold, 5, {c, 0, 0, at(communicatorHandle), 0}};
+  if (starts(name, "CommShrink")) return {Kind::Cold, 6, {c, 0, 0, at(communicatorHandle), 0, 0}};
+  if (starts(name, "CommGrow")) return {Kind::Cold, 6, {c, 5, 0, size_t(-1), at(communicatorHandle), 0}};
+  if (starts(name, "CommGetAsyncError")) return {Kind::Failure, 2, {c, at(answer)}};
+  if (starts(name, "CommFinalize") || starts(name, "CommDestroy") || starts(name, "CommAbort") || starts(name, "CommRevoke"))
+    return {Kind::Cold, 2, {c, 0}};
+  if (starts(name, "Mem")) return {Kind::Memory, 2, {more, 4096}};
+  if (starts(name, "Comm")) return {Kind::Memory, 4, {c, in, 4096, more}};
+  fprintf(stderr, "driver.cc has no arguments for %s\n", s);
+  _exit(88);
+}
+
 static Call build(const char* s, uint32_t tag) {
   const size_t peer = 2, slot = 77, timeout = 5000;
   if (starts(s, "_ZN4gloo") && has(s, "OptionsE") && !has(s, "rendezvous")) {
@@ -233,6 +274,7 @@ static Call build(const char* s, uint32_t tag) {
     const int count = has(s, "17all_to_all_single") || has(s, "13alltoall_base") ? 7 : 5;
     return {Kind::Asked, count, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}};
   }
+  if (starts(s, "nccl")) return buildNccl(s);
   fprintf(stderr, "driver.cc has no arguments for %s\n", s);
   _exit(88);
 }
@@ -257,7 +299,7 @@ static Function wrapper(const char* symbol) {
 }
 
 static size_t call(Function function, const size_t* a) {
-  return function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9]);
+  return function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
 }
 
 struct Row {
@@ -286,15 +328,31 @@ static constexpr const char* kEnqueue =
 static constexpr const char* kExecute =
     "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
     "typeIS1_EEEE";
+static constexpr const char* kInitialise = "ncclCommInitRankScalable";
+static constexpr const char* kGroupStart = "ncclGroupStart";
+static constexpr const char* kAllReduce = "ncclAllReduce";
+static constexpr const char* kAllGather = "ncclAllGather";
 static constexpr const char* kWorkWait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE";
 
-// A connected context of four members, of which this is number 1, and a buffer of it.
+// What NCCL does when it makes a communicator; everything succeeds.
+static size_t succeed(int row, const size_t* arguments) {
+  if (strcmp(rows_symbols[row], kInitialise) == 0) {
+    const size_t handle = at(communicator);
+    memcpy(reinterpret_cast<void*>(arguments[0]), &handle, sizeof handle);
+  }
+  return 0;
+}
+
+// A connected context of four members, of which this is number 1, and a buffer of it; and such a communicator of NCCL.
 static void connectContext() {
   size_t (*inside)(int, const size_t*) = rows_inside;
   rows_inside = nullptr;
   Row{kConstructor}();
   Row{kConnect}();
   Row{kCreate}();
+  rows_inside = succeed;
+  communicatorHandle = 0;
+  Row{kInitialise}();
   rows_inside = inside;
 }
 
@@ -319,10 +377,12 @@ static void prepare() {
 
 // ---- hot ----------------------------------------------------------------------------------------------------------
 
+static const Row *nestedGroupStart, *nestedAllGather;
 static const Row *theRow, *nestedSend, *nestedReceive, *nestedWait, *nestedCreate, *nestedEnqueue, *nestedBarrier;
 static long calls;
 static std::atomic<int> done{0};
-static const size_t kResult = 0x5EED;
+// To NCCL's callers, who look at 32 bits, this is success.
+static const size_t kResult = size_t(0x5EED) << 32;
 
 static void checkArguments(const Row& row, const size_t* arguments) {
   for (int i = 0; i < row.its.count; i++) {
@@ -333,7 +393,8 @@ static void checkArguments(const Row& row, const size_t* arguments) {
 // What the real functions do that matters to us: a collective sends messages, a work calls a collective, a process
 // group queues works. All through the wrappers, as PyTorch does through its PLT and vtables.
 static size_t hotInside(int number, const size_t* arguments) {
-  if (number != theRow->number) return 1;
+  // What prepares or is nested: success, to NCCL's callers.
+  if (number != theRow->number) return kResult;
   checkArguments(*theRow, arguments);
   static thread_local bool nested = false;
   if (!nested) {
@@ -348,6 +409,9 @@ static size_t hotInside(int number, const size_t* arguments) {
       case Kind::Asked:
         (*nestedEnqueue)();
         break;
+      case Kind::Enqueue:
+        (*nestedGroupStart)(), (*nestedAllGather)();
+        break;
       default:
         break;
     }
@@ -361,10 +425,13 @@ static void* hotThread(void*) {
   // The thread's first event: it takes its lane here.
   barrier();
   if (theRow->its.kind == Kind::Collective) fillOptions(rows_symbols[theRow->number], 9);
+  const bool isGroup = theRow->its.kind == Kind::Group;
+  if (isGroup) (*nestedGroupStart)();
   (*theRow)();
   forbidSystemCalls();
   guarded = true;
   for (long i = 0; i < calls; i++) {
+    if (isGroup) (*nestedGroupStart)();
     if ((*theRow)() != kResult) caught("another result than was returned, call", i);
   }
   guarded = false;
@@ -377,7 +444,8 @@ static void* hotThread(void*) {
 static int hot(const char* symbol) {
   prepare();
   const Row row(symbol), send(kSend), receive(kReceive), wait(kWaitReceive), create(kCreate), enqueue(kEnqueue);
-  const Row barrier(kBarrier);
+  const Row barrier(kBarrier), groupStart(kGroupStart), allGather(kAllGather);
+  nestedGroupStart = &groupStart, nestedAllGather = &allGather;
   current = symbol;
   theRow = &row, nestedSend = &send, nestedReceive = &receive, nestedWait = &wait, nestedCreate = &create;
   nestedEnqueue = &enqueue, nestedBarrier = &barrier;
@@ -395,7 +463,8 @@ static int hot(const char* symbol) {
   while (!done.load()) usleep(1000);
   rows_inside = nullptr;
   static const char* const kinds[] = {"collective", "cold",  "store",   "buffer",  "post",
-                                      "complete",   "issue", "execute", "blocked", "asked"};
+                                      "complete",   "issue", "execute", "blocked", "asked",
+                                      "enqueue",    "group", "memory",  "failure"};
   printf("%s\n", kinds[int(row.its.kind)]);
   return 0;
 }
@@ -482,6 +551,9 @@ static int throwEverywhere() {
     Row{kEnqueue}();
     Row{kSend}();
     Row{kExecute}();
+    rows_inside = succeed;
+    Row{kAllReduce}();
+    rows_inside = nullptr;
     printf("%d %s\n", number, symbol);
   }
   return 0;

@@ -1,0 +1,56 @@
+//! Groups of calls that reach their streams together: what became of each.
+
+use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record};
+use rustc_hash::FxHashMap;
+
+/// Outcomes that are remembered before old ones are looked for.
+const MANY: usize = 4096;
+
+/// What became of a group's operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupOutcome {
+    /// They are on their streams.
+    Launched,
+    /// The end of the group failed.
+    Failed,
+    /// The group was only simulated: they never ran.
+    Simulated,
+}
+
+/// The groups of one log. Numbers grow; several threads have groups at the same time.
+#[derive(Default)]
+pub struct Groups {
+    outcomes: FxHashMap<u32, GroupOutcome>,
+}
+
+impl Groups {
+    /// A group has ended.
+    pub fn ended(&mut self, record: &Record) {
+        let outcome = if record.flags & FLAG_SIMULATED != 0 {
+            GroupOutcome::Simulated
+        } else if record.flags & FLAG_FAILED != 0 {
+            GroupOutcome::Failed
+        } else {
+            GroupOutcome::Launched
+        };
+        self.outcomes.insert(record.object as u32, outcome);
+    }
+
+    /// What became of it; `None` before its end was read.
+    pub fn outcome(&self, group: u32) -> Option<GroupOutcome> {
+        self.outcomes.get(&group).copied()
+    }
+
+    /// True if it is time to forget some.
+    pub fn is_large(&self) -> bool {
+        self.outcomes.len() > MANY
+    }
+
+    /// Forgets those that no operation waits for: all before the oldest that is waited for, all if none is.
+    pub fn forget_before(&mut self, oldest: Option<u32>) {
+        match oldest {
+            Some(oldest) => self.outcomes.retain(|&group, _| group >= oldest),
+            None => self.outcomes.clear(),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
+
+use super::{communicators, data_type, groups, result};
+use crate::communicators::Entry;
+use crate::in_progress::InProgress;
+use crate::stub::{Call, Wide};
+use crate::thread;
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::record::{
+    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
+};
+
+/// What the arguments of a function are, by position.
+pub struct Roles {
+    operation: Operation,
+    /// Count of elements and their type.
+    payload: Option<(usize, usize)>,
+    reduction: Option<usize>,
+    /// Root or peer.
+    peer: Option<usize>,
+    communicator: usize,
+    stream: usize,
+}
+
+/// The largest number of a built-in reduction (nccl.h, `ncclAvg`).
+const LAST_REDUCTION: u32 = 4;
+
+impl Roles {
+    const fn new(operation: Operation, communicator: usize) -> Self {
+        Self {
+            operation,
+            payload: None,
+            reduction: None,
+            peer: None,
+            communicator,
+            // Everywhere the stream stands behind the communicator.
+            stream: communicator + 1,
+        }
+    }
+
+    const fn payload(mut self, count: usize, data_type: usize) -> Self {
+        self.payload = Some((count, data_type));
+        self
+    }
+
+    const fn reduction(mut self, position: usize) -> Self {
+        self.reduction = Some(position);
+        self
+    }
+
+    const fn peer(mut self, position: usize) -> Self {
+        self.peer = Some(position);
+        self
+    }
+
+    /// `(send, receive, count, type, reduction, communicator, stream)`
+    pub const ALL_REDUCE: Self = Self::new(Operation::AllReduce, 5).payload(2, 3).reduction(4);
+    /// `(send, receive, send count, type, communicator, stream)`
+    pub const ALL_GATHER: Self = Self::new(Operation::AllGather, 4).payload(2, 3);
+    /// `(send, receive, receive count, type, reduction, communicator, stream)`
+    pub const REDUCE_SCATTER: Self = Self::new(Operation::ReduceScatter, 5).payload(2, 3).reduction(4);
+    /// `(send, receive, count, type, root, communicator, stream)`
+    pub const BROADCAST: Self = Self::new(Operation::Broadcast, 5).payload(2, 3).peer(4);
+    /// `(buffer, count, type, root, communicator, stream)`
+    pub const BROADCAST_IN_PLACE: Self = Self::new(Operation::Broadcast, 4).payload(1, 2).peer(3);
+    /// `(send, receive, count, type, reduction, root, communicator, stream)`
+    pub const REDUCE: Self = Self::new(Operation::Reduce, 6).payload(2, 3).reduction(4).peer(5);
+    /// `(send, receive, count per peer, type, communicator, stream)`
+    pub const ALL_TO_ALL: Self = Self::new(Operation::AllToAll, 4).payload(2, 3);
+    /// `(send, receive, count, type, root, communicator, stream)`
+    pub const GATHER: Self = Self::new(Operation::Gather, 5).payload(2, 3).peer(4);
+    /// `(send, receive, count, type, root, communicator, stream)`
+    pub const SCATTER: Self = Self::new(Operation::Scatter, 5).payload(2, 3).peer(4);
+    /// `(buffer, count, type, peer, communicator, stream)`
+    pub const SEND: Self = Self::new(Operation::Send, 4).payload(1, 2).peer(3);
+    /// `(buffer, count, type, peer, communicator, stream)`
+    pub const RECEIVE: Self = Self::new(Operation::Receive, 4).payload(1, 2).peer(3);
+    /// `(buffer, count, type, peer, window, offset, signal, context, flags, communicator, stream)`
+    pub const PUT: Self = Self::new(Operation::Put, 9).payload(1, 2).peer(3);
+    /// `(peer, signal, context, flags, communicator, stream)`
+    pub const SIGNAL: Self = Self::new(Operation::Signal, 4).peer(0);
+    /// `(number of descriptors, descriptors, communicator, stream)`
+    pub const WAIT_SIGNAL: Self = Self::new(Operation::WaitSignal, 2);
+
+    /// What the ordinal of a call counts: all collectives of a communicator together, messages by peer, one-sided
+    /// calls by themselves.
+    #[inline]
+    fn counted_as(&self, peer: i32) -> (u8, u32) {
+        match self.operation {
+            Operation::Send | Operation::Receive => (self.operation as u8, peer as u32),
+            Operation::Put | Operation::Signal | Operation::WaitSignal => (self.operation as u8, 0),
+            _ => (0, 0),
+        }
+    }
+}
+
+/// Records that an operation was asked for.
+///
+/// # Safety
+/// `real` must be the real function of this row and `arguments` its arguments.
+#[inline]
+pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> usize {
+    let enter_ticks = ticks();
+    let thread = thread::state();
+    if thread.nccl_depth.get() > 0 {
+        // The library calls itself: `ncclBcast` is a `ncclBroadcast`.
+        // SAFETY: handed through.
+        return unsafe { arguments.call(real) };
+    }
+    // SAFETY: the address is only compared, or handed to the library itself.
+    let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
+    let mut record = describe(
+        roles,
+        arguments,
+        communicator,
+        groups::current(thread),
+        enter_ticks,
+    );
+    let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+    // SAFETY: handed through.
+    let returned = unsafe { arguments.call(real) };
+    call.returned(|record| {
+        let result = result::of(returned);
+        record.tag = result;
+        if !result::is_fine(result) {
+            refused(record, roles, communicator, result);
+        }
+    });
+    returned
+}
+
+#[inline]
+fn describe(
+    roles: &'static Roles,
+    arguments: &Wide,
+    communicator: Option<&'static Entry>,
+    group: u32,
+    enter_ticks: u64,
+) -> Record {
+    let mut record = Record {
+        operation: roles.operation as u8,
+        flags: FLAG_DIRECT,
+        enter_ticks,
+        object: arguments[roles.stream] as u64,
+        ..Record::new(RecordKind::Enqueue)
+    };
+    let mut enqueued = Enqueued {
+        group,
+        data_type: Enqueued::NONE,
+        reduction: Enqueued::NONE,
+    };
+    if let Some((count, data_type)) = roles.payload {
+        let data_type = arguments[data_type] as u32;
+        enqueued.data_type = u8::try_from(data_type).unwrap_or(Enqueued::NONE);
+        record.element_bytes = data_type::element_bytes(data_type);
+        record.bytes = (arguments[count] as u64).saturating_mul(u64::from(record.element_bytes));
+        if record.element_bytes == 0 {
+            record.flags |= FLAG_BYTES_UNKNOWN;
+        }
+    }
+    if let Some(reduction) = roles.reduction {
+        let number = arguments[reduction] as u32;
+        enqueued.reduction = if number <= LAST_REDUCTION {
+            number as u8
+        } else {
+            Enqueued::CUSTOM
+        };
+    }
+    if let Some(peer) = roles.peer {
+        record.peer = arguments[peer] as u32 as i32;
+    }
+    record.aux = enqueued.to_aux();
+    match communicator {
+        Some(entry) => {
+            record.communicator = entry.index();
+            let (operation, tag) = roles.counted_as(record.peer);
+            match entry.next_sequence(operation, tag) {
+                Some(sequence) => record.sequence = sequence,
+                None => record.flags |= FLAG_SEQUENCE_UNKNOWN,
+            }
+        }
+        None => record.flags |= FLAG_SEQUENCE_UNKNOWN,
+    }
+    record
+}
+
+/// The call failed. What the library refused was never enqueued: its ordinal is the next call's.
+#[cold]
+fn refused(record: &mut Record, roles: &Roles, communicator: Option<&'static Entry>, result: u32) {
+    record.flags |= FLAG_FAILED;
+    if let Some(entry) = communicator
+        && matches!(result, result::INVALID_ARGUMENT | result::INVALID_USAGE)
+        && record.flags & FLAG_SEQUENCE_UNKNOWN == 0
+    {
+        let (operation, tag) = roles.counted_as(record.peer);
+        entry.return_sequence(operation, tag, record.sequence);
+        record.flags |= FLAG_SEQUENCE_UNKNOWN;
+    }
+}

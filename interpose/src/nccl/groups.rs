@@ -1,0 +1,111 @@
+//! Groups: calls between start and end reach their streams at the outermost end, as one launch or several.
+
+use super::{communicators, result};
+use crate::in_progress::InProgress;
+use crate::stub::{Call, Narrow};
+use crate::thread::{self, ThreadState};
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record, RecordKind};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Groups of this process are numbered from 1.
+static LAST_GROUP: AtomicU32 = AtomicU32::new(0);
+
+/// The group in which this thread calls now, with one more operation in it; 0 outside one.
+#[inline]
+pub fn current(thread: &ThreadState) -> u32 {
+    if thread.nccl_group_depth.get() == 0 {
+        return 0;
+    }
+    thread
+        .nccl_group_operations
+        .set(thread.nccl_group_operations.get().wrapping_add(1));
+    thread.nccl_group.get()
+}
+
+/// True inside a group.
+#[inline]
+pub fn is_open(thread: &ThreadState) -> bool {
+    thread.nccl_group_depth.get() > 0
+}
+
+/// `ncclGroupStart()`.
+///
+/// # Safety
+/// `real` must be this function.
+pub unsafe fn start(real: usize, arguments: &Narrow) -> usize {
+    let enter_ticks = ticks();
+    let thread = thread::state();
+    // SAFETY: handed through.
+    let returned = unsafe { arguments.call(real) };
+    if thread.nccl_depth.get() == 0 && result::of(returned) == result::SUCCESS {
+        let depth = thread.nccl_group_depth.get();
+        thread.nccl_group_depth.set(depth + 1);
+        if depth == 0 {
+            // 0 means no group, also after four thousand million of them.
+            let number = LAST_GROUP.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+            thread.nccl_group.set(number);
+            thread.nccl_group_operations.set(0);
+            thread.nccl_group_start_ticks.set(enter_ticks);
+        }
+    }
+    returned
+}
+
+/// `ncclGroupEnd()`.
+///
+/// # Safety
+/// `real` must be this function.
+pub unsafe fn end(real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: handed through.
+    unsafe { end_as(real, arguments, 0) }
+}
+
+/// `ncclGroupSimulateEnd(info)`: ends the group, and nothing of it runs.
+///
+/// # Safety
+/// `real` and `arguments` must be this function's.
+pub unsafe fn simulate_end(real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: handed through.
+    unsafe { end_as(real, arguments, FLAG_SIMULATED) }
+}
+
+/// # Safety
+/// As for the two above.
+unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
+    let enter_ticks = ticks();
+    let thread = thread::state();
+    let depth = thread.nccl_group_depth.get();
+    if thread.nccl_depth.get() > 0 || depth == 0 {
+        // SAFETY: handed through.
+        return unsafe { arguments.call(real) };
+    }
+    if depth > 1 {
+        thread.nccl_group_depth.set(depth - 1);
+        // SAFETY: handed through.
+        return unsafe { arguments.call(real) };
+    }
+    let mut record = Record {
+        flags,
+        enter_ticks,
+        bytes: u64::from(thread.nccl_group_operations.get()),
+        object: u64::from(thread.nccl_group.get()),
+        aux: thread.nccl_group_start_ticks.get(),
+        ..Record::new(RecordKind::Group)
+    };
+    // However it ends, the group is over.
+    thread.nccl_group_depth.set(0);
+    let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+    // SAFETY: handed through.
+    let returned = unsafe { arguments.call(real) };
+    call.returned(|record| {
+        record.tag = result::of(returned);
+        if !result::is_fine(record.tag) {
+            record.flags |= FLAG_FAILED;
+        }
+    });
+    // SAFETY: the places in which handles are awaited belong to calls of this group, which the library itself has
+    // just written to.
+    unsafe { communicators::group_ended(thread, real) };
+    returned
+}

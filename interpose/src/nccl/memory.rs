@@ -1,0 +1,86 @@
+//! Memory for communication: allocated, registered, and released while a communicator sleeps.
+
+use super::result;
+use crate::communicators;
+use crate::life;
+use crate::stub::{Call, Narrow};
+use crate::thread;
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
+
+/// Where a function has what is worth telling, by position.
+struct Roles {
+    call: MemoryCall,
+    communicator: Option<usize>,
+    bytes: Option<usize>,
+    /// The address or handle itself.
+    object: Option<usize>,
+}
+
+/// # Safety
+/// `real` and `arguments` must belong together.
+unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
+    let enter_ticks = ticks();
+    let thread = thread::state();
+    // SAFETY: handed through.
+    let returned = unsafe { arguments.call(real) };
+    if thread.nccl_depth.get() > 0 {
+        return returned;
+    }
+    let outcome = result::of(returned);
+    let at = |position: Option<usize>| position.map_or(0, |position| arguments[position] as u64);
+    let record = Record {
+        flags: if result::is_fine(outcome) { 0 } else { FLAG_FAILED },
+        enter_ticks,
+        leave_ticks: ticks(),
+        bytes: at(roles.bytes),
+        object: at(roles.object),
+        communicator: roles
+            .communicator
+            .and_then(|position| communicators::find(arguments[position]))
+            .map_or(NO_COMMUNICATOR, communicators::Entry::index),
+        tag: outcome,
+        aux: roles.call as u64,
+        ..Record::new(RecordKind::Memory)
+    };
+    life::commit(thread, &record);
+    returned
+}
+
+macro_rules! memory_calls {
+    ($($(#[$doc:meta])* $name:ident = $call:ident, communicator $communicator:expr, bytes $bytes:expr, object $object:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `real` and `arguments` must be this function's.
+        pub unsafe fn $name(real: usize, arguments: &Narrow) -> usize {
+            let roles = Roles {
+                call: MemoryCall::$call,
+                communicator: $communicator,
+                bytes: $bytes,
+                object: $object,
+            };
+            // SAFETY: handed through.
+            unsafe { record(&roles, real, arguments) }
+        }
+    )*};
+}
+
+memory_calls! {
+    /// `ncclMemAlloc(where, bytes)`
+    allocate = Allocate, communicator None, bytes Some(1), object None;
+    /// `ncclMemFree(address)`
+    free = Free, communicator None, bytes None, object Some(0);
+    /// `ncclCommRegister(communicator, buffer, bytes, handle)`
+    register = Register, communicator Some(0), bytes Some(2), object Some(1);
+    /// `ncclCommDeregister(communicator, handle)`
+    deregister = Deregister, communicator Some(0), bytes None, object Some(1);
+    /// `ncclCommWindowRegister(communicator, buffer, bytes, window, flags)`
+    register_window = RegisterWindow, communicator Some(0), bytes Some(2), object Some(1);
+    /// `ncclCommWindowDeregister(communicator, window)`
+    deregister_window = DeregisterWindow, communicator Some(0), bytes None, object Some(1);
+    /// `ncclCommSuspend(communicator, flags)`
+    suspend = Suspend, communicator Some(0), bytes None, object None;
+    /// `ncclCommResume(communicator)`
+    resume = Resume, communicator Some(0), bytes None, object None;
+}

@@ -1,0 +1,312 @@
+// A test double of libnccl.so.2: the names, the calling conventions and the group semantics of the real one, and no
+// communication. What it says of itself proves nothing about NVIDIA's library; what is checked against that one is in
+// tests/fixtures/gpu.
+//
+// As in the real library every nccl name is a weak alias of a pnccl name, the library calls itself through its PLT
+// (ncclBcast is a ncclBroadcast inside a group), handles of freed communicators are used again, and what is called in
+// a group happens at its outermost end. By the environment:
+//   NCCL_DOUBLE_LATE=1   handles of communicators made in a group are null until its end
+#include "nccl_double.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <vector>
+
+struct ncclComm {
+  uint64_t magic;
+  int rank, size;
+  // How often it still answers "in progress" when it is asked.
+  int busy;
+  ncclResult_t failure;
+};
+
+static constexpr uint64_t kMagic = 0xD0B1E;
+
+namespace {
+
+thread_local int depth = 0;
+// Calls of the library into itself do not arrive from outside.
+thread_local int inside = 0;
+thread_local std::vector<std::function<void()>> atEnd;
+thread_local DoubleArrived arrived;
+thread_local int childRank = 0, childSize = 1;
+
+std::mutex freedMutex;
+std::vector<ncclComm*> freed;
+
+template <typename T>
+uint64_t word(T value) {
+  return (uint64_t)value;
+}
+
+struct Entered {
+  template <typename... T>
+  explicit Entered(const char* function, T... arguments) {
+    if (inside++ > 0) return;
+    arrived = {};
+    arrived.function = function;
+    int at = 0;
+    ((arrived.arguments[at++] = word(arguments)), ...);
+  }
+  ~Entered() { inside--; }
+};
+
+bool isGood(ncclComm_t comm) { return comm != nullptr && comm->magic == kMagic; }
+
+ncclComm* make(int rank, int size, const ncclConfig_t* config) {
+  std::lock_guard<std::mutex> guard(freedMutex);
+  ncclComm* comm;
+  if (freed.empty()) {
+    comm = static_cast<ncclComm*>(std::malloc(sizeof(ncclComm)));
+  } else {
+    comm = freed.back();
+    freed.pop_back();
+  }
+  const bool blocks = config == nullptr || config->size < 24 || config->blocking != 0;
+  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess};
+  return comm;
+}
+
+ncclResult_t give(ncclComm_t* handle, int rank, int size, const ncclConfig_t* config) {
+  if (rank < 0 || rank >= size) return ncclInvalidArgument;
+  ncclComm* comm = make(rank, size, config);
+  static const bool late = std::getenv("NCCL_DOUBLE_LATE") != nullptr;
+  if (depth > 0 && late) {
+    *handle = nullptr;
+    atEnd.push_back([handle, comm] { *handle = comm; });
+  } else {
+    *handle = comm;
+  }
+  return comm->busy > 0 ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t put(ncclComm_t comm, cudaStream_t stream, int type) {
+  if (!isGood(comm) || type < 0 || type > 11) return ncclInvalidArgument;
+  if (comm->busy > 0) return ncclInvalidUsage;
+  // As in 2.18 to 2.21, through the PLT.
+  ncclGroupStart();
+  atEnd.push_back([stream] {
+    if (stream != nullptr) stream->launched++;
+  });
+  return ncclGroupEnd();
+}
+
+}  // namespace
+
+#define API(name, parameters)                                                       \
+  extern "C" ncclResult_t pnccl##name parameters;                                   \
+  extern "C" ncclResult_t nccl##name parameters __attribute__((weak, alias("pnccl" #name))); \
+  extern "C" ncclResult_t pnccl##name parameters
+
+API(GetVersion, (int* version)) {
+  *version = 99900;
+  return ncclSuccess;
+}
+
+API(GetUniqueId, (ncclUniqueId * id)) {
+  std::random_device random;
+  for (char& byte : id->internal) byte = char(random());
+  return ncclSuccess;
+}
+
+API(GroupStart, ()) {
+  depth++;
+  return ncclSuccess;
+}
+
+API(GroupEnd, ()) {
+  if (depth == 0) return ncclInvalidUsage;
+  if (--depth > 0) return ncclSuccess;
+  std::vector<std::function<void()>> all;
+  all.swap(atEnd);
+  for (auto& one : all) one();
+  return ncclSuccess;
+}
+
+API(GroupSimulateEnd, (void*)) {
+  if (depth == 0) return ncclInvalidUsage;
+  if (--depth == 0) atEnd.clear();
+  return ncclSuccess;
+}
+
+API(CommInitRank, (ncclComm_t * handle, int size, ncclUniqueId id, int rank)) {
+  const Entered entered("CommInitRank", handle, size, rank);
+  std::memcpy(arrived.id, id.internal, sizeof id);
+  return give(handle, rank, size, nullptr);
+}
+
+API(CommInitRankConfig, (ncclComm_t * handle, int size, ncclUniqueId id, int rank, ncclConfig_t* config)) {
+  const Entered entered("CommInitRankConfig", handle, size, rank, config);
+  std::memcpy(arrived.id, id.internal, sizeof id);
+  return give(handle, rank, size, config);
+}
+
+API(CommInitRankScalable,
+    (ncclComm_t * handle, int size, int rank, int count, ncclUniqueId* ids, ncclConfig_t* config)) {
+  const Entered entered("CommInitRankScalable", handle, size, rank, count, ids, config);
+  return give(handle, rank, size, config);
+}
+
+API(CommInitAll, (ncclComm_t * handles, int count, const int* devices)) {
+  const Entered entered("CommInitAll", handles, count, devices);
+  for (int rank = 0; rank < count; rank++) handles[rank] = make(rank, count, nullptr);
+  return ncclSuccess;
+}
+
+API(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* handle, ncclConfig_t* config)) {
+  const Entered entered("CommSplit", comm, color, key, handle, config);
+  if (!isGood(comm)) return ncclInvalidArgument;
+  if (color < 0) {
+    *handle = nullptr;
+    return ncclSuccess;
+  }
+  return give(handle, childRank, childSize, config);
+}
+
+API(CommShrink, (ncclComm_t comm, int* excluded, int count, ncclComm_t* handle, ncclConfig_t* config, int flags)) {
+  const Entered entered("CommShrink", comm, excluded, count, handle, config, flags);
+  if (!isGood(comm)) return ncclInvalidArgument;
+  int below = 0;
+  for (int i = 0; i < count; i++) below += excluded[i] < comm->rank;
+  return give(handle, comm->rank - below, comm->size - count, config);
+}
+
+API(CommGrow,
+    (ncclComm_t comm, int size, const ncclUniqueId* id, int rank, ncclComm_t* handle, ncclConfig_t* config)) {
+  const Entered entered("CommGrow", comm, size, id, rank, handle, config);
+  return give(handle, comm != nullptr ? comm->rank : rank, size, config);
+}
+
+API(CommFinalize, (ncclComm_t comm)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
+API(CommRevoke, (ncclComm_t comm, int)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
+
+static ncclResult_t release(ncclComm_t comm) {
+  if (comm == nullptr) return ncclSuccess;
+  if (!isGood(comm)) return ncclInvalidArgument;
+  comm->magic = 0;
+  std::lock_guard<std::mutex> guard(freedMutex);
+  freed.push_back(comm);
+  return ncclSuccess;
+}
+API(CommDestroy, (ncclComm_t comm)) { return release(comm); }
+API(CommAbort, (ncclComm_t comm)) { return release(comm); }
+
+API(CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error)) {
+  if (!isGood(comm)) return ncclInvalidArgument;
+  *error = comm->failure != ncclSuccess ? comm->failure : comm->busy > 0 ? ncclInProgress : ncclSuccess;
+  return ncclSuccess;
+}
+
+static ncclResult_t ask(ncclComm_t comm, int* answer, int value) {
+  if (!isGood(comm)) return ncclInvalidArgument;
+  if (comm->busy > 0) {
+    comm->busy--;
+    return ncclInProgress;
+  }
+  *answer = value;
+  return ncclSuccess;
+}
+API(CommCount, (ncclComm_t comm, int* count)) { return ask(comm, count, isGood(comm) ? comm->size : 0); }
+API(CommUserRank, (ncclComm_t comm, int* rank)) { return ask(comm, rank, isGood(comm) ? comm->rank : 0); }
+
+API(MemAlloc, (void** memory, size_t bytes)) {
+  *memory = std::malloc(bytes);
+  return ncclSuccess;
+}
+API(MemFree, (void* memory)) {
+  std::free(memory);
+  return ncclSuccess;
+}
+API(CommRegister, (ncclComm_t comm, void* buffer, size_t, void** handle)) {
+  *handle = buffer;
+  return isGood(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+API(CommDeregister, (ncclComm_t comm, void*)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
+API(CommWindowRegister, (ncclComm_t comm, void* buffer, size_t, ncclWindow_t* window, int)) {
+  *window = static_cast<ncclWindow_t>(buffer);
+  return isGood(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+API(CommWindowDeregister, (ncclComm_t comm, ncclWindow_t)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
+API(CommSuspend, (ncclComm_t comm, int)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
+API(CommResume, (ncclComm_t comm)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
+
+API(AllReduce, (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("AllReduce", send, receive, count, type, op, comm, stream);
+  return put(comm, stream, type);
+}
+API(AllGather, (const void* send, void* receive, size_t count, int type, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("AllGather", send, receive, count, type, comm, stream);
+  return put(comm, stream, type);
+}
+API(ReduceScatter,
+    (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("ReduceScatter", send, receive, count, type, op, comm, stream);
+  return put(comm, stream, type);
+}
+API(Broadcast, (const void* send, void* receive, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Broadcast", send, receive, count, type, root, comm, stream);
+  return put(comm, stream, type);
+}
+API(Bcast, (void* buffer, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Bcast", buffer, count, type, root, comm, stream);
+  return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+API(Reduce,
+    (const void* send, void* receive, size_t count, int type, int op, int root, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Reduce", send, receive, count, type, op, root, comm, stream);
+  return put(comm, stream, type);
+}
+API(AlltoAll, (const void* send, void* receive, size_t count, int type, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("AlltoAll", send, receive, count, type, comm, stream);
+  return put(comm, stream, type);
+}
+API(Gather, (const void* send, void* receive, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Gather", send, receive, count, type, root, comm, stream);
+  return put(comm, stream, type);
+}
+API(Scatter, (const void* send, void* receive, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Scatter", send, receive, count, type, root, comm, stream);
+  return put(comm, stream, type);
+}
+API(AllReduceConfig,
+    (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream,
+     void* config)) {
+  const Entered entered("AllReduceConfig", send, receive, count, type, op, comm, stream, config);
+  return put(comm, stream, type);
+}
+API(ReduceConfig,
+    (const void* send, void* receive, size_t count, int type, int op, int root, ncclComm_t comm, cudaStream_t stream,
+     void* config)) {
+  const Entered entered("ReduceConfig", send, receive, count, type, op, root, comm, stream, config);
+  return put(comm, stream, type);
+}
+API(Send, (const void* buffer, size_t count, int type, int peer, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Send", buffer, count, type, peer, comm, stream);
+  return put(comm, stream, type);
+}
+API(Recv, (void* buffer, size_t count, int type, int peer, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Recv", buffer, count, type, peer, comm, stream);
+  return put(comm, stream, type);
+}
+API(PutSignal,
+    (const void* buffer, size_t count, int type, int peer, ncclWindow_t window, size_t offset, int signal, int context,
+     unsigned flags, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered(
+      "PutSignal", buffer, count, type, peer, window, offset, signal, context, flags, comm, stream);
+  return put(comm, stream, type);
+}
+API(Signal, (int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("Signal", peer, signal, context, flags, comm, stream);
+  return put(comm, stream, 0);
+}
+API(WaitSignal, (int count, ncclWaitSignalDesc_t* what, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("WaitSignal", count, what, comm, stream);
+  return put(comm, stream, 0);
+}
+
+extern "C" const DoubleArrived* ncclDoubleArrived() { return &arrived; }
+extern "C" void ncclDoubleNextChild(int rank, int size) { childRank = rank, childSize = size; }
+extern "C" void ncclDoubleFail(ncclComm_t comm, ncclResult_t failure) { comm->failure = failure; }

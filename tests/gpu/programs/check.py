@@ -1,0 +1,21 @@
+"""Compares what collectives.py told with what a session counts: python check.py TRUTH SESSION."""
+import json
+import sys
+
+truth, session = (json.load(open(path)) for path in sys.argv[1:3])
+failures = []
+for told in truth["told"]:
+    classes = [
+        one
+        for one in session["operations"]
+        if one["library"] == "nccl"
+        and one["operation"] == told["operation"]
+        and one["size_from_bytes"] is not None
+        and one["size_from_bytes"] <= told["bytes"] < one["size_below_bytes"]
+    ]
+    if not classes:
+        failures.append(f"{told} is in no class")
+if session["matching"]["incomplete"] or session["matching"]["mismatched"]:
+    failures.append(f"matching: {session['matching']}")
+print("\n".join(failures) or f"all {len(truth['told'])} operations are there, and matched")
+sys.exit(bool(failures))

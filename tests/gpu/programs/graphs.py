@@ -1,0 +1,20 @@
+"""An all-reduce captured into a CUDA graph and replayed: the calls are templates, the replays are what runs."""
+import torch
+import torch.distributed as dist
+
+torch.cuda.set_device(0)
+dist.init_process_group("nccl")
+data = torch.ones(4096, device="cuda")
+weight = torch.randn(64, 64, device="cuda")
+for _ in range(3):
+    dist.all_reduce(data)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    product = weight @ weight
+    dist.all_reduce(data)
+for _ in range(20):
+    graph.replay()
+torch.cuda.synchronize()
+print("replayed 20 times", flush=True)
+dist.destroy_process_group()

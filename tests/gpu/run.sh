@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, on a machine that has one, with CUDA 13 and PyTorch and without Rust:
+#
+#   tests/gpu/pack.sh                       here: builds and puts what is needed into tests/gpu/carry (not committed)
+#   OUT=DIRECTORY tests/gpu/run.sh [PART…]  there: runs all parts, or those that are named
+#
+# Parts (each with its own time limit, in seconds): see the table below. All together under 9 minutes. Results lie in
+# $OUT from the first second on, small; $OUT/results.txt says how each part ended.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+carry=$here/carry
+out=${OUT:?set OUT to an empty directory for the results}
+python=${PYTHON:-python3}
+library=$carry/librankscope.so
+rankscope=$carry/rankscope
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+
+for file in "$library" "$rankscope"; do
+    [ -r "$file" ] || { echo "no $file: run tests/gpu/pack.sh where Rust is" >&2; exit 2; }
+done
+# Files that were carried may have lost their mode.
+chmod +x "$rankscope" 2>/dev/null || { cp "$rankscope" "$work/rankscope"; chmod +x "$work/rankscope"; rankscope=$work/rankscope; }
+
+# name, limit in seconds, what it is
+parts=(
+    "machine 30 versions and the device"
+    "single 60 one rank, eager training, preloaded"
+    "collectives 90 two ranks on the one GPU, every collective with a known size"
+    "ddp 90 two ranks, DDP training"
+    "fsdp 90 two ranks, FSDP training"
+    "graphs 60 one rank, communication inside CUDA graphs"
+    "hang 60 two ranks, of which one never comes"
+    "kill 60 kill -9 in mid-run"
+    "overhead 150 step time with recording on and off, in interleaved blocks"
+)
+
+# Ranks of a Python program, each on the one GPU and on a host of its own as far as NCCL knows
+# (research: NCCL_HOSTID per process passes its check for duplicate devices; the transport is a socket).
+# ranks NUMBER DIRECTORY PROGRAM [ARGUMENTS…]
+ranks() {
+    local number=$1 directory=$2 rank pids=() status=0
+    shift 2
+    local port=$((20000 + RANDOM % 20000))
+    mkdir -p "$directory"
+    for rank in $(seq 0 $((number - 1))); do
+        env RANK="$rank" WORLD_SIZE="$number" LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
+            NCCL_HOSTID="fake$rank" NCCL_SOCKET_IFNAME=lo NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_P2P_DISABLE=1 \
+            NCCL_SHM_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_MAX_CTAS=2 \
+            GLOO_SOCKET_IFNAME=lo LD_PRELOAD="$library" RANKSCOPE_DIR="$directory" \
+            "$python" "$@" >"$directory/rank$rank.out" 2>&1 &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || status=$?
+    done
+    return "$status"
+}
+
+# What a run directory says, and its logs if they are small enough to become fixtures.
+# keep PART DIRECTORY
+keep() {
+    local part=$1 directory=$2
+    mkdir -p "$out/$part"
+    "$rankscope" merge "$directory" >"$out/$part/summary.txt" 2>&1
+    cp "$directory"/session/session.json "$out/$part/" 2>/dev/null
+    tail -c 20000 "$directory"/rank*.out >"$out/$part/output.txt" 2>/dev/null
+    local bytes
+    bytes=$(cat "$directory"/*.rslog 2>/dev/null | wc -c)
+    if [ "$bytes" -le $((1 << 20)) ]; then
+        cp "$directory"/*.rslog "$out/$part/" 2>/dev/null
+    fi
+}
+
+machine() {
+    {
+        nvidia-smi
+        "$python" -c 'import torch; print(torch.__version__, torch.version.cuda, torch.cuda.nccl.version())'
+        "$python" -m pip list 2>/dev/null | grep -i -E 'nccl|cupti|torch|nvtx'
+        uname -a
+        ldd --version | head -1
+    } >"$out/machine.txt" 2>&1
+}
+
+single() {
+    ranks 1 "$work/single" "$here/programs/train.py" --steps 50
+    local status=$?
+    keep single "$work/single"
+    return "$status"
+}
+
+collectives() {
+    ranks 2 "$work/collectives" "$here/programs/collectives.py" "$out/collectives.truth"
+    local status=$?
+    keep collectives "$work/collectives"
+    [ "$status" -eq 0 ] && "$python" "$here/programs/check.py" "$out/collectives.truth" \
+        "$out/collectives/session.json" >"$out/collectives/check.txt" 2>&1
+    status=$?
+    return "$status"
+}
+
+ddp() {
+    ranks 2 "$work/ddp" "$here/programs/train.py" --steps 20
+    local status=$?
+    keep ddp "$work/ddp"
+    return "$status"
+}
+
+fsdp() {
+    ranks 2 "$work/fsdp" "$here/programs/train.py" --steps 10 --fsdp
+    local status=$?
+    keep fsdp "$work/fsdp"
+    return "$status"
+}
+
+graphs() {
+    ranks 1 "$work/graphs" "$here/programs/graphs.py"
+    local status=$?
+    keep graphs "$work/graphs"
+    return "$status"
+}
+
+hang() {
+    # Ended by us: what must be there afterwards is who waits for whom.
+    ranks 2 "$work/hang" "$here/programs/hang.py" &
+    local ours=$!
+    sleep 35
+    pkill -KILL -f "$here/programs/hang.py"
+    wait "$ours"
+    keep hang "$work/hang"
+    grep -q "in progress\|never finished\|put on a device" "$out/hang/summary.txt"
+}
+
+kill_9() {
+    ranks 2 "$work/kill" "$here/programs/train.py" --steps 100000 &
+    local ours=$!
+    sleep 30
+    pkill -KILL -f "$here/programs/train.py --steps 100000"
+    wait "$ours"
+    keep kill "$work/kill"
+    [ -s "$out/kill/session.json" ]
+}
+
+overhead() {
+    ranks 1 "$work/overhead" "$here/programs/overhead.py" "$out/overhead.json"
+    local status=$?
+    keep overhead "$work/overhead"
+    rm -f "$out"/overhead/*.rslog
+    return "$status"
+}
+
+wanted=("$@")
+for entry in "${parts[@]}"; do
+    read -r name limit what <<<"$entry"
+    if [ ${#wanted[@]} -gt 0 ] && ! printf '%s\n' "${wanted[@]}" | grep -qx "$name"; then
+        continue
+    fi
+    start=$(date +%s)
+    function=$name
+    [ "$name" = kill ] && function=kill_9
+    # In a process group of its own, which goes as a whole when the time is up.
+    ( set -m; ( "$function" ) & pid=$!; ( sleep "$limit"; kill -KILL -- -"$pid" ) 2>/dev/null & watch=$!
+      wait "$pid"; status=$?; kill "$watch" 2>/dev/null; exit "$status" )
+    status=$?
+    echo "$name: $([ $status -eq 0 ] && echo passed || echo "failed ($status)") after $(($(date +%s) - start)) s: $what" \
+        | tee -a "$out/results.txt"
+done
+du -sk "$out" | awk '$1 > 16384 { print "results are too large: " $1 " KiB" }' | tee -a "$out/results.txt"
+! grep -q failed "$out/results.txt"

@@ -1,0 +1,262 @@
+// Every NCCL call once or more on each rank, with sizes that differ, on communicators made in every way: what is
+// recorded must be what is told here. Also that each argument arrives at the library as it was passed.
+//   nccl_all RANK SIZE STORE
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "../doubles/nccl/nccl_double.h"
+#include "truth.h"
+
+static int rank, size;
+static std::string store;
+
+#define CHECK(condition)                                                 \
+  do {                                                                   \
+    if (!(condition)) {                                                  \
+      std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition);       \
+      std::exit(3);                                                      \
+    }                                                                    \
+  } while (0)
+#define NCCL(call) CHECK((call) == ncclSuccess)
+
+// What arrived in the last call is this.
+template <typename... T>
+static void arrived(const char* function, T... arguments) {
+  const DoubleArrived* last = ncclDoubleArrived();
+  const uint64_t wanted[] = {(uint64_t)arguments...};
+  if (std::strcmp(last->function, function) != 0) {
+    std::fprintf(stderr, "%s arrived instead of %s\n", last->function, function);
+    std::exit(3);
+  }
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    if (last->arguments[i] != wanted[i]) {
+      std::fprintf(stderr, "%s: argument %zu arrived as %lx, not %lx\n", function, i, last->arguments[i], wanted[i]);
+      std::exit(3);
+    }
+  }
+}
+
+// An id that all ranks share under this name; rank 0 makes it.
+static ncclUniqueId share(const std::string& name) {
+  const std::string path = store + "/" + name;
+  ncclUniqueId id;
+  if (rank == 0) {
+    NCCL(ncclGetUniqueId(&id));
+    const std::string fresh = path + ".fresh";
+    std::FILE* file = std::fopen(fresh.c_str(), "wb");
+    CHECK(file != nullptr && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
+    CHECK(std::rename(fresh.c_str(), path.c_str()) == 0);
+    return id;
+  }
+  std::FILE* file;
+  while ((file = std::fopen(path.c_str(), "rb")) == nullptr) usleep(1000);
+  CHECK(std::fread(&id, sizeof id, 1, file) == 1);
+  std::fclose(file);
+  return id;
+}
+
+static ncclConfig_t named(const char* name) {
+  ncclConfig_t config = {};
+  config.size = sizeof config;
+  config.magic = 0xcafebeef;
+  config.version = 22800;
+  config.blocking = 1;
+  config.commName = name;
+  return config;
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc >= 4);
+  rank = std::atoi(argv[1]), size = std::atoi(argv[2]), store = argv[3];
+  Truth truth(rank);
+  DoubleStream theStream = {};
+  cudaStream_t stream = &theStream;
+  static char send[1 << 16], receive[1 << 16];
+  const bool late = std::getenv("NCCL_DOUBLE_LATE") != nullptr;
+
+  // By value on the stack: the id must come through whole.
+  const ncclUniqueId id = share("world");
+  ncclComm_t world = nullptr;
+  ncclConfig_t config = named("world");
+  NCCL(ncclGroupStart());
+  CHECK(ncclCommInitRankConfig(&world, size, id, rank, &config) == ncclSuccess);
+  arrived("CommInitRankConfig", &world, size, rank, &config);
+  CHECK(std::memcmp(ncclDoubleArrived()->id, &id, sizeof id) == 0);
+  CHECK((world == nullptr) == late);
+  NCCL(ncclGroupEnd());
+  CHECK(world != nullptr);
+
+  NCCL(ncclAllReduce(send, receive, 1001, ncclFloat32, ncclSum, world, stream));
+  arrived("AllReduce", send, receive, 1001, ncclFloat32, ncclSum, world, stream);
+  truth.operation("world", "allreduce", 1001, 4, 0);
+  NCCL(ncclAllGather(send, receive, 77, ncclFloat16, world, stream));
+  arrived("AllGather", send, receive, 77, ncclFloat16, world, stream);
+  truth.operation("world", "allgather", 77, 2, 0);
+  NCCL(ncclReduceScatter(send, receive, 78, ncclBfloat16, ncclAvg, world, stream));
+  arrived("ReduceScatter", send, receive, 78, ncclBfloat16, ncclAvg, world, stream);
+  truth.operation("world", "reduce_scatter", 78, 2, 0);
+  NCCL(ncclBroadcast(send, receive, 79, ncclFloat64, 1, world, stream));
+  arrived("Broadcast", send, receive, 79, ncclFloat64, 1, world, stream);
+  truth.operation("world", "broadcast", 79, 8, 0, 1);
+  // Calls another public function of the library, and is one operation all the same.
+  NCCL(ncclBcast(receive, 80, ncclInt8, 0, world, stream));
+  arrived("Bcast", receive, 80, ncclInt8, 0, world, stream);
+  truth.operation("world", "broadcast", 80, 1, 0, 0);
+  NCCL(ncclReduce(send, receive, 81, ncclInt32, ncclMax, size - 1, world, stream));
+  arrived("Reduce", send, receive, 81, ncclInt32, ncclMax, size - 1, world, stream);
+  truth.operation("world", "reduce", 81, 4, 0, size - 1);
+  NCCL(ncclAlltoAll(send, receive, 82, ncclFloat32, world, stream));
+  arrived("AlltoAll", send, receive, 82, ncclFloat32, world, stream);
+  truth.operation("world", "alltoall", 82, 4, 0);
+  NCCL(ncclGather(send, receive, 83, ncclFloat32, 1, world, stream));
+  arrived("Gather", send, receive, 83, ncclFloat32, 1, world, stream);
+  truth.operation("world", "gather", 83, 4, 0, 1);
+  NCCL(ncclScatter(send, receive, 84, ncclFloat32, 0, world, stream));
+  arrived("Scatter", send, receive, 84, ncclFloat32, 0, world, stream);
+  truth.operation("world", "scatter", 84, 4, 0, 0);
+  int more;
+  NCCL(ncclAllReduceConfig(send, receive, 85, ncclFloat32, 7, world, stream, &more));
+  arrived("AllReduceConfig", send, receive, 85, ncclFloat32, 7, world, stream, &more);
+  truth.operation("world", "allreduce", 85, 4, 0);
+  NCCL(ncclReduceConfig(send, receive, 86, ncclFloat32, ncclSum, 1, world, stream, &more));
+  arrived("ReduceConfig", send, receive, 86, ncclFloat32, ncclSum, 1, world, stream, &more);
+  truth.operation("world", "reduce", 86, 4, 0, 1);
+  CHECK(theStream.launched == 11);
+
+  // What the library refuses was never an operation: the others' numbers go on.
+  if (rank == 0) CHECK(ncclAllReduce(send, receive, 9, 99, ncclSum, world, stream) == ncclInvalidArgument);
+
+  // Groups, one in another: nothing reaches the stream before the outermost end.
+  const int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  NCCL(ncclGroupStart());
+  NCCL(ncclSend(send, 87, ncclFloat32, right, world, stream));
+  arrived("Send", send, 87, ncclFloat32, right, world, stream);
+  NCCL(ncclGroupStart());
+  NCCL(ncclRecv(receive, 87, ncclFloat32, left, world, stream));
+  arrived("Recv", receive, 87, ncclFloat32, left, world, stream);
+  NCCL(ncclGroupEnd());
+  NCCL(ncclAllReduce(send, receive, 88, ncclFloat32, ncclSum, world, stream));
+  CHECK(theStream.launched == 11);
+  NCCL(ncclGroupEnd());
+  CHECK(theStream.launched == 14);
+  truth.operation("world", "send", 87, 4, 0, -1, right);
+  truth.operation("world", "recv", 87, 4, 0, -1, left);
+  truth.operation("world", "allreduce", 88, 4, 0);
+
+  // A group that only asks how long it would take: these are no operations.
+  NCCL(ncclGroupStart());
+  NCCL(ncclSend(send, 5, ncclFloat32, right, world, stream));
+  NCCL(ncclRecv(send, 5, ncclFloat32, left, world, stream));
+  NCCL(ncclGroupSimulateEnd(nullptr));
+  CHECK(theStream.launched == 14);
+
+  // One-sided: eleven arguments.
+  void* memory;
+  ncclWindow_t window;
+  NCCL(ncclMemAlloc(&memory, 8192));
+  NCCL(ncclCommWindowRegister(world, memory, 8192, &window, 1));
+  NCCL(ncclPutSignal(send, 89, ncclFloat32, right, window, 64, 1, 2, 3, world, stream));
+  arrived("PutSignal", send, 89, ncclFloat32, right, window, 64, 1, 2, 3, world, stream);
+  truth.operation("world", "put", 89, 4, 0, -1, right);
+  NCCL(ncclSignal(right, 4, 5, 6, world, stream));
+  arrived("Signal", right, 4, 5, 6, world, stream);
+  truth.operation("world", "signal", 0, 0, 0, -1, right);
+  ncclWaitSignalDesc_t wait = {2, left, 1, 2};
+  NCCL(ncclWaitSignal(1, &wait, world, stream));
+  arrived("WaitSignal", 1, &wait, world, stream);
+  truth.operation("world", "waitsignal", 0, 0, 0);
+  NCCL(ncclCommWindowDeregister(world, window));
+  void* registered;
+  NCCL(ncclCommRegister(world, memory, 4096, &registered));
+  NCCL(ncclCommDeregister(world, registered));
+  NCCL(ncclMemFree(memory));
+  NCCL(ncclCommSuspend(world, 0));
+  NCCL(ncclCommResume(world));
+
+  // Split, twice with the same colours: two communicators each.
+  const char* halves[2][2] = {{"even", "odd"}, {"even again", "odd again"}};
+  for (int round = 0; round < 2; round++) {
+    ncclComm_t half;
+    config = named(halves[round][rank % 2]);
+    ncclDoubleNextChild(rank / 2, (size + 1 - rank % 2) / 2);
+    NCCL(ncclCommSplit(world, rank % 2, rank, &half, &config));
+    arrived("CommSplit", world, rank % 2, rank, &half, &config);
+    NCCL(ncclAllReduce(send, receive, 90 + round, ncclFloat32, ncclSum, half, stream));
+    truth.operation(config.commName, "allreduce", 90 + round, 4, 0);
+    NCCL(ncclCommFinalize(half));
+    // The next communicator gets this one's address.
+    NCCL(ncclCommDestroy(half));
+  }
+
+  // Not blocking: in progress for a while, and asked in between.
+  ncclComm_t patient;
+  config = named("patient");
+  config.blocking = 0;
+  ncclDoubleNextChild(rank, size);
+  CHECK(ncclCommSplit(world, 5, rank, &patient, &config) == ncclInProgress);
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) {
+    int count;
+    ncclCommCount(patient, &count);
+    NCCL(ncclCommGetAsyncError(patient, &state));
+  }
+  NCCL(ncclAllGather(send, receive, 93, ncclFloat32, patient, stream));
+  truth.operation("patient", "allgather", 93, 4, 0);
+
+  // Shrunk by its first member; the others are numbered anew. With one rank more than two there is company left.
+  if (rank > 0 && size > 2) {
+    ncclComm_t fewer;
+    int excluded[] = {0};
+    config = named("fewer");
+    NCCL(ncclCommShrink(world, excluded, 1, &fewer, &config, 0));
+    arrived("CommShrink", world, excluded, 1, &fewer, &config, 0);
+    NCCL(ncclReduce(send, receive, 94, ncclFloat32, ncclSum, 0, fewer, stream));
+    truth.operation("fewer", "reduce", 94, 4, 0, 0);
+    NCCL(ncclCommAbort(fewer));
+  }
+
+  // Grown: a pair of ranks takes the last one in. Only rank 0 and the new one have the id.
+  if (size > 2) {
+    const bool old = rank < size - 1;
+    ncclComm_t few = nullptr, grown;
+    config = named("few");
+    ncclDoubleNextChild(rank, size - 1);
+    ncclComm_t* few_handle = &few;
+    NCCL(ncclCommSplit(world, old ? 1 : -1, rank, few_handle, &config));
+    const ncclUniqueId more_id = share("grown");
+    config = named("grown");
+    NCCL(ncclCommGrow(
+        few, size, old && rank > 0 ? nullptr : &more_id, old ? -1 : rank, &grown, &config));
+    NCCL(ncclAllReduce(send, receive, 95, ncclFloat32, ncclSum, grown, stream));
+    truth.operation("grown", "allreduce", 95, 4, 0);
+  }
+
+  // Several ids for one communicator; and all members in one process.
+  ncclUniqueId ids[2] = {share("first"), share("second")};
+  ncclComm_t scalable, own[3];
+  config = named("scalable");
+  NCCL(ncclCommInitRankScalable(&scalable, size, rank, 2, ids, &config));
+  arrived("CommInitRankScalable", &scalable, size, rank, 2, ids, &config);
+  NCCL(ncclAllReduce(send, receive, 96, ncclFloat32, ncclSum, scalable, stream));
+  truth.operation("scalable", "allreduce", 96, 4, 0);
+  const int devices[] = {0, 1, 2};
+  NCCL(ncclCommInitAll(own, 3, devices));
+  NCCL(ncclGroupStart());
+  for (ncclComm_t one : own) NCCL(ncclAllReduce(send, receive, 97, ncclFloat32, ncclSum, one, stream));
+  NCCL(ncclGroupEnd());
+  for (int i = 0; i < 3; i++) truth.operation("", "allreduce", 97, 4, 0);
+
+  // The watchdog of a framework asks over and over; one error is told once.
+  ncclDoubleFail(world, ncclRemoteError);
+  for (int i = 0; i < 100; i++) {
+    NCCL(ncclCommGetAsyncError(world, &state));
+    CHECK(state == ncclRemoteError);
+  }
+  NCCL(ncclCommRevoke(world, 0));
+  NCCL(ncclCommAbort(world));
+  return 0;
+}

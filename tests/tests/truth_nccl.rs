@@ -1,0 +1,409 @@
+//! What is recorded of NCCL programs is what they asked for: every call with its size, type, root and number, on
+//! communicators that all members know by the same name. The library is a test double (`tests/doubles/nccl`): this says
+//! nothing about when an operation is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_formats::ranklog::record::{
+    Enqueued, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, MemoryCall, NO_COMMUNICATOR,
+    Record, RecordKind,
+};
+use rankscope_formats::{Library, Operation};
+use rankscope_tests::compile;
+use rankscope_tests::job::{Finished, Job};
+use rankscope_tests::nccl::Nccl;
+use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::truth::{self, member, number};
+use rankscope_tests::{process, results, turn};
+use serde_json::Value;
+
+/// One call, as the program tells it and as it was recorded.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    communicator: String,
+    operation: Operation,
+    element_bytes: u64,
+    bytes: u64,
+    peer: i32,
+}
+
+fn told(line: &Value) -> Asked {
+    let operation = truth::operation(line);
+    let peer = member(line, if member(line, "peer") >= 0 { "peer" } else { "root" });
+    Asked {
+        communicator: line["communicator"].as_str().expect("a name").to_owned(),
+        operation,
+        element_bytes: number(line, "element_size"),
+        bytes: number(line, "bytes"),
+        peer,
+    }
+}
+
+/// Calls in the order in which the program's one thread made them, those of simulated groups left out.
+fn calls(recorded: &Recorded) -> Vec<&Record> {
+    let simulated: BTreeSet<u64> = recorded
+        .of_kind(RecordKind::Group)
+        .filter(|record| record.flags & FLAG_SIMULATED != 0)
+        .map(|record| record.object)
+        .collect();
+    let mut calls: Vec<&Record> = recorded
+        .of_kind(RecordKind::Enqueue)
+        .filter(|record| !simulated.contains(&u64::from(Enqueued::from_aux(record.aux).group)))
+        .collect();
+    calls.sort_by_key(|record| record.enter_ticks);
+    calls
+}
+
+fn check_calls(recorded: &Recorded, truth: &[Value], rank: usize) {
+    let calls = calls(recorded);
+    let (refused, calls): (Vec<&Record>, Vec<&Record>) = calls
+        .into_iter()
+        .partition(|record| record.flags & FLAG_FAILED != 0);
+    // Only rank 0 made one that its library refused.
+    assert_eq!(refused.len(), usize::from(rank == 0));
+    for record in refused {
+        assert_eq!(
+            record.flags,
+            FLAG_DIRECT | FLAG_FAILED | FLAG_SEQUENCE_UNKNOWN | 2,
+            "{record:?}"
+        );
+        assert_eq!(record.tag, 4, "ncclInvalidArgument");
+    }
+    let got: Vec<Asked> = calls
+        .iter()
+        .map(|record| {
+            assert_eq!(record.flags, FLAG_DIRECT, "{record:?}");
+            assert_eq!(record.tag, 0, "{record:?}");
+            assert!(
+                record.enter_ticks <= record.leave_ticks && record.object != 0,
+                "{record:?}"
+            );
+            let communicator = recorded.communicator(record);
+            assert_eq!(communicator.library, Library::Nccl);
+            Asked {
+                communicator: communicator.name.clone(),
+                operation: Operation::from_u8(record.operation).expect("a known operation"),
+                element_bytes: u64::from(record.element_bytes),
+                bytes: record.bytes,
+                peer: record.peer,
+            }
+        })
+        .collect();
+    let wanted: Vec<Asked> = truth.iter().map(told).collect();
+    assert_eq!(got.len(), wanted.len());
+    for (got, wanted) in got.iter().zip(&wanted) {
+        // A signal is one element of nothing.
+        assert_eq!(got, wanted);
+    }
+    // Collectives of a communicator are numbered together, messages by peer, the others by themselves.
+    let mut numbers: BTreeMap<(u32, u8, i32), u32> = BTreeMap::new();
+    for record in calls {
+        let operation = Operation::from_u8(record.operation).expect("known");
+        let counted = match operation {
+            Operation::Send | Operation::Receive => {
+                // The simulated ones have used a number up.
+                let number = numbers
+                    .entry((record.communicator, record.operation, record.peer))
+                    .or_insert(0);
+                assert_eq!(record.sequence, *number, "{record:?}");
+                *number += 1;
+                continue;
+            }
+            Operation::Put | Operation::Signal | Operation::WaitSignal => record.operation,
+            _ => 0,
+        };
+        let number = numbers.entry((record.communicator, counted, -1)).or_insert(0);
+        assert_eq!(record.sequence, *number, "{record:?}");
+        *number += 1;
+    }
+}
+
+fn check_types(recorded: &Recorded) {
+    let aux = |operation: Operation, bytes: u64| {
+        let record = recorded
+            .of_kind(RecordKind::Enqueue)
+            .find(|record| record.operation == operation as u8 && record.bytes == bytes)
+            .expect("a call");
+        Enqueued::from_aux(record.aux)
+    };
+    let first = aux(Operation::AllReduce, 4004);
+    assert_eq!((first.group, first.data_type, first.reduction), (0, 7, 0));
+    let average = aux(Operation::ReduceScatter, 156);
+    assert_eq!((average.data_type, average.reduction), (9, 4));
+    let own = aux(Operation::AllReduce, 340);
+    assert_eq!(own.reduction, Enqueued::CUSTOM);
+    let gathered = aux(Operation::AllGather, 154);
+    assert_eq!((gathered.data_type, gathered.reduction), (6, Enqueued::NONE));
+}
+
+fn check_groups(recorded: &Recorded) {
+    let mut groups: Vec<&Record> = recorded.of_kind(RecordKind::Group).collect();
+    groups.sort_by_key(|record| record.enter_ticks);
+    let told: Vec<(u64, u8)> = groups.iter().map(|record| (record.bytes, record.flags)).collect();
+    // The communicator's, the messages and their all-reduce, the simulated one, the three devices'. The groups in
+    // which the library calls itself are not the program's.
+    assert_eq!(told, [(0, 0), (3, 0), (2, FLAG_SIMULATED), (3, 0)]);
+    for group in groups {
+        assert!(group.aux > 0 && group.aux <= group.enter_ticks, "{group:?}");
+        let members = recorded
+            .of_kind(RecordKind::Enqueue)
+            .filter(|record| u64::from(Enqueued::from_aux(record.aux).group) == group.object)
+            .count() as u64;
+        assert_eq!(members, group.bytes);
+    }
+}
+
+fn check_the_rest(recorded: &Recorded) {
+    let memory: Vec<u64> = recorded
+        .of_kind(RecordKind::Memory)
+        .map(|record| record.aux)
+        .collect();
+    let wanted = [
+        MemoryCall::Allocate,
+        MemoryCall::RegisterWindow,
+        MemoryCall::DeregisterWindow,
+        MemoryCall::Register,
+        MemoryCall::Deregister,
+        MemoryCall::Free,
+        MemoryCall::Suspend,
+        MemoryCall::Resume,
+    ];
+    assert_eq!(memory, wanted.map(|call| call as u64));
+    let failures: Vec<u32> = recorded
+        .of_kind(RecordKind::Failure)
+        .map(|record| record.tag)
+        .collect();
+    assert_eq!(failures, [6], "asked a hundred times, told once");
+    for record in recorded.of_kind(RecordKind::Call) {
+        let is_made = record.operation == Operation::Connect as u8;
+        assert!(
+            is_made || record.operation == Operation::Disconnect as u8,
+            "{record:?}"
+        );
+        assert_eq!(record.flags, 0, "{record:?}");
+        // What has no handle yet when the call returns, and who gets no child, has no communicator.
+        assert!(is_made || record.communicator != NO_COMMUNICATOR, "{record:?}");
+    }
+}
+
+/// Communicators by name: of each log the identities in order of making, with rank and size.
+fn check_identities(all: &[Recorded], size: usize) {
+    let mut known: BTreeMap<String, BTreeMap<usize, (String, u32, u32)>> = BTreeMap::new();
+    let mut distinct = BTreeSet::new();
+    for (rank, recorded) in all.iter().enumerate() {
+        for communicator in recorded.log.communicators.values() {
+            assert_eq!(communicator.library, Library::Nccl);
+            assert_eq!(
+                communicator.identity_source,
+                IdentitySource::UniqueId,
+                "{communicator:?}"
+            );
+            let identity: String = communicator
+                .identity
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            if communicator.name.is_empty() {
+                // All members in one process: they know each other, and nobody else does.
+                distinct.insert(identity);
+                continue;
+            }
+            let told = (identity, communicator.rank, communicator.size);
+            let before = known
+                .entry(communicator.name.clone())
+                .or_default()
+                .insert(rank, told);
+            assert_eq!(before, None, "{communicator:?}");
+        }
+    }
+    assert_eq!(distinct.len(), size, "one per process");
+    let mut identities = BTreeSet::new();
+    for (name, members) in &known {
+        let mut seen: BTreeSet<&String> = members.values().map(|(identity, ..)| identity).collect();
+        if name == "grown" {
+            // The one that was taken in knows it by its id, the others by what it was before.
+            assert_eq!(seen.len(), 2, "{members:?}");
+            let (by_id, ..) = &members[&(size - 1)];
+            let alias = all[0]
+                .log
+                .communicator_aliases
+                .keys()
+                .map(|alias| alias.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+                .next();
+            assert_eq!(alias.as_ref(), Some(by_id));
+            seen.remove(by_id);
+        }
+        assert_eq!(seen.len(), 1, "{name}: {members:?}");
+        identities.extend(seen.into_iter().cloned());
+        let sizes: BTreeSet<u32> = members.values().map(|&(_, _, size)| size).collect();
+        assert_eq!(sizes.len(), 1, "{name}: {members:?}");
+        let ranks: Vec<u32> = members.values().map(|&(_, rank, _)| rank).collect();
+        assert_eq!(ranks, (0..ranks.len() as u32).collect::<Vec<_>>(), "{name}");
+        assert_eq!(sizes.first().copied(), Some(ranks.len() as u32), "{name}");
+    }
+    assert_eq!(identities.len(), known.len(), "each name another communicator");
+    let wanted: &[&str] = if size > 2 {
+        &[
+            "even",
+            "even again",
+            "few",
+            "fewer",
+            "grown",
+            "odd",
+            "odd again",
+            "patient",
+            "scalable",
+            "world",
+        ]
+    } else {
+        &["patient", "scalable", "world"]
+    };
+    for name in wanted {
+        assert!(known.contains_key(*name), "{name} of {:?}", known.keys());
+    }
+}
+
+fn check_session(directory: &std::path::Path, finished: &Finished, size: usize) {
+    results::merge(directory);
+    let session = results::report(directory);
+    let operations: u64 = (0..size).map(|rank| finished.truth(rank).len() as u64).sum();
+    let count = |path: &str| {
+        session
+            .pointer(path)
+            .and_then(Value::as_u64)
+            .unwrap_or_else(|| panic!("no {path}"))
+    };
+    // And the one that was refused.
+    assert_eq!(count("/totals/operations"), operations + 1);
+    assert_eq!(count("/totals/enqueued"), operations);
+    assert_eq!(count("/totals/failed"), 1);
+    let matching = &session["matching"];
+    assert_eq!(count("/matching/complete"), 0, "{matching}");
+    assert_eq!(count("/matching/incomplete"), 0, "{matching}");
+    assert_eq!(count("/matching/mismatched"), 0, "{matching}");
+    assert_eq!(count("/matching/unmatched_messages"), 0, "{matching}");
+    assert_eq!(count("/matching/without_key"), 1, "{matching}");
+    assert_eq!(count("/matching/one_sided"), 3 * size as u64, "{matching}");
+    let members = |name: &str| -> Vec<Value> {
+        let all = session["communicators"].as_array().expect("communicators");
+        let one = all
+            .iter()
+            .find(|one| one["name"] == name)
+            .unwrap_or_else(|| panic!("no {name}"));
+        one["members"].as_array().expect("members").clone()
+    };
+    assert_eq!(members("world"), (0..size).map(Value::from).collect::<Vec<_>>());
+    if size > 2 {
+        assert_eq!(members("grown"), (0..size).map(Value::from).collect::<Vec<_>>());
+        assert_eq!(members("fewer"), (1..size).map(Value::from).collect::<Vec<_>>());
+    }
+}
+
+fn every_call(size: usize, late: bool) {
+    let turn = turn::take();
+    let Some(program) = compile::nccl("nccl_all.cc") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut job = Job::program(&program, size).record_into(directory.path());
+    if late {
+        job = job.env("NCCL_DOUBLE_LATE", "1");
+    }
+    let finished = job.run(&turn);
+    finished.expect_status(0);
+    let all = recorded::read_ranks(directory.path(), &finished.pids);
+    for (rank, recorded) in all.iter().enumerate() {
+        recorded.expect_whole();
+        check_calls(recorded, &finished.truth(rank), rank);
+        check_types(recorded);
+        check_groups(recorded);
+        check_the_rest(recorded);
+    }
+    check_identities(&all, size);
+    check_session(directory.path(), &finished, size);
+}
+
+#[test]
+fn every_call_is_recorded_as_it_was_made() {
+    every_call(4, false);
+}
+
+#[test]
+fn handles_that_come_with_the_end_of_their_group_are_known() {
+    every_call(3, true);
+}
+
+#[test]
+fn without_a_directory_a_program_runs_as_if_we_were_not_there() {
+    let turn = turn::take();
+    let Some(program) = compile::nccl("nccl_all.cc") else {
+        return;
+    };
+    let finished = Job::program(&program, 2).preload_idle().run(&turn);
+    finished.expect_status(0);
+    let without = Job::program(&program, 2).run(&turn);
+    without.expect_status(0);
+    for rank in 0..2 {
+        assert_eq!(finished.truth(rank), without.truth(rank));
+    }
+}
+
+/// The real library, as far as it works without a GPU: the same answers with and without us.
+#[test]
+fn real_libraries_answer_as_if_we_were_not_there() {
+    let turn = turn::take();
+    let Some(program) = compile::nccl("nccl_smoke.cc") else {
+        return;
+    };
+    for library in Nccl::all() {
+        let run = |directory: Option<&std::path::Path>, preloaded: bool| {
+            let mut command = std::process::Command::new(&program);
+            if preloaded {
+                process::preload(&mut command, directory);
+            } else {
+                process::clean(&mut command);
+            }
+            // The program's own path names the double; this goes before it.
+            command.env("LD_LIBRARY_PATH", &library.directory);
+            let ended = process::run(command, std::time::Duration::from_secs(60));
+            assert_eq!(
+                ended.code(),
+                0,
+                "NCCL {}: {}",
+                library.version,
+                ended.complaints()
+            );
+            ended.text()
+        };
+        let without = run(None, false);
+        assert!(without.contains("version 0 1"), "{without}");
+        assert_eq!(run(None, true), without, "NCCL {}", library.version);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        assert_eq!(
+            run(Some(directory.path()), true),
+            without,
+            "NCCL {}",
+            library.version
+        );
+        let recorded = recorded::read_all(directory.path());
+        let [recorded] = &recorded[..] else {
+            panic!("one process, {} logs", recorded.len())
+        };
+        let count = |kind: RecordKind| recorded.of_kind(kind).count();
+        // Three calls on nothing, one group, two communicators that cannot be made.
+        assert_eq!(
+            [RecordKind::Enqueue, RecordKind::Group, RecordKind::Call].map(count),
+            [3, 1, 2],
+            "NCCL {}",
+            library.version
+        );
+        for record in recorded
+            .of_kind(RecordKind::Enqueue)
+            .chain(recorded.of_kind(RecordKind::Call))
+        {
+            assert_ne!(record.flags & FLAG_FAILED, 0, "{record:?}");
+        }
+    }
+    drop(turn);
+}
