@@ -52,8 +52,10 @@ pub struct RankIdentity {
     pub world: Option<u32>,
     /// Position in [`Identities::attempts`].
     pub attempt: u32,
-    /// Its number in its world.
+    /// Its number in its world; the lowest, if the process drives several ranks of it.
     pub number: Option<u32>,
+    /// The other numbers that its process drives: what it did is told once, under the lowest.
+    pub also: Vec<u32>,
     /// Rank that the environment states.
     pub environment_rank: Option<u32>,
     /// Communicator index in its log → (position in [`Identities::communicators`], member number).
@@ -467,8 +469,19 @@ impl Identities {
         for (index, world) in worlds.iter().enumerate() {
             let attempt = attempt_of[index];
             let mut ranks = Vec::new();
+            let mut numbers_of: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
             for (&number, &log) in &world.numbers {
+                numbers_of.entry(log).or_default().push(number);
+            }
+            for (&number, &log) in &world.numbers {
+                let numbers = &numbers_of[&log];
+                if numbers.first() != Some(&number) {
+                    continue;
+                }
                 let mut name = format!("rank {number}");
+                if numbers.len() > 1 {
+                    name.push_str(&format!(" and {} more of its process", numbers.len() - 1));
+                }
                 if several_worlds {
                     name.push_str(&format!(", world {index}"));
                 }
@@ -481,6 +494,7 @@ impl Identities {
                     world: Some(index as u32),
                     attempt,
                     number: Some(number),
+                    also: numbers[1..].to_vec(),
                     environment_rank: environment_number(&logs[log], &RANK_VARIABLES),
                     communicators: local[log]
                         .iter()

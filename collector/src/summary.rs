@@ -148,7 +148,11 @@ fn late_problems(parts: &Parts<'_>) -> Vec<ProblemSummary> {
 
 fn coverage(parts: &Parts<'_>) -> Coverage {
     let identities = parts.identities;
-    let ranks_seen = identities.ranks.len() as u32;
+    let ranks_seen = identities
+        .ranks
+        .iter()
+        .map(|rank| 1 + rank.also.len() as u32)
+        .sum();
     let missing = identities.missing.clone();
     let advice = (!missing.is_empty()).then(|| {
         let several = parts.clocks.hosts.len() > 1;

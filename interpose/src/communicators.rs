@@ -9,7 +9,7 @@ use rankscope_formats::ranklog::definition::{
 };
 use rankscope_formats::ranklog::lanes::LaneSet;
 use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_formats::ranklog::record::{NO_COMMUNICATOR, RecordKind};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -387,7 +387,9 @@ fn publish(entry: &Entry) {
 /// Writes down another identity by which some members know the communicator at `address`. It must be defined, and the
 /// recorder be there: it is not written again when a recorder starts.
 pub fn define_alias(address: usize, identity: [u8; 16]) {
-    let Some(entry) = find(address) else { return };
+    let Some(entry) = find(address).filter(|entry| entry.index() != NO_COMMUNICATOR) else {
+        return;
+    };
     if let Some(set) = life::definitions() {
         let payload = Payload::communicator_alias(entry.index(), identity);
         if !set.area.define(KIND_COMMUNICATOR_ALIAS, payload.as_bytes()) {

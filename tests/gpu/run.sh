@@ -129,7 +129,14 @@ hang() {
     pkill -KILL -f "$here/programs/hang.py"
     wait "$ours"
     keep hang "$work/hang"
-    grep -q "in progress\|never finished\|put on a device" "$out/hang/summary.txt"
+    # Rank 1 never called it: the instance is incomplete, and says so.
+    "$python" - "$out/hang/session.json" <<'PYTHON'
+import json, sys
+matching = json.load(open(sys.argv[1]))["matching"]
+waited_for = [one["missing_members"] for one in matching["listed"] if one["kind"] == "incomplete"]
+print(waited_for)
+sys.exit([1] not in waited_for)
+PYTHON
 }
 
 kill_9() {
@@ -139,7 +146,13 @@ kill_9() {
     pkill -KILL -f "$here/programs/train.py --steps 100000"
     wait "$ours"
     keep kill "$work/kill"
-    [ -s "$out/kill/session.json" ]
+    "$python" - "$out/kill/session.json" <<'PYTHON'
+import json, sys
+session = json.load(open(sys.argv[1]))
+operations = [rank["operations"] for rank in session["ranks"]]
+print(operations, session["totals"]["lost"])
+sys.exit(len(operations) != 2 or min(operations) < 100)
+PYTHON
 }
 
 overhead() {

@@ -147,12 +147,23 @@ int main(int argc, char** argv) {
   truth.operation("world", "recv", 87, 4, 0, -1, left);
   truth.operation("world", "allreduce", 88, 4, 0);
 
-  // A group that only asks how long it would take: these are no operations.
+  // A group that only asks how long it would take: these are no operations. And what one rank asks by itself must not
+  // shift what it does afterwards against the others.
+  if (rank == 0) {
+    NCCL(ncclGroupStart());
+    NCCL(ncclAllReduce(send, receive, 5, ncclFloat32, ncclSum, world, stream));
+    NCCL(ncclSend(send, 5, ncclFloat32, right, world, stream));
+    NCCL(ncclGroupSimulateEnd(nullptr));
+    CHECK(theStream.launched == 14);
+  }
+  NCCL(ncclAllGather(send, receive, 98, ncclFloat32, world, stream));
+  truth.operation("world", "allgather", 98, 4, 0);
   NCCL(ncclGroupStart());
-  NCCL(ncclSend(send, 5, ncclFloat32, right, world, stream));
-  NCCL(ncclRecv(send, 5, ncclFloat32, left, world, stream));
-  NCCL(ncclGroupSimulateEnd(nullptr));
-  CHECK(theStream.launched == 14);
+  NCCL(ncclSend(send, 99, ncclFloat32, right, world, stream));
+  NCCL(ncclRecv(receive, 99, ncclFloat32, left, world, stream));
+  NCCL(ncclGroupEnd());
+  truth.operation("world", "send", 99, 4, 0, -1, right);
+  truth.operation("world", "recv", 99, 4, 0, -1, left);
 
   // One-sided: eleven arguments.
   void* memory;
@@ -177,6 +188,10 @@ int main(int argc, char** argv) {
   NCCL(ncclCommSuspend(world, 0));
   NCCL(ncclCommResume(world));
 
+  // A split that is refused on one rank is not counted there.
+  ncclComm_t refused = nullptr;
+  if (rank == 0) CHECK(ncclCommSplit(world, -7, rank, &refused, nullptr) == ncclInvalidArgument);
+
   // Split, twice with the same colours: two communicators each.
   const char* halves[2][2] = {{"even", "odd"}, {"even again", "odd again"}};
   for (int round = 0; round < 2; round++) {
@@ -192,18 +207,16 @@ int main(int argc, char** argv) {
     NCCL(ncclCommDestroy(half));
   }
 
-  // Not blocking: in progress for a while, and asked in between.
+  // Not blocking: the handle comes while the parent is asked.
   ncclComm_t patient;
   config = named("patient");
   config.blocking = 0;
   ncclDoubleNextChild(rank, size);
   CHECK(ncclCommSplit(world, 5, rank, &patient, &config) == ncclInProgress);
+  CHECK(patient == nullptr);
   ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) {
-    int count;
-    ncclCommCount(patient, &count);
-    NCCL(ncclCommGetAsyncError(patient, &state));
-  }
+  while (state == ncclInProgress) NCCL(ncclCommGetAsyncError(world, &state));
+  CHECK(patient != nullptr);
   NCCL(ncclAllGather(send, receive, 93, ncclFloat32, patient, stream));
   truth.operation("patient", "allgather", 93, 4, 0);
 

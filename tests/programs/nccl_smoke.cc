@@ -12,13 +12,14 @@ int main() {
   ncclUniqueId id;
   std::memset(&id, 0, sizeof id);
   std::printf("id %d\n", ncclGetUniqueId(&id));
-  std::printf("start %d\n", ncclGroupStart());
-  std::printf("start %d\n", ncclGroupStart());
-  std::printf("end %d\n", ncclGroupEnd());
-  std::printf("end %d\n", ncclGroupEnd());
+  // First, for the recorder starts here.
   ncclComm_t comm = nullptr;
   const int made = ncclCommInitRank(&comm, 1, id, 0);
   std::printf("init %d %d\n", made, comm != nullptr);
+  std::printf("start %d\n", ncclGroupStart());
+  std::printf("start %d\n", ncclGroupStart());
+  std::printf("end %d\n", ncclGroupEnd());
+  std::printf("end %d\n", ncclGroupEnd());
   ncclComm_t wrong = nullptr;
   std::printf("init of a wrong rank %d\n", ncclCommInitRank(&wrong, 2, id, 7));
   float buffer[4] = {};

@@ -308,10 +308,15 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
 fn failed(symbol: &str) -> Option<RecordKind> {
     let is = |part: &str| symbol.contains(part);
     if symbol.starts_with("nccl") {
-        let is_silent =
-            is("Group") || is("AsyncError") || is("Mem") || is("egister") || is("Suspend") || is("Resume");
+        let is_silent = is("GroupStart")
+            || is("AsyncError")
+            || is("Mem")
+            || is("egister")
+            || is("Suspend")
+            || is("Resume");
         return match symbol {
             _ if is_silent => None,
+            _ if is("Group") => Some(RecordKind::Group),
             _ if is("ncclComm") => Some(RecordKind::Call),
             _ => Some(RecordKind::Enqueue),
         };

@@ -6,13 +6,19 @@ use rustc_hash::FxHashMap;
 /// Outcomes that are remembered before old ones are looked for.
 const MANY: usize = 4096;
 
+/// NCCL's `ncclInvalidArgument` and `ncclInvalidUsage`.
+const REFUSED: [u32; 2] = [4, 5];
+
 /// What became of a group's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupOutcome {
     /// They are on their streams.
     Launched,
     /// The end of the group failed.
-    Failed,
+    Failed {
+        /// The library refused the group as a whole: nothing of it was enqueued.
+        refused: bool,
+    },
     /// The group was only simulated: they never ran.
     Simulated,
 }
@@ -29,7 +35,9 @@ impl Groups {
         let outcome = if record.flags & FLAG_SIMULATED != 0 {
             GroupOutcome::Simulated
         } else if record.flags & FLAG_FAILED != 0 {
-            GroupOutcome::Failed
+            GroupOutcome::Failed {
+                refused: REFUSED.contains(&record.tag),
+            }
         } else {
             GroupOutcome::Launched
         };

@@ -5,6 +5,7 @@ mod groups;
 mod lanes;
 mod messages;
 mod operation;
+mod ordinals;
 mod works;
 
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
@@ -15,6 +16,7 @@ use crate::steps::Anchors;
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
 use messages::{Messages, Posted};
+use ordinals::Ordinals;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{BlockedIn, Enqueued, FLAG_FAILED, MemoryCall, Record, RecordKind};
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
@@ -129,6 +131,7 @@ pub struct RankReader<'a> {
     held_for: Vec<HeldFor>,
     counts: Vec<Vec<u64>>,
     groups: Groups,
+    ordinals: Ordinals,
     breakdown: Breakdown,
     anchors: Anchors,
     /// The last anchor met, not yet folded: its number and when it ended.
@@ -188,6 +191,7 @@ impl<'a> RankReader<'a> {
             held_for: Vec::new(),
             counts: Vec::new(),
             groups: Groups::default(),
+            ordinals: Ordinals::default(),
             breakdown: Breakdown::default(),
             anchors,
             pending_cut: None,
@@ -316,7 +320,11 @@ impl<'a> RankReader<'a> {
             RecordKind::Failure => {
                 let name = Some(format!(
                     "error {} on communicator {}",
-                    record.tag, record.communicator
+                    record.tag,
+                    match self.communicator(record.communicator).0 {
+                        NO_COMMUNICATOR => "unknown".to_owned(),
+                        position => position.to_string(),
+                    }
                 ));
                 self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
             }
@@ -569,21 +577,37 @@ impl<'a> RankReader<'a> {
             if held.group != 0 {
                 match self.groups.outcome(held.group) {
                     None if !all && count - released <= MOST_HELD => break,
-                    None | Some(GroupOutcome::Launched) => {}
-                    Some(GroupOutcome::Failed) => {
+                    Some(GroupOutcome::Launched) => {}
+                    // The log ends before the group does, and before its end nothing is on a stream.
+                    None => {
                         if operation.state == OperationState::Enqueued {
-                            operation.state = OperationState::Failed;
+                            operation.state = OperationState::InFlight;
                             self.sums.enqueued -= 1;
                         }
                     }
+                    Some(GroupOutcome::Failed { refused }) => {
+                        if operation.state == OperationState::Enqueued {
+                            operation.state = OperationState::Failed;
+                            self.sums.enqueued -= 1;
+                            if refused {
+                                self.ordinals.take_back(operation);
+                            }
+                        }
+                    }
                     Some(GroupOutcome::Simulated) => {
+                        if operation.state == OperationState::Enqueued {
+                            self.sums.enqueued -= 1;
+                            self.ordinals.take_back(operation);
+                        }
                         // Taken out below: this operation never was one.
-                        self.sums.enqueued -= u64::from(operation.state == OperationState::Enqueued);
                         operation.operation = Operation::Unknown;
                         operation.state = OperationState::Queued;
                         never_ran = true;
                     }
                 }
+            }
+            if operation.returned_ns != NO_TIME {
+                self.ordinals.correct(operation);
             }
             if held.open {
                 let (arrival, leave) = (operation.arrival_ns(), operation.leave_ns);

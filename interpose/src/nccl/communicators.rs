@@ -37,8 +37,21 @@ struct Expected {
     /// Rank and size, where the arguments tell.
     place: Option<(u32, u32)>,
     parent: u32,
+    /// The parent's handle, by which the program asks whether a child is there; 0 if there is none.
+    asked_by: usize,
+    /// By what the parent counted this child: given back if the library refuses it.
+    counted: Option<Counted>,
     name: [u8; config::NAME_BYTES],
     name_bytes: usize,
+}
+
+/// An ordinal of a parent.
+#[derive(Clone, Copy)]
+struct Counted {
+    entry: &'static Entry,
+    made_as: u8,
+    tag: u32,
+    ordinal: u32,
 }
 
 impl Expected {
@@ -49,6 +62,8 @@ impl Expected {
             alias: None,
             place: None,
             parent: u32::MAX,
+            asked_by: 0,
+            counted: None,
             name: [0; config::NAME_BYTES],
             name_bytes: 0,
         }
@@ -101,6 +116,10 @@ fn settle(handle: usize, real: usize) {
 
 /// Rank and size, if the library tells: while a communicator is being made it does not.
 fn place_of(handle: usize, real: usize) -> Option<(u32, u32)> {
+    // Asked too early the library would complain aloud, and keep the complaint as its last error.
+    if ask(handle, real, c"ncclCommGetAsyncError") != Some(result::SUCCESS) {
+        return None;
+    }
     Some((
         ask(handle, real, c"ncclCommUserRank")?,
         ask(handle, real, c"ncclCommCount")?,
@@ -148,85 +167,133 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
     if entry.is_some() {
         settle(handle, real);
     } else if let Some(place) = place_of(handle, real) {
-        // Made by a caller that bypasses a preload: nothing is known but its size and that it is the n-th of those.
-        static FOUND: AtomicU32 = AtomicU32::new(0);
-        let ordinal = FOUND.fetch_add(1, Ordering::Relaxed);
-        let identity = Hash128::new()
-            .add(b"nccl found")
-            .add(&place.1.to_le_bytes())
-            .add(&ordinal.to_le_bytes())
-            .finish();
+        // Made by a caller that bypasses a preload: what the others call it cannot be known.
         let expected = Expected {
             place: Some(place),
-            ..Expected::new(identity, IdentitySource::Ordinal)
+            ..Expected::new(nobody_elses(b"nccl found"), IdentitySource::Ordinal)
         };
         expected.arrived(handle, real);
     }
     communicators::find(handle)
 }
 
+/// An identity that no other process comes to: better alone than joined with a stranger.
+fn nobody_elses(what: &[u8]) -> [u8; 16] {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    // SAFETY: getpid takes no arguments and cannot fail.
+    let pid = unsafe { libc::getpid() };
+    Hash128::new()
+        .add(what)
+        .add(&pid.to_le_bytes())
+        .add(&ticks().to_le_bytes())
+        .add(&MADE.fetch_add(1, Ordering::Relaxed).to_le_bytes())
+        .finish()
+}
+
 // ---- handles that are not there yet ------------------------------------------------------------------------------
 
-/// Communicators that one group may make and whose handles it may hide until its end, in all threads together.
+/// Communicators whose handles the library may hide for a while, in all threads together.
 const MOST_AWAITED: usize = 256;
 
-/// A handle that is awaited. Taken and given back by the thread `owner`, which alone touches the rest.
+/// `owner` of a place that nobody uses.
+const NOBODY: u32 = 0;
+/// `owner` of a handle that another thread of the library writes: told when the program asks after `asked_by`.
+const LIBRARY: u32 = u32::MAX;
+
+/// A handle that is awaited. Its owner, a thread or whoever takes it over from [`LIBRARY`], alone touches the rest.
 struct Awaited {
     owner: AtomicU32,
+    /// The group whose end brings it.
+    group: AtomicU32,
+    /// Where the library writes it, and what stood there before.
     place: AtomicUsize,
+    before: AtomicUsize,
+    asked_by: AtomicUsize,
     expected: UnsafeCell<MaybeUninit<Expected>>,
 }
 
-// SAFETY: `expected` is only touched by the thread whose id stands in `owner`.
+// SAFETY: `expected` is only touched by the thread whose id stands in `owner`, or that has just put its own there.
 unsafe impl Sync for Awaited {}
 
 static AWAITED: [Awaited; MOST_AWAITED] = [const {
     Awaited {
-        owner: AtomicU32::new(0),
+        owner: AtomicU32::new(NOBODY),
+        group: AtomicU32::new(0),
         place: AtomicUsize::new(0),
+        before: AtomicUsize::new(0),
+        asked_by: AtomicUsize::new(0),
         expected: UnsafeCell::new(MaybeUninit::uninit()),
     }
 }; MOST_AWAITED];
+
+/// How many wait for [`LIBRARY`]: while there are none, an answer to a poll costs one load.
+static POLLED: AtomicU32 = AtomicU32::new(0);
 
 fn thread_id() -> u32 {
     // SAFETY: gettid takes no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// # Safety
-/// `place` must be where the library writes handles until the group ends.
-unsafe fn await_handle(thread: &ThreadState, place: usize, expected: &Expected) {
-    let owner = thread_id();
-    for awaited in &AWAITED {
-        if awaited
-            .owner
-            .compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed)
+impl Awaited {
+    fn take_over(&self, from: u32, to: u32) -> bool {
+        self.owner
+            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-        {
-            awaited.place.store(place, Ordering::Relaxed);
-            // SAFETY: the place is this thread's from here on.
-            unsafe { (*awaited.expected.get()).write(*expected) };
-            thread.nccl_awaited.set(thread.nccl_awaited.get() + 1);
-            return;
-        }
     }
-    communicators::count_missing_definition();
+
+    /// # Safety
+    /// The place must still be the program's, and this thread own the entry.
+    unsafe fn arrive(&self, real: usize) -> bool {
+        // SAFETY: the caller's promise; `expected` was written before the owner was.
+        let (handle, expected) = unsafe {
+            let place = self.place.load(Ordering::Relaxed) as *const usize;
+            (place.read(), *(*self.expected.get()).assume_init_ref())
+        };
+        let is_there = handle != 0 && handle != self.before.load(Ordering::Relaxed);
+        if is_there {
+            expected.arrived(handle, real);
+        }
+        is_there
+    }
 }
 
-/// The outermost group of this thread has ended: handles are there, or will never be.
+/// # Safety
+/// `place` must be where the library writes the handle, until the group ends or the program has been told.
+unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expected: &Expected) {
+    let owner = thread_id();
+    let in_group = groups::is_open(thread);
+    let Some(awaited) = AWAITED.iter().find(|awaited| awaited.take_over(NOBODY, owner)) else {
+        communicators::count_missing_definition();
+        return;
+    };
+    awaited.group.store(groups::number(thread), Ordering::Relaxed);
+    awaited.place.store(place, Ordering::Relaxed);
+    awaited.before.store(before, Ordering::Relaxed);
+    awaited.asked_by.store(expected.asked_by, Ordering::Relaxed);
+    // SAFETY: the entry is this thread's.
+    unsafe { (*awaited.expected.get()).write(*expected) };
+    if in_group {
+        thread.nccl_awaited.set(thread.nccl_awaited.get() + 1);
+    } else {
+        POLLED.fetch_add(1, Ordering::Relaxed);
+        awaited.owner.store(LIBRARY, Ordering::Release);
+    }
+}
+
+/// The outermost group of this thread has ended so: handles are there, or come later, or never.
 ///
 /// # Safety
 /// What was awaited must still be writable memory of the program, which NCCL itself requires until here.
 #[inline]
-pub unsafe fn group_ended(thread: &ThreadState, real: usize) {
+pub unsafe fn group_ended(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
     if thread.nccl_awaited.get() > 0 {
         // SAFETY: the caller's promise.
-        unsafe { take_awaited(thread, real) };
+        unsafe { take_awaited(thread, group, outcome, real) };
     }
 }
 
 #[cold]
-unsafe fn take_awaited(thread: &ThreadState, real: usize) {
+unsafe fn take_awaited(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
     thread.nccl_awaited.set(0);
     let owner = thread_id();
     life::wait_for_start();
@@ -234,19 +301,53 @@ unsafe fn take_awaited(thread: &ThreadState, real: usize) {
         if awaited.owner.load(Ordering::Relaxed) != owner {
             continue;
         }
-        // SAFETY: the caller's promise for the handle; the rest is this thread's and was written when it was taken.
-        let (handle, expected) = unsafe {
-            let place = awaited.place.load(Ordering::Relaxed) as *const usize;
-            (place.read(), *(*awaited.expected.get()).assume_init_ref())
-        };
-        awaited.owner.store(0, Ordering::Release);
-        if handle != 0 {
-            expected.arrived(handle, real);
+        // Of a group whose end was not seen, or of a dead thread that had this id: its place may be gone.
+        let is_stale = awaited.group.load(Ordering::Relaxed) != group;
+        // SAFETY: the caller's promise, for this group.
+        let is_over = is_stale || !result::is_fine(outcome) || unsafe { awaited.arrive(real) };
+        if !is_over && outcome == result::IN_PROGRESS && awaited.asked_by.load(Ordering::Relaxed) != 0 {
+            POLLED.fetch_add(1, Ordering::Relaxed);
+            awaited.owner.store(LIBRARY, Ordering::Release);
+        } else {
+            if !is_over {
+                communicators::count_missing_definition();
+            }
+            awaited.owner.store(NOBODY, Ordering::Release);
         }
     }
 }
 
-/// A call that makes a communicator has returned: notes it now, or when its group ends.
+/// The program was told that what it asked of `communicator` is no longer in progress: its children are there.
+///
+/// # Safety
+/// A program that waits for a handle must keep its place until it is told; it could not read it otherwise.
+#[inline]
+pub unsafe fn polled(communicator: usize, real: usize) {
+    if POLLED.load(Ordering::Relaxed) > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { take_polled(communicator, real) };
+    }
+}
+
+#[cold]
+unsafe fn take_polled(communicator: usize, real: usize) {
+    let owner = thread_id();
+    for awaited in &AWAITED {
+        if awaited.owner.load(Ordering::Acquire) == LIBRARY
+            && awaited.asked_by.load(Ordering::Relaxed) == communicator
+            && awaited.take_over(LIBRARY, owner)
+        {
+            // SAFETY: the caller's promise.
+            if !unsafe { awaited.arrive(real) } {
+                communicators::count_missing_definition();
+            }
+            POLLED.fetch_sub(1, Ordering::Relaxed);
+            awaited.owner.store(NOBODY, Ordering::Release);
+        }
+    }
+}
+
+/// A call that makes a communicator has returned: notes it now, or when its handle comes.
 ///
 /// # Safety
 /// `place` must be the argument in which the library returns the handle, and `before` what stood there.
@@ -258,16 +359,26 @@ unsafe fn made(
     expected: &Expected,
     real: usize,
 ) {
+    // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
+    life::wait_for_start();
+    if let Some(counted) = expected.counted
+        && matches!(outcome, result::INVALID_ARGUMENT | result::INVALID_USAGE)
+    {
+        // Refused: not a child. Members that are refused differently often must not count differently.
+        counted
+            .entry
+            .return_sequence(counted.made_as, counted.tag, counted.ordinal);
+    }
     if !result::is_fine(outcome) || place == 0 {
         return;
     }
-    // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
-    life::wait_for_start();
     // SAFETY: the library has just written there, or will.
     let handle = unsafe { (place as *const usize).read() };
-    if groups::is_open(thread) && (handle == 0 || handle == before) {
+    let comes_with_the_group = groups::is_open(thread) && (handle == 0 || handle == before);
+    let comes_later = handle == 0 && outcome == result::IN_PROGRESS && expected.asked_by != 0;
+    if comes_with_the_group || comes_later {
         // SAFETY: as above.
-        unsafe { await_handle(thread, place, expected) };
+        unsafe { await_handle(thread, place, before, expected) };
     } else if handle != 0 {
         expected.arrived(handle, real);
     }
@@ -379,7 +490,8 @@ pub unsafe fn init_rank(real: usize, arguments: &ById, has_config: bool) -> usiz
 pub unsafe fn init_rank_scalable(real: usize, arguments: &Wide) -> usize {
     let [handle, size, rank, count, ids, config, ..] = *arguments;
     let count = usize::try_from(count as i32).unwrap_or(0);
-    let ids = if ids == 0 {
+    // More than members would be refused, perhaps unread.
+    let ids = if ids == 0 || count > usize::try_from(size as i32).unwrap_or(0) || !life::is_on() {
         &[][..]
     } else {
         // SAFETY: the program passes so many ids.
@@ -403,24 +515,15 @@ pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
     }
-    static MADE: AtomicU32 = AtomicU32::new(0);
     let (handles, count) = (arguments[0], u32::try_from(arguments[1] as i32).unwrap_or(0));
-    let began = ticks();
-    // SAFETY: getpid takes no arguments and cannot fail.
-    let pid = unsafe { libc::getpid() };
-    let identity = Hash128::new()
-        .add(b"nccl all")
-        .add(&pid.to_le_bytes())
-        .add(&began.to_le_bytes())
-        .add(&MADE.fetch_add(1, Ordering::Relaxed).to_le_bytes())
-        .finish();
+    let identity = nobody_elses(b"nccl all");
     // SAFETY: handed through; the library has written `count` handles when it says so.
     unsafe {
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
+            life::wait_for_start();
             if !result::is_fine(outcome) || handles == 0 {
                 return None;
             }
-            life::wait_for_start();
             for rank in 0..count {
                 let handle = (handles as *const usize).add(rank as usize).read();
                 if handle != 0 {
@@ -459,7 +562,16 @@ impl Parent {
         })
     }
 
-    fn child(&self, made_as: u8, what: &[u8], ordinal: u32) -> Expected {
+    /// `handle` is the parent's own; children of this kind are counted by `tag`.
+    fn child(&self, handle: usize, made_as: u8, tag: u32, what: &[u8]) -> Expected {
+        let ordinal = self.entry.next_sequence(made_as, tag);
+        let counted = ordinal.map(|ordinal| Counted {
+            entry: self.entry,
+            made_as,
+            tag,
+            ordinal,
+        });
+        let ordinal = ordinal.unwrap_or(u32::MAX);
         let identity = Hash128::new()
             .add(b"nccl child")
             .add(&self.identity)
@@ -469,6 +581,8 @@ impl Parent {
             .finish();
         Expected {
             parent: self.entry.index(),
+            asked_by: handle,
+            counted,
             ..Expected::new(identity, IdentitySource::UniqueId)
         }
     }
@@ -476,12 +590,7 @@ impl Parent {
 
 /// A child of a communicator that we know nothing about.
 fn orphan() -> Expected {
-    static ORPHANS: AtomicU32 = AtomicU32::new(0);
-    let identity = Hash128::new()
-        .add(b"nccl orphan")
-        .add(&ORPHANS.fetch_add(1, Ordering::Relaxed).to_le_bytes())
-        .finish();
-    Expected::new(identity, IdentitySource::Ordinal)
+    Expected::new(nobody_elses(b"nccl orphan"), IdentitySource::Ordinal)
 }
 
 /// `ncclCommSplit(parent, colour, key, handle, config)`. All members of the parent call it, also those whose colour
@@ -493,9 +602,8 @@ pub unsafe fn split(real: usize, arguments: &Narrow) -> usize {
     let [parent, colour, _, handle, config] = *arguments;
     // SAFETY: handed through, and what the program passes.
     unsafe {
-        let expected = Parent::of(parent, real).map_or_else(orphan, |parent| {
-            let ordinal = parent.entry.next_sequence(SPLIT, 0).unwrap_or(u32::MAX);
-            parent.child(SPLIT, &(colour as i32).to_le_bytes(), ordinal)
+        let expected = Parent::of(parent, real).map_or_else(orphan, |known| {
+            known.child(parent, SPLIT, 0, &(colour as i32).to_le_bytes())
         });
         making(handle, &expected.named_by(config), real, arguments)
     }
@@ -509,15 +617,15 @@ pub unsafe fn split(real: usize, arguments: &Narrow) -> usize {
 pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
     let [parent, excluded, count, handle, config, ..] = *arguments;
     let count = usize::try_from(count as i32).unwrap_or(0);
-    let excluded = if excluded == 0 {
-        &[][..]
-    } else {
-        // SAFETY: the program passes so many ranks.
-        unsafe { std::slice::from_raw_parts(excluded as *const i32, count) }
-    };
     // SAFETY: handed through, and what the program passes.
     unsafe {
-        let expected = Parent::of(parent, real).map_or_else(orphan, |parent| {
+        let expected = Parent::of(parent, real).map_or_else(orphan, |known| {
+            // More than there are would be refused, perhaps unread.
+            let excluded = if excluded == 0 || count >= known.entry.size() as usize {
+                &[][..]
+            } else {
+                std::slice::from_raw_parts(excluded as *const i32, count)
+            };
             // In whatever order they are named.
             let set = excluded.iter().fold(0u64, |sum, &rank| {
                 let hash = Hash128::new().add(&rank.to_le_bytes()).finish();
@@ -525,8 +633,7 @@ pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
                     hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
                 ]))
             });
-            let ordinal = parent.entry.next_sequence(SHRINK, set as u32).unwrap_or(u32::MAX);
-            let (rank, size) = (parent.entry.rank(), parent.entry.size());
+            let (rank, size) = (known.entry.rank(), known.entry.size());
             let below = excluded
                 .iter()
                 .filter(|&&other| u32::try_from(other).is_ok_and(|other| other < rank))
@@ -534,7 +641,7 @@ pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
             Expected {
                 place: (size > excluded.len() as u32 && below <= rank)
                     .then(|| (rank - below, size - excluded.len() as u32)),
-                ..parent.child(SHRINK, &set.to_le_bytes(), ordinal)
+                ..known.child(parent, SHRINK, set as u32, &set.to_le_bytes())
             }
         });
         making(handle, &expected.named_by(config), real, arguments)
@@ -553,15 +660,12 @@ pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
     // SAFETY: handed through, and what the program passes.
     unsafe {
         let expected = match (Parent::of(parent, real), by_id) {
-            (Some(parent), alias) => {
-                let ordinal = parent.entry.next_sequence(GROW, 0).unwrap_or(u32::MAX);
-                Expected {
-                    alias,
-                    // Old members keep their ranks.
-                    place: place(parent.entry.rank() as usize, size),
-                    ..parent.child(GROW, &[], ordinal)
-                }
-            }
+            (Some(known), alias) => Expected {
+                alias,
+                // Old members keep their ranks.
+                place: place(known.entry.rank() as usize, size),
+                ..known.child(parent, GROW, 0, &[])
+            },
             (None, Some(identity)) => Expected {
                 place: place(rank, size),
                 ..Expected::new(identity, IdentitySource::UniqueId)

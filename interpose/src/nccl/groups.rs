@@ -23,6 +23,15 @@ pub fn current(thread: &ThreadState) -> u32 {
     thread.nccl_group.get()
 }
 
+/// Number of the group in which this thread calls now; 0 outside one.
+pub fn number(thread: &ThreadState) -> u32 {
+    if is_open(thread) {
+        thread.nccl_group.get()
+    } else {
+        0
+    }
+}
+
 /// True inside a group.
 #[inline]
 pub fn is_open(thread: &ThreadState) -> bool {
@@ -93,6 +102,7 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
         aux: thread.nccl_group_start_ticks.get(),
         ..Record::new(RecordKind::Group)
     };
+    let group = thread.nccl_group.get();
     // However it ends, the group is over.
     thread.nccl_group_depth.set(0);
     let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
@@ -106,6 +116,6 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     });
     // SAFETY: the places in which handles are awaited belong to calls of this group, which the library itself has
     // just written to.
-    unsafe { communicators::group_ended(thread, real) };
+    unsafe { communicators::group_ended(thread, group, result::of(returned), real) };
     returned
 }

@@ -7,6 +7,7 @@ use crate::stub::{Call, Narrow};
 use crate::thread;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
+use std::cell::Cell;
 
 /// Where a function has what is worth telling, by position.
 struct Roles {
@@ -22,11 +23,16 @@ struct Roles {
 unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
     let enter_ticks = ticks();
     let thread = thread::state();
+    if thread.nccl_depth.get() > 0 {
+        // SAFETY: handed through.
+        return unsafe { arguments.call(real) };
+    }
+    // Registering a window registers its buffer: one call of the program's.
+    thread.nccl_depth.set(1);
+    let inside = Inside(&thread.nccl_depth);
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
-    if thread.nccl_depth.get() > 0 {
-        return returned;
-    }
+    drop(inside);
     let outcome = result::of(returned);
     let at = |position: Option<usize>| position.map_or(0, |position| arguments[position] as u64);
     let record = Record {
@@ -45,6 +51,15 @@ unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
     };
     life::commit(thread, &record);
     returned
+}
+
+/// Ends the nesting, however the call is left.
+struct Inside<'a>(&'a Cell<u32>);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.set(0);
+    }
 }
 
 macro_rules! memory_calls {

@@ -18,9 +18,13 @@
 struct ncclComm {
   uint64_t magic;
   int rank, size;
-  // How often it still answers "in progress" when it is asked.
+  // How often it still answers "in progress" when it is asked; then children appear that were asked for.
   int busy;
   ncclResult_t failure;
+  struct Child {
+    ncclComm_t* handle;
+    ncclComm* comm;
+  } child;
 };
 
 static constexpr uint64_t kMagic = 0xD0B1E;
@@ -66,7 +70,7 @@ ncclComm* make(int rank, int size, const ncclConfig_t* config) {
     freed.pop_back();
   }
   const bool blocks = config == nullptr || config->size < 24 || config->blocking != 0;
-  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess};
+  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}};
   return comm;
 }
 
@@ -81,6 +85,16 @@ ncclResult_t give(ncclComm_t* handle, int rank, int size, const ncclConfig_t* co
     *handle = comm;
   }
   return comm->busy > 0 ? ncclInProgress : ncclSuccess;
+}
+
+// A child that does not block has no handle before the parent is done with it: programs ask the parent.
+ncclResult_t giveChild(ncclComm_t parent, ncclComm_t* handle, int rank, int size, const ncclConfig_t* config) {
+  const ncclResult_t result = give(handle, rank, size, config);
+  if (result != ncclInProgress) return result;
+  parent->child = {handle, *handle};
+  parent->busy = 3;
+  *handle = nullptr;
+  return result;
 }
 
 ncclResult_t put(ncclComm_t comm, cudaStream_t stream, int type) {
@@ -158,12 +172,13 @@ API(CommInitAll, (ncclComm_t * handles, int count, const int* devices)) {
 
 API(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* handle, ncclConfig_t* config)) {
   const Entered entered("CommSplit", comm, color, key, handle, config);
-  if (!isGood(comm)) return ncclInvalidArgument;
+  // -7 stands for whatever a real library refuses.
+  if (!isGood(comm) || color == -7) return ncclInvalidArgument;
   if (color < 0) {
     *handle = nullptr;
     return ncclSuccess;
   }
-  return give(handle, childRank, childSize, config);
+  return giveChild(comm, handle, childRank, childSize, config);
 }
 
 API(CommShrink, (ncclComm_t comm, int* excluded, int count, ncclComm_t* handle, ncclConfig_t* config, int flags)) {
@@ -196,6 +211,11 @@ API(CommAbort, (ncclComm_t comm)) { return release(comm); }
 
 API(CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error)) {
   if (!isGood(comm)) return ncclInvalidArgument;
+  if (comm->busy > 0 && --comm->busy == 0 && comm->child.comm != nullptr) {
+    comm->child.comm->busy = 0;
+    *comm->child.handle = comm->child.comm;
+    comm->child = {};
+  }
   *error = comm->failure != ncclSuccess ? comm->failure : comm->busy > 0 ? ncclInProgress : ncclSuccess;
   return ncclSuccess;
 }
@@ -227,6 +247,8 @@ API(CommRegister, (ncclComm_t comm, void* buffer, size_t, void** handle)) {
 API(CommDeregister, (ncclComm_t comm, void*)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
 API(CommWindowRegister, (ncclComm_t comm, void* buffer, size_t, ncclWindow_t* window, int)) {
   *window = static_cast<ncclWindow_t>(buffer);
+  void* registered;
+  ncclCommRegister(comm, buffer, 1, &registered);
   return isGood(comm) ? ncclSuccess : ncclInvalidArgument;
 }
 API(CommWindowDeregister, (ncclComm_t comm, ncclWindow_t)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }

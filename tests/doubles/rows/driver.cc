@@ -526,7 +526,11 @@ static int throwEverywhere() {
     const Row row(symbol);
     const Row connect(kConnect);
     for (const Row* through : {&row, &connect}) {
-      if (through == &connect && row.its.kind != Kind::Store) continue;
+      if (through == &connect && (row.its.kind != Kind::Store || !has(symbol, "Store"))) continue;
+      if (row.its.kind == Kind::Group) {
+        rows_inside = succeed;
+        Row{kGroupStart}();
+      }
       rows_inside = throwInside;
       throwing = number;
       insideConnect = through == &connect ? &row : nullptr;
