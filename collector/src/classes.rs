@@ -18,6 +18,7 @@ struct Sums {
     operations: u64,
     instances: u64,
     failed: u64,
+    enqueued: u64,
     bytes: u64,
     duration: Sketch,
     queue: Sketch,
@@ -115,6 +116,7 @@ impl Classes {
         sums.operations += 1;
         sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
         sums.failed += u64::from(operation.state == OperationState::Failed);
+        sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
         if operation.leave_ns != NO_TIME {
             sums.duration
                 .add((operation.leave_ns - operation.enter_ns) as f64);
@@ -181,6 +183,8 @@ impl Classes {
                     "a barrier carries no payload"
                 } else if scope.members == 1 {
                     "one member: nothing is transferred"
+                } else if sums.instances == 0 && sums.enqueued > 0 {
+                    "when it was done was not recorded"
                 } else if sums.instances == 0 {
                     "no instance is complete"
                 } else {
@@ -188,6 +192,8 @@ impl Classes {
                 };
                 let no_instance = if scope.members == 1 {
                     "one member: nothing is transferred"
+                } else if sums.enqueued > 0 {
+                    "when it was done was not recorded"
                 } else {
                     "no instance is complete"
                 };

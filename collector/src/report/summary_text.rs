@@ -169,18 +169,13 @@ impl Text {
             if class.role != "world" {
                 operation.push_str(&format!(" ({})", class.role));
             }
-            let wait = units::time(class.exposed_wait_rank_ns + class.hidden_wait_rank_ns);
             table.push(vec![
                 operation,
                 words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
                 class.members.to_string(),
                 units::count(class.operations),
                 reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
-                if class.wait_is_upper_bound {
-                    format!("≤ {wait}")
-                } else {
-                    wait
-                },
+                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns),
                 reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
                 reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
                 words::bound_by(class).unwrap_or("").to_owned(),
@@ -312,7 +307,7 @@ impl Text {
             (WAIT, entry.exposed_wait_ns),
             (OTHER, entry.other_blocked_ns),
         ];
-        if entry.window_ns <= 0 {
+        if entry.window_ns <= 0 || entry.operations_without_times > 0 {
             return String::new();
         }
         let mut bar = String::new();
@@ -341,7 +336,8 @@ impl Text {
                 self.line(&format!("  {part}"));
             }
             let share = words::mean_share(session, |entry| entry.exposed_wait_ns);
-            if let Some(share) = share.filter(|_| session.ranks.len() > 1) {
+            let has_times = session.totals.enqueued == 0;
+            if let Some(share) = share.filter(|_| session.ranks.len() > 1 && has_times) {
                 self.faint(&format!(
                     "all waiting for peers together: {} of the ranks' time",
                     units::percent(share)

@@ -348,6 +348,15 @@ pub fn cost(finding: &Finding) -> Option<String> {
     })
 }
 
+/// Waiting in the instances of a row; – where none of them has times.
+pub fn class_wait(class: &OperationClass, wait_rank_ns: i64) -> String {
+    if class.instances == 0 && class.members > 1 {
+        return "–".to_owned();
+    }
+    let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
+    format!("{bound}{}", units::time(wait_rank_ns))
+}
+
 /// Size class of a row: `64–128 KiB`.
 pub fn size_class(class: &OperationClass) -> Option<String> {
     let (from, below) = (class.size_from_bytes?, class.size_below_bytes?);

@@ -23,9 +23,13 @@ const PARTS: [Part; 4] = [
     ("other", "otherwise blocked", |entry| entry.other_blocked_ns),
 ];
 
-/// The picture; nothing without ranks.
+/// The picture; nothing without ranks, or where communication has no times.
 pub fn draw(session: &Session) -> Option<String> {
     let entries = &session.breakdown;
+    // Bars of which the communication is missing would say that there was none.
+    if entries.iter().any(|entry| entry.operations_without_times > 0) {
+        return None;
+    }
     let rows = groups(entries.len(), MOST_ROWS);
     if rows.is_empty() {
         return None;

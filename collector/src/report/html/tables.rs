@@ -30,7 +30,6 @@ pub fn operations(session: &Session) -> String {
         Number("queued"),
     ]);
     for class in session.operations.iter().take(MOST) {
-        let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
         let reasons = &mut table.reasons;
         let row = vec![
             format!("{} {}", class.library, class.operation),
@@ -44,8 +43,8 @@ pub fn operations(session: &Session) -> String {
                 String::new()
             },
             reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
-            format!("{bound}{}", units::time(class.exposed_wait_rank_ns)),
-            format!("{bound}{}", units::time(class.hidden_wait_rank_ns)),
+            words::class_wait(class, class.exposed_wait_rank_ns),
+            words::class_wait(class, class.hidden_wait_rank_ns),
             reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
             reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
             reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
@@ -79,17 +78,25 @@ pub fn breakdown(session: &Session) -> String {
     ]);
     for entry in session.breakdown.iter().take(MOST) {
         let reasons = &mut table.reasons;
+        // A part of which pieces are missing is not told as if it were whole.
+        let timed = |ns: i64| {
+            if entry.operations_without_times > 0 {
+                "–".to_owned()
+            } else {
+                units::time(ns)
+            }
+        };
         let row = vec![
             words::rank_name(session, entry.rank),
             units::time(entry.window_ns),
             units::count(entry.steps),
-            units::time(entry.host_ns),
-            units::time(words::exposed_transfer_ns(entry)),
-            units::time(entry.exposed_wait_ns),
+            timed(entry.host_ns),
+            timed(words::exposed_transfer_ns(entry)),
+            timed(entry.exposed_wait_ns),
             units::time(entry.other_blocked_ns),
-            units::time(entry.communication_ns),
+            timed(entry.communication_ns),
             reasons.figure(&entry.queued_ns, |&ns| units::time(ns)),
-            units::time(entry.hidden_wait_ns),
+            timed(entry.hidden_wait_ns),
             reasons.figure(&entry.overlap, |ratio| {
                 format!(
                     "{} ({} of {})",
