@@ -20,6 +20,7 @@
 pub mod artefacts;
 pub mod compile;
 pub mod counter;
+pub mod engine;
 pub mod job;
 pub mod nccl;
 pub mod process;

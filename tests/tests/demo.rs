@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use rankscope_tests::engine::{count, engine};
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::python::Python;
-use rankscope_tests::{artefacts, results, skip, turn};
+use rankscope_tests::{artefacts, results, turn};
 use serde_json::Value;
 
 const RANKS: usize = 4;
@@ -48,31 +49,6 @@ fn late_ranks(session: &Value) -> Vec<String> {
                 .map(Value::to_string)
         })
         .collect()
-}
-
-/// `tpwasm.mjs` on a trace; its output, after it has succeeded.
-fn engine(arguments: &[&str]) -> Option<String> {
-    let script = artefacts::root().join("tests/perfetto-engine/tpwasm.mjs");
-    let run = |arguments: &[&str]| Command::new("node").arg(&script).args(arguments).output();
-    if !run(&["version"]).is_ok_and(|output| output.status.success()) {
-        skip("the Perfetto engine: node or its package is missing (make setup)");
-        return None;
-    }
-    let output = run(arguments).expect("node runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Some(text)
-}
-
-/// The one number that a query answers.
-fn count(trace: &str, query: &str) -> Option<u64> {
-    let text = engine(&["query", trace, query])?;
-    let number = text.lines().nth(1).and_then(|line| line.trim().parse().ok());
-    Some(number.unwrap_or_else(|| panic!("{query}: {text}")))
 }
 
 #[test]

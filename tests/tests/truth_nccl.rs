@@ -11,6 +11,7 @@ use rankscope_formats::ranklog::record::{
 };
 use rankscope_formats::{Library, Operation};
 use rankscope_tests::compile;
+use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::{Finished, Job};
 use rankscope_tests::nccl::Nccl;
 use rankscope_tests::recorded::{self, Recorded};
@@ -347,6 +348,42 @@ fn check_session(directory: &std::path::Path, finished: &Finished, size: usize) 
     }
 }
 
+/// Every call once in the trace, with its arguments, each instance a chain through its ranks, and no complaint.
+fn check_trace(directory: &std::path::Path) {
+    let session = results::report(directory);
+    let count_of = |path: &str| session.pointer(path).and_then(Value::as_u64).expect("a count");
+    let directory = directory.to_str().expect("a plain name");
+    let trace = format!("{directory}/nccl.pftrace");
+    let ended = results::rankscope(["export", "--perfetto", "-o", &trace, directory]);
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    if engine(&["check", &trace]).is_none() {
+        return;
+    }
+    let counted = |query: &str| count(&trace, query).unwrap_or_default();
+    assert_eq!(
+        counted("select count(*) from slice where category = 'nccl'"),
+        count_of("/totals/operations")
+    );
+    let with_state = "select count(*) from slice join args using (arg_set_id) \
+                      where key = 'debug.state' and string_value = 'enqueued'";
+    assert_eq!(counted(with_state), count_of("/totals/enqueued"));
+    for (category, kinds) in [
+        ("group", "group"),
+        ("memory", "%allocate%"),
+        ("failure", "error 6%"),
+    ] {
+        let query =
+            format!("select count(*) from slice where category = '{category}' and name like '{kinds}'");
+        assert!(counted(&query) > 0, "{category}");
+    }
+    assert!(counted("select count(*) from flow") > 0);
+    // When they were under way is not known: nothing says so.
+    assert_eq!(
+        counted("select count(*) from slice where category = 'communicator'"),
+        0
+    );
+}
+
 fn every_call(size: usize, late: bool) {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_all.cc") else {
@@ -369,6 +406,7 @@ fn every_call(size: usize, late: bool) {
     }
     check_identities(&all, size);
     check_session(directory.path(), &finished, size);
+    check_trace(directory.path());
 }
 
 #[test]

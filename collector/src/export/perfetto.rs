@@ -520,7 +520,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             .and_then(|instance| FlowId::new(instance.wrapping_add(1)));
         let flows: &[FlowId] = flow.as_slice();
         // Of what was only seen to be enqueued the slice is the call: it tells nothing about what was under way.
-        let is_call_only = row.state == OperationState::Enqueued;
+        let is_call_only = row.leave_ns.is_none() && row.returned_ns.is_some();
         let is_message = !is_call_only
             && matches!(
                 row.operation,
