@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# The price of one intercepted call against its floor, in one process (tests/programs/call_price.cc). Needs libgloo-dev.
+# The price of one intercepted call against its floor, in one process (tests/programs/price.h): of Gloo
+# (needs libgloo-dev), and of NCCL on its test double.
 #   tests/benchmarks/call_price.sh [RUNS]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 c++ -std=c++17 -O2 -I tests/programs tests/programs/call_price.cc -o "$work/call_price" -lgloo -ldl -lpthread
+double=$work/double
+mkdir "$double"
+c++ -std=c++17 -O2 -fPIC -shared -Wl,-soname,libnccl.so.2 tests/doubles/nccl/nccl.cc -o "$double/libnccl.so.2"
+c++ -std=c++17 -O2 tests/programs/nccl_price.cc -o "$work/nccl_price" -L "$double" -l:libnccl.so.2 -Wl,-rpath,"$double" -ldl
 for run in $(seq "${1:-3}"); do
   mkdir "$work/store$run"
   LD_PRELOAD=$PWD/target/release/librankscope.so RANKSCOPE_DIR=$work/run$run "$work/call_price" 0 1 "$work/store$run"
+  LD_PRELOAD=$PWD/target/release/librankscope.so RANKSCOPE_DIR=$work/nccl$run "$work/nccl_price"
 done
