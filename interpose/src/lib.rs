@@ -13,8 +13,10 @@ pub mod in_progress;
 pub mod life;
 mod memory;
 pub mod nccl;
+pub mod nvtx;
 pub mod resolve;
 pub mod stub;
+pub mod texts;
 pub mod thread;
 pub mod torch;
 

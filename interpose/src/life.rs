@@ -414,6 +414,12 @@ pub fn definitions() -> Option<&'static LaneSet> {
     RECORDER.lanes_even_if_paused()
 }
 
+/// Number of this process life; 0 before there is a recorder.
+#[inline]
+pub fn number() -> u32 {
+    page().epoch.load(Ordering::Relaxed)
+}
+
 /// True if this process records or is about to: cold hooks do nothing else otherwise.
 pub fn is_on() -> bool {
     start();

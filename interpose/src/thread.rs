@@ -46,6 +46,24 @@ pub struct ThreadState {
     pub nccl_group_start_ticks: Cell<u64>,
     /// NCCL communicators made in this group whose handles are not there yet.
     pub nccl_awaited: Cell<u32>,
+    /// NVTX ranges that are open on this thread: how many, and the outer ones.
+    pub nvtx_depth: Cell<u32>,
+    /// See `nvtx_depth`.
+    pub nvtx_ranges: [Cell<OpenRange>; RANGES],
+}
+
+/// NVTX ranges that are remembered per thread; what is nested deeper is not kept.
+pub const RANGES: usize = 32;
+
+/// An NVTX range that was pushed and not popped.
+#[derive(Clone, Copy)]
+pub struct OpenRange {
+    /// When it was pushed.
+    pub enter_ticks: u64,
+    /// Its domain.
+    pub domain: u32,
+    /// Number of its text plus one; 0: it is not kept.
+    pub text_plus_one: u32,
 }
 
 thread_local! {
@@ -70,6 +88,14 @@ thread_local! {
             nccl_group_operations: Cell::new(0),
             nccl_group_start_ticks: Cell::new(0),
             nccl_awaited: Cell::new(0),
+            nvtx_depth: Cell::new(0),
+            nvtx_ranges: [const {
+                Cell::new(OpenRange {
+                    enter_ticks: 0,
+                    domain: 0,
+                    text_plus_one: 0,
+                })
+            }; RANGES],
         }
     };
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use crate::artefacts::{root, target_directory};
+use crate::python::Python;
 use crate::skip;
 
 /// The folder of the programs.
@@ -52,6 +53,51 @@ pub fn nccl(source: &str) -> Option<PathBuf> {
             &format!("-Wl,{directory}"),
         ],
     )
+}
+
+/// A C++ program on the double of NCCL and the real header of NVTX, which comes with the PyTorch wheel.
+pub fn nvtx(source: &str) -> Option<PathBuf> {
+    let python = Python::wheel()?;
+    let environment = python.path.parent()?.parent()?;
+    let folders = |directory: &Path| -> Vec<PathBuf> {
+        let entries = directory.read_dir().into_iter().flatten();
+        entries.flatten().map(|entry| entry.path()).collect()
+    };
+    let include = folders(&environment.join("lib"))
+        .iter()
+        .flat_map(|python| folders(&python.join("site-packages/nvidia")))
+        .map(|package| package.join("include"))
+        .find(|include| include.join("nvtx3/nvToolsExt.h").is_file());
+    let Some(include) = include else {
+        skip(&format!("{source}: the PyTorch wheel brings no NVTX header"));
+        return None;
+    };
+    let directory = nccl_double()?;
+    let directory = directory
+        .to_str()
+        .expect("built in a directory with a plain name");
+    compile(
+        "c++",
+        source,
+        &[
+            "-std=c++17",
+            "-pthread",
+            "-isystem",
+            include.to_str()?,
+            "-L",
+            directory,
+            "-l:libnccl.so.2",
+            "-ldl",
+            &format!("-Wl,-rpath,{directory}"),
+        ],
+    )
+}
+
+/// A shared object of `tests/doubles/`, by the name of its C source.
+pub fn shared(source: &str) -> Option<PathBuf> {
+    let input = root().join("tests/doubles").join(source);
+    let stem = input.file_stem().expect("a source has a name").to_str()?;
+    build("cc", &input, &format!("doubles/{stem}.so"), &["-fPIC", "-shared"])
 }
 
 /// A plain C program, with further arguments for the compiler.
@@ -109,7 +155,8 @@ fn is_current(output: &Path) -> bool {
     let Some(made) = modified(output) else {
         return false;
     };
-    let sources = [programs(), root().join("tests/doubles/nccl")];
+    let doubles = root().join("tests/doubles");
+    let sources = [programs(), doubles.join("nccl"), doubles];
     sources.iter().all(|directory| {
         directory.read_dir().is_ok_and(|entries| {
             entries

@@ -9,7 +9,7 @@ use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
-use crate::launch::{library, preload, program};
+use crate::launch::{library, nvtx, preload, program};
 use anyhow::Result;
 use clap::Args;
 use std::ffi::OsString;
@@ -137,6 +137,13 @@ impl Run {
                 "LD_PRELOAD",
                 preload::appended(std::env::var_os("LD_PRELOAD").as_deref(), library),
             );
+            let before = std::env::var_os(nvtx::INJECTION);
+            if let Some((ours, next)) = nvtx::injected(before.as_deref(), library) {
+                command.env(nvtx::INJECTION, ours);
+                if let Some(next) = next {
+                    command.env(nvtx::NEXT, next);
+                }
+            }
         }
         command
             .env("RANKSCOPE_DIR", directory)

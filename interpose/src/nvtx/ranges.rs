@@ -1,0 +1,370 @@
+//! What NVTX calls instead of its own functions: ranges become records when they end, marks at once.
+
+use super::Slot;
+use super::handles::Handles;
+use super::message::{self, Message, Said};
+use crate::life;
+use crate::texts;
+use crate::thread::{self, OpenRange, RANGES};
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Strings that were registered, by handle.
+pub static REGISTERED: Handles = Handles::new();
+/// Domains that were made, by handle.
+static DOMAINS: Handles = Handles::new();
+
+/// The domain of calls that name none.
+const DEFAULT: u32 = u32::MAX;
+/// The domain in which NCCL says what it is called for.
+const NCCL: &[u8] = b"NCCL";
+/// Domains whose names are kept.
+const MOST_DOMAINS: usize = 64;
+const DOMAIN_BYTES: usize = 48;
+
+struct Domain {
+    name: UnsafeCell<[u8; DOMAIN_BYTES]>,
+    bytes: AtomicUsize,
+}
+
+// SAFETY: `name` is written once, before `bytes` is stored with release, and read only after that was acquired.
+unsafe impl Sync for Domain {}
+
+static DOMAIN: [Domain; MOST_DOMAINS] = [const {
+    Domain {
+        name: UnsafeCell::new([0; DOMAIN_BYTES]),
+        bytes: AtomicUsize::new(0),
+    }
+}; MOST_DOMAINS];
+static NEXT_DOMAIN: AtomicU32 = AtomicU32::new(0);
+
+fn domain_name(domain: u32) -> &'static [u8] {
+    let Some(domain) = DOMAIN.get(domain as usize) else {
+        return b"";
+    };
+    let bytes = domain.bytes.load(Ordering::Acquire);
+    // SAFETY: written before `bytes` was.
+    unsafe { &(&(*domain.name.get()))[..bytes.min(DOMAIN_BYTES)] }
+}
+
+/// True while records are taken. Ranges alone do not make a process one that communicates.
+fn is_recording() -> bool {
+    life::definitions().is_some()
+}
+
+/// True if the range is to be kept: NCCL's own are not, where its calls are recorded by their hooks.
+fn is_wanted(domain: u32) -> bool {
+    is_recording() && (thread::state().nccl_depth.get() == 0 || domain_name(domain) != NCCL)
+}
+
+/// Number of the text of an event in a domain.
+fn text(domain: u32, said: &Said) -> Option<u32> {
+    let name = domain_name(domain);
+    let within: &[&[u8]] = if name.is_empty() { &[] } else { &[name, b": "] };
+    match (said, within) {
+        (Said::Number(number), _) => Some(*number),
+        (Said::Nothing, _) => texts::number(&[name]),
+        (Said::Text(message), []) => texts::number(&[message.as_bytes()]),
+        (Said::Text(message), within) => texts::number(&[within[0], within[1], message.as_bytes()]),
+    }
+}
+
+fn commit(text: u32, enter_ticks: u64, leave_ticks: u64) {
+    texts::write_down(text);
+    let record = Record {
+        enter_ticks,
+        leave_ticks,
+        object: u64::from(text),
+        ..Record::new(RecordKind::Mark)
+    };
+    life::commit(thread::state(), &record);
+}
+
+fn mark(domain: u32, said: &Said) {
+    if is_wanted(domain)
+        && let Some(text) = text(domain, said)
+    {
+        let now = ticks();
+        commit(text, now, now);
+    }
+}
+
+/// Opens a range on this thread; its level, from 0.
+fn push(domain: u32, said: &Said) -> c_int {
+    let thread = thread::state();
+    let depth = thread.nvtx_depth.get();
+    thread.nvtx_depth.set(depth.wrapping_add(1));
+    if let Some(slot) = thread.nvtx_ranges.get(depth as usize) {
+        let number = if is_wanted(domain) {
+            text(domain, said)
+        } else {
+            None
+        };
+        slot.set(OpenRange {
+            enter_ticks: ticks(),
+            domain,
+            text_plus_one: number.map_or(0, |number| number + 1),
+        });
+    }
+    depth as c_int
+}
+
+/// Ends the innermost range of this domain on this thread; its level, or −1 if there is none.
+fn pop(domain: u32) -> c_int {
+    let thread = thread::state();
+    let depth = thread.nvtx_depth.get();
+    if depth == 0 {
+        return -1;
+    }
+    thread.nvtx_depth.set(depth - 1);
+    if depth as usize > RANGES {
+        // Deeper than is remembered.
+        return depth as c_int - 1;
+    }
+    let ranges = &thread.nvtx_ranges[..depth as usize];
+    // Domains nest independently of each other.
+    let Some(position) = ranges.iter().rposition(|range| range.get().domain == domain) else {
+        thread.nvtx_depth.set(depth);
+        return -1;
+    };
+    let range = ranges[position].get();
+    for inner in position..ranges.len() - 1 {
+        ranges[inner].set(ranges[inner + 1].get());
+    }
+    if range.text_plus_one > 0 && is_recording() {
+        commit(range.text_plus_one - 1, range.enter_ticks, ticks());
+    }
+    depth as c_int - 1
+}
+
+// ---- ranges that may end on another thread -----------------------------------------------------------------------
+
+/// Such ranges at most at one time.
+const MOST_OPEN: usize = 1024;
+
+/// 0 where nobody is, 1 while one is taken.
+struct Started {
+    id: AtomicU64,
+    text: AtomicU32,
+    enter_ticks: AtomicU64,
+}
+
+static STARTED: [Started; MOST_OPEN] = [const {
+    Started {
+        id: AtomicU64::new(0),
+        text: AtomicU32::new(0),
+        enter_ticks: AtomicU64::new(0),
+    }
+}; MOST_OPEN];
+static LAST_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Opens a range under the id that the injection behind us gave, or one of ours.
+fn start(domain: u32, said: &Said, given: u64) -> u64 {
+    let id = if given > 1 {
+        given
+    } else {
+        LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
+    };
+    if is_wanted(domain)
+        && let Some(text) = text(domain, said)
+        && let Some(started) = STARTED.iter().find(|started| {
+            started
+                .id
+                .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        })
+    {
+        started.text.store(text, Ordering::Relaxed);
+        started.enter_ticks.store(ticks(), Ordering::Relaxed);
+        started.id.store(id, Ordering::Release);
+    }
+    id
+}
+
+fn end(id: u64) {
+    if id <= 1 {
+        return;
+    }
+    if let Some(started) = STARTED
+        .iter()
+        .find(|started| started.id.load(Ordering::Acquire) == id)
+    {
+        let (text, enter_ticks) = (
+            started.text.load(Ordering::Relaxed),
+            started.enter_ticks.load(Ordering::Relaxed),
+        );
+        started.id.store(0, Ordering::Release);
+        if is_recording() {
+            commit(text, enter_ticks, ticks());
+        }
+    }
+}
+
+// ---- the functions themselves ------------------------------------------------------------------------------------
+
+/// Declares NVTX's functions: number in its module, what it is called with, what we do, and what it returns. `next` is
+/// what the injection behind us returned, or 0.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $slot:ident, $name:ident = $module:ident $number:literal,
+        ($($argument:ident: $kind:ty),*) $(-> $result:ty)?, |$next:ident| $body:block;)*) => {
+        $(
+            $(#[$doc])*
+            unsafe extern "C" fn $name($($argument: $kind),*) $(-> $result)? {
+                let next = SLOTS[Index::$slot as usize].next.load(Ordering::Relaxed);
+                let $next = if next == 0 {
+                    Default::default()
+                } else {
+                    // SAFETY: the injection behind us put its function of this number there, which has this type.
+                    unsafe {
+                        std::mem::transmute::<usize, unsafe extern "C" fn($($kind),*) $(-> $result)?>(next)(
+                            $($argument),*
+                        )
+                    }
+                };
+                $body
+            }
+        )*
+
+        #[repr(usize)]
+        enum Index { $($slot,)* }
+
+        /// All functions that we put in NVTX's tables.
+        pub(super) static SLOTS: [Slot; [$(stringify!($slot)),*].len()] = [$(
+            Slot::$module($number, $name as *const c_void),
+        )*];
+    };
+}
+
+/// Of a call that names a domain.
+fn domain_of(handle: usize) -> u32 {
+    DOMAINS.get(handle).unwrap_or(DEFAULT)
+}
+
+/// The level that is returned: the other injection's, if it answers.
+fn level(next: c_int, ours: c_int, slot: &Slot) -> c_int {
+    if slot.next.load(Ordering::Relaxed) == 0 {
+        ours
+    } else {
+        next
+    }
+}
+
+fn register(said: Message, domain: usize, given: usize) -> usize {
+    let number = text(domain_of(domain), &Said::Text(said));
+    let handle = if given != 0 {
+        given
+    } else {
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        LAST.fetch_add(1, Ordering::Relaxed) + 1
+    };
+    if let Some(number) = number {
+        REGISTERED.put(handle, number);
+    }
+    handle
+}
+
+fn create(name: &Message, given: usize) -> usize {
+    let number = NEXT_DOMAIN.fetch_add(1, Ordering::Relaxed);
+    if let Some(domain) = DOMAIN.get(number as usize) {
+        let bytes = name.as_bytes().len().min(DOMAIN_BYTES);
+        // SAFETY: this number is this call's alone, and nobody reads the name before `bytes` is stored.
+        unsafe { (&mut (*domain.name.get()))[..bytes].copy_from_slice(&name.as_bytes()[..bytes]) };
+        domain.bytes.store(bytes, Ordering::Release);
+    }
+    let handle = if given != 0 { given } else { number as usize + 1 };
+    DOMAINS.put(handle, number);
+    handle
+}
+
+// SAFETY, for every `unsafe` block below: NVTX hands on what its caller passed, whose types these are.
+functions! {
+    MarkEx, mark_ex = core 1, (attributes: *const u8), |next| {
+        let () = next;
+        // SAFETY: as above.
+        mark(DEFAULT, &unsafe { message::of_attributes(attributes) });
+    };
+    MarkA, mark_a = core 2, (text: *const c_char), |next| {
+        let () = next;
+        // SAFETY: as above.
+        mark(DEFAULT, &Said::Text(unsafe { Message::narrow(text) }));
+    };
+    MarkW, mark_w = core 3, (text: *const u32), |next| {
+        let () = next;
+        // SAFETY: as above.
+        mark(DEFAULT, &Said::Text(unsafe { Message::wide(text) }));
+    };
+    StartEx, start_ex = core 4, (attributes: *const u8) -> u64, |next| {
+        // SAFETY: as above.
+        start(DEFAULT, &unsafe { message::of_attributes(attributes) }, next)
+    };
+    StartA, start_a = core 5, (text: *const c_char) -> u64, |next| {
+        // SAFETY: as above.
+        start(DEFAULT, &Said::Text(unsafe { Message::narrow(text) }), next)
+    };
+    StartW, start_w = core 6, (text: *const u32) -> u64, |next| {
+        // SAFETY: as above.
+        start(DEFAULT, &Said::Text(unsafe { Message::wide(text) }), next)
+    };
+    End, range_end = core 7, (id: u64), |next| {
+        let () = next;
+        end(id);
+    };
+    PushEx, push_ex = core 8, (attributes: *const u8) -> c_int, |next| {
+        // SAFETY: as above.
+        let ours = push(DEFAULT, &unsafe { message::of_attributes(attributes) });
+        level(next, ours, &SLOTS[Index::PushEx as usize])
+    };
+    PushA, push_a = core 9, (text: *const c_char) -> c_int, |next| {
+        // SAFETY: as above.
+        let ours = push(DEFAULT, &Said::Text(unsafe { Message::narrow(text) }));
+        level(next, ours, &SLOTS[Index::PushA as usize])
+    };
+    PushW, push_w = core 10, (text: *const u32) -> c_int, |next| {
+        // SAFETY: as above.
+        let ours = push(DEFAULT, &Said::Text(unsafe { Message::wide(text) }));
+        level(next, ours, &SLOTS[Index::PushW as usize])
+    };
+    Pop, range_pop = core 11, () -> c_int, |next| {
+        level(next, pop(DEFAULT), &SLOTS[Index::Pop as usize])
+    };
+    DomainMarkEx, domain_mark_ex = core2 1, (domain: usize, attributes: *const u8), |next| {
+        let () = next;
+        // SAFETY: as above.
+        mark(domain_of(domain), &unsafe { message::of_attributes(attributes) });
+    };
+    DomainStartEx, domain_start_ex = core2 2, (domain: usize, attributes: *const u8) -> u64, |next| {
+        // SAFETY: as above.
+        start(domain_of(domain), &unsafe { message::of_attributes(attributes) }, next)
+    };
+    DomainEnd, domain_range_end = core2 3, (_domain: usize, id: u64), |next| {
+        let () = next;
+        end(id);
+    };
+    DomainPushEx, domain_push_ex = core2 4, (domain: usize, attributes: *const u8) -> c_int, |next| {
+        // SAFETY: as above.
+        let ours = push(domain_of(domain), &unsafe { message::of_attributes(attributes) });
+        level(next, ours, &SLOTS[Index::DomainPushEx as usize])
+    };
+    DomainPop, domain_range_pop = core2 5, (domain: usize) -> c_int, |next| {
+        level(next, pop(domain_of(domain)), &SLOTS[Index::DomainPop as usize])
+    };
+    RegisterA, register_a = core2 10, (domain: usize, text: *const c_char) -> usize, |next| {
+        // SAFETY: as above.
+        register(unsafe { Message::narrow(text) }, domain, next)
+    };
+    RegisterW, register_w = core2 11, (domain: usize, text: *const u32) -> usize, |next| {
+        // SAFETY: as above.
+        register(unsafe { Message::wide(text) }, domain, next)
+    };
+    CreateA, create_a = core2 12, (name: *const c_char) -> usize, |next| {
+        // SAFETY: as above.
+        create(&unsafe { Message::narrow(name) }, next)
+    };
+    CreateW, create_w = core2 13, (name: *const u32) -> usize, |next| {
+        // SAFETY: as above.
+        create(&unsafe { Message::wide(name) }, next)
+    };
+}

@@ -1,0 +1,135 @@
+//! Strings that records refer to by number: each is kept once, and written into the log once per process life, when it
+//! is first used there. A fixed table that never allocates and is read without a lock.
+
+use crate::hash::Hash128;
+use crate::life;
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::definition::{KIND_TEXT, Payload};
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::RecordKind;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Different strings at most; a power of two.
+const PLACES: usize = 4096;
+/// Longest string kept, in bytes.
+pub const MOST_BYTES: usize = 256;
+
+struct Place {
+    hash: AtomicU64,
+    /// Process life in which it was written down.
+    life: AtomicU32,
+    /// Its length plus one; 0 while it is being copied.
+    length: AtomicU32,
+    text: UnsafeCell<[u8; MOST_BYTES]>,
+}
+
+// SAFETY: `text` is written once, by the thread that put `hash` there, before `length` is stored with release; it is
+// read only after that was acquired.
+unsafe impl Sync for Place {}
+
+static PLACE: [Place; PLACES] = [const {
+    Place {
+        hash: AtomicU64::new(0),
+        life: AtomicU32::new(0),
+        length: AtomicU32::new(0),
+        text: UnsafeCell::new([0; MOST_BYTES]),
+    }
+}; PLACES];
+
+/// Number of the string that these pieces make; `None`, counted, if there are too many.
+pub fn number(pieces: &[&[u8]]) -> Option<u32> {
+    let hash = pieces
+        .iter()
+        .fold(Hash128::new(), |hash, piece| hash.add(piece))
+        .finish();
+    // Zero stands for an empty place.
+    let hash = u64::from_le_bytes([
+        hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
+    ]) | 1;
+    let start = (hash >> 40) as usize;
+    for step in 0..PLACES {
+        let number = (start + step) % PLACES;
+        let place = &PLACE[number];
+        let found = place.hash.load(Ordering::Relaxed);
+        if found == hash {
+            return Some(number as u32);
+        }
+        if found == 0 {
+            match place
+                .hash
+                .compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    place.keep(pieces);
+                    return Some(number as u32);
+                }
+                Err(other) if other == hash => return Some(number as u32),
+                Err(_) => {}
+            }
+        }
+    }
+    count_loss();
+    None
+}
+
+/// Writes a string into the log, unless this process life has done so.
+#[inline]
+pub fn write_down(number: u32) {
+    if let Some(place) = PLACE.get(number as usize) {
+        let now = life::number();
+        if place.life.load(Ordering::Relaxed) != now {
+            place.define(number, now);
+        }
+    }
+}
+
+impl Place {
+    fn keep(&self, pieces: &[&[u8]]) {
+        let mut length = 0;
+        for piece in pieces {
+            let take = piece.len().min(MOST_BYTES - length);
+            // SAFETY: this thread put the hash there, and nobody reads before the length is stored.
+            unsafe { (&mut (*self.text.get()))[length..length + take].copy_from_slice(&piece[..take]) };
+            length += take;
+        }
+        self.length.store(length as u32 + 1, Ordering::Release);
+    }
+
+    #[cold]
+    fn define(&self, number: u32, now: u32) {
+        let length = self.length.load(Ordering::Acquire);
+        let Some(set) = life::definitions() else { return };
+        // Still being copied: the next use will find it whole.
+        if length == 0 || self.life.swap(now, Ordering::Relaxed) == now {
+            return;
+        }
+        // SAFETY: written before the length was.
+        let text = unsafe { &(&(*self.text.get()))[..length as usize - 1] };
+        if !set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
+            count_loss();
+        }
+    }
+}
+
+#[cold]
+fn count_loss() {
+    if let Some(set) = life::definitions() {
+        let now = ticks();
+        set.area
+            .count_loss(LossCause::NoDefinition, RecordKind::Mark, 1, now, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_number_however_it_is_made() {
+        let one = number(&[b"forward"]);
+        assert!(one.is_some());
+        assert_eq!(number(&[b"forward"]), one);
+        assert_ne!(number(&[b"back", b"ward"]), one);
+    }
+}

@@ -1,0 +1,164 @@
+//! NVTX ranges of a program, through NVTX's real header: they become spans, in nobody's way.
+
+use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_tests::process::{self, Ended};
+use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::{artefacts, compile, results, turn};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+fn run(program: &Path, environment: &[(&str, &Path)], directory: Option<&Path>, preloaded: bool) -> Ended {
+    let mut command = Command::new(program);
+    if preloaded {
+        process::preload(&mut command, directory);
+    } else {
+        process::clean(&mut command);
+    }
+    command.args(["0", "1", "none"]);
+    command.envs(environment.iter().copied());
+    let ended = process::run(command, Duration::from_secs(60));
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    ended
+}
+
+/// Marks by their text: how many, and how many of them took no time.
+fn marks(recorded: &Recorded) -> BTreeMap<&str, (usize, usize)> {
+    let mut marks = BTreeMap::new();
+    for record in recorded.of_kind(RecordKind::Mark) {
+        let text = recorded.log.texts.get(&(record.object as u32)).expect("a text");
+        let (all, instant) = marks.entry(text.as_str()).or_insert((0, 0));
+        *all += 1;
+        *instant += usize::from(record.enter_ticks == record.leave_ticks);
+        assert!(record.enter_ticks <= record.leave_ticks, "{record:?}");
+    }
+    marks
+}
+
+fn wanted() -> BTreeMap<&'static str, (usize, usize)> {
+    BTreeMap::from([
+        ("outer", (1, 0)),
+        ("inner", (1, 0)),
+        ("loader: load", (1, 0)),
+        ("mark", (1, 1)),
+        ("größe", (1, 1)),
+        ("loader: registered early", (1, 1)),
+        ("across threads", (1, 0)),
+        ("step", (100, 0)),
+    ])
+}
+
+#[test]
+fn ranges_become_spans() {
+    let turn = turn::take();
+    let Some(program) = compile::nvtx("nvtx_marks.cc") else {
+        return;
+    };
+    let library = artefacts::library();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let injected: &[(&str, &Path)] = &[("NVTX_INJECTION64_PATH", &library)];
+    let with = run(&program, injected, Some(directory.path()), true);
+    let all = recorded::read_all(directory.path());
+    let [recorded] = &all[..] else {
+        panic!("one process, {} logs", all.len())
+    };
+    recorded.expect_whole();
+    assert_eq!(marks(recorded), wanted());
+    // A range holds the call that was made in it.
+    let step: Vec<_> = recorded
+        .of_kind(RecordKind::Mark)
+        .filter(|record| recorded.log.texts[&(record.object as u32)] == "step")
+        .collect();
+    let calls: Vec<_> = recorded.of_kind(RecordKind::Enqueue).collect();
+    assert_eq!((step.len(), calls.len()), (100, 100));
+    for (step, call) in step.iter().zip(&calls) {
+        assert!(step.enter_ticks <= call.enter_ticks && call.leave_ticks <= step.leave_ticks);
+    }
+    // Not told to inject, and not recording: the program's output is the same but for the levels that nobody gives.
+    let without = run(&program, &[], None, false);
+    let idle = run(&program, injected, None, true);
+    assert!(
+        without.text().contains("push -2") || without.text().contains("push -"),
+        "{}",
+        without.text()
+    );
+    assert_eq!(idle.text(), with.text());
+    results::merge(directory.path());
+    drop(turn);
+}
+
+#[test]
+fn another_injection_goes_on_as_if_we_were_not_there() {
+    let turn = turn::take();
+    let Some(program) = compile::nvtx("nvtx_marks.cc") else {
+        return;
+    };
+    let Some(other) = compile::shared("nvtx_injection.c") else {
+        return;
+    };
+    let alone = run(&program, &[("NVTX_INJECTION64_PATH", &other)], None, false);
+    assert!(alone.text().contains("other: 102 pushes, 10"), "{}", alone.text());
+    let library = artefacts::library();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let chained: &[(&str, &Path)] = &[
+        ("NVTX_INJECTION64_PATH", &library),
+        ("RANKSCOPE_NVTX_NEXT", &other),
+    ];
+    let with = run(&program, chained, Some(directory.path()), true);
+    // What the other does not answer, nobody answered without us; those lines say only whether a level came.
+    let levels = |text: &str| -> Vec<String> {
+        text.lines()
+            .filter(|line| {
+                line.starts_with("push ") || line.starts_with("early") || line.starts_with("other")
+            })
+            .filter(|line| !line.contains("domain"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let (alone, with) = (levels(&alone.text()), levels(&with.text()));
+    assert_eq!(alone[0], with[0]);
+    assert_eq!(alone.last(), with.last(), "{alone:?}");
+    let all = recorded::read_all(directory.path());
+    assert_eq!(marks(&all[0]), wanted());
+    drop(turn);
+}
+
+#[test]
+fn the_launcher_puts_us_in_front() {
+    let turn = turn::take();
+    let Some(program) = compile::nvtx("nvtx_marks.cc") else {
+        return;
+    };
+    let Some(other) = compile::shared("nvtx_injection.c") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for before in [None, Some(&other)] {
+        let run = directory
+            .path()
+            .join(if before.is_some() { "chained" } else { "alone" });
+        let mut command = Command::new(artefacts::program());
+        process::clean(&mut command);
+        command
+            .args(["run", "-o"])
+            .arg(&run)
+            .arg("--")
+            .arg(&program)
+            .args(["0", "1", "none"]);
+        if let Some(other) = before {
+            command.env("NVTX_INJECTION64_PATH", other);
+        }
+        let ended = process::run(command, Duration::from_secs(60));
+        assert_eq!(ended.code(), 0, "{}", ended.complaints());
+        assert_eq!(
+            ended.text().contains("other: 102 pushes"),
+            before.is_some(),
+            "{}",
+            ended.text()
+        );
+        let all = recorded::read_all(&run);
+        assert_eq!(marks(&all[0]), wanted());
+    }
+    drop(turn);
+}
