@@ -1,7 +1,9 @@
 //! NVTX ranges of a program, through NVTX's real header: they become spans, in nobody's way.
 
 use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Ended};
+use rankscope_tests::python::Python;
 use rankscope_tests::recorded::{self, Recorded};
 use rankscope_tests::{artefacts, compile, results, turn};
 use std::collections::BTreeMap;
@@ -161,4 +163,22 @@ fn the_launcher_puts_us_in_front() {
         assert_eq!(marks(&all[0]), wanted());
     }
     drop(turn);
+}
+
+/// PyTorch's own ranges, on a machine without a GPU. Debian's PyTorch is built without NVTX.
+#[test]
+fn ranges_of_pytorch_become_spans() {
+    let turn = turn::take();
+    let Some(python) = Python::wheel() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let finished = Job::torch(&python, "nvtx.py", 2)
+        .record_into(directory.path())
+        .env("NVTX_INJECTION64_PATH", artefacts::library())
+        .run(&turn);
+    finished.expect_status(0);
+    for recorded in recorded::read_ranks(directory.path(), &finished.pids) {
+        let marks = marks(&recorded);
+        assert_eq!(marks.get("training step"), Some(&(20, 0)), "{marks:?}");
+        assert_eq!(marks.get("forward"), Some(&(20, 0)), "{marks:?}");
+    }
 }
