@@ -55,6 +55,40 @@ pub fn nccl(source: &str) -> Option<PathBuf> {
     )
 }
 
+/// A library that is linked to the double of NCCL, or to a copy of it that has another name: what a program loads that
+/// knows nothing of NCCL.
+pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
+    let directory = nccl_double()?;
+    let name = match copy {
+        None => "libnccl.so.2".to_owned(),
+        Some(copy) => {
+            let name = format!("libnccl-{copy}.so.2");
+            let soname = format!("-Wl,-soname,{name}");
+            let arguments = ["-std=c++17", "-fPIC", "-shared", &soname];
+            let source = root().join("tests/doubles/nccl/nccl.cc");
+            build("c++", &source, &format!("doubles/nccl/{name}"), &arguments)?;
+            name
+        }
+    };
+    let directory = directory
+        .to_str()
+        .expect("built in a directory with a plain name");
+    build(
+        "c++",
+        &programs().join("nccl_user.cc"),
+        &format!("nccl_user{}.so", copy.unwrap_or("")),
+        &[
+            "-std=c++17",
+            "-fPIC",
+            "-shared",
+            "-L",
+            directory,
+            &format!("-l:{name}"),
+            &format!("-Wl,-rpath,{directory}"),
+        ],
+    )
+}
+
 /// A C++ program on the double of NCCL and the real header of NVTX, which comes with the PyTorch wheel.
 pub fn nvtx(source: &str) -> Option<PathBuf> {
     let python = Python::wheel()?;

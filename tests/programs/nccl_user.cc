@@ -1,0 +1,27 @@
+// A library that uses NCCL as a framework does: linked to it, and loaded by a program that knows nothing of it
+// (nccl_loader.cc).
+#include "../doubles/nccl/nccl_double.h"
+
+// Makes `communicators` communicators of one member, all alive at once, calls `calls` all-reduces on each, and takes
+// them down. Returns how many calls arrived at the library that this one is linked to; −1 if any failed.
+extern "C" int use(int communicators, int calls) {
+  static ncclComm_t comms[1000];
+  static char buffer[4096];
+  if (communicators > 1000) return -1;
+  DoubleStream stream = {};
+  for (int i = 0; i < communicators; i++) {
+    ncclUniqueId id;
+    if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comms[i], 1, id, 0) != ncclSuccess) return -1;
+  }
+  for (int call = 0; call < calls; call++) {
+    for (int i = 0; i < communicators; i++) {
+      const size_t count = 1 + size_t(call);
+      if (ncclAllReduce(buffer, buffer, count, ncclFloat32, ncclSum, comms[i], &stream) != ncclSuccess) return -1;
+      if (ncclDoubleArrived()->arguments[2] != count) return -1;
+    }
+  }
+  for (int i = 0; i < communicators; i++) {
+    if (ncclCommDestroy(comms[i]) != ncclSuccess) return -1;
+  }
+  return int(stream.launched);
+}

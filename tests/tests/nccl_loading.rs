@@ -1,0 +1,143 @@
+//! However a program comes to NCCL: each call reaches the library that its caller is linked to, and is recorded where a
+//! preload can see it.
+
+use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_tests::process;
+use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::{compile, turn};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Runs the loader with and without us; its output must be the same. Gives the logs.
+fn run(arguments: &[&Path]) -> Option<Vec<Recorded>> {
+    let program = compile::c("nccl_loader.c", &["-ldl"])?;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let memory = if Path::new("/dev/shm").is_dir() {
+        "/dev/shm"
+    } else {
+        "/tmp"
+    };
+    let live = tempfile::tempdir_in(memory).expect("a temporary directory");
+    let outputs = [false, true].map(|preloaded| {
+        let mut command = Command::new(&program);
+        command.args(arguments);
+        if preloaded {
+            process::preload(&mut command, Some(directory.path()));
+            command.env("RANKSCOPE_LIVE_DIR", live.path());
+        } else {
+            process::clean(&mut command);
+        }
+        let ended = process::run(command, Duration::from_secs(60));
+        assert_eq!(
+            ended.code(),
+            0,
+            "{arguments:?}: {}{}",
+            ended.text(),
+            ended.complaints()
+        );
+        let mut lines: Vec<String> = ended.text().lines().map(str::to_owned).collect();
+        // Parent and child speak in any order.
+        lines.sort();
+        lines
+    });
+    assert_eq!(outputs[0], outputs[1], "{arguments:?}");
+    Some(recorded::read_all(directory.path()))
+}
+
+fn calls(recorded: &Recorded) -> u64 {
+    recorded.of_kind(RecordKind::Enqueue).count() as u64 + recorded.lost(RecordKind::Enqueue)
+}
+
+#[test]
+fn a_library_in_a_scope_of_its_own_is_recorded() {
+    let turn = turn::take();
+    let Some(user) = compile::nccl_user(None) else {
+        return;
+    };
+    let Some(logs) = run(&[Path::new("local"), &user]) else {
+        return;
+    };
+    assert_eq!(logs.iter().map(calls).collect::<Vec<_>>(), [20]);
+    assert_eq!(logs[0].log.communicators.len(), 2);
+    drop(turn);
+}
+
+#[test]
+fn what_bypasses_a_preload_works_as_if_we_were_not_there() {
+    let turn = turn::take();
+    let Some(user) = compile::nccl_user(None) else {
+        return;
+    };
+    let Some(library) = compile::nccl_double().map(|directory| directory.join("libnccl.so.2")) else {
+        return;
+    };
+    for arguments in [[Path::new("deep"), &user], [Path::new("symbol"), &library]] {
+        let Some(logs) = run(&arguments) else { return };
+        // Nothing of ours was called: there is no file.
+        assert!(logs.is_empty(), "{arguments:?}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn each_caller_reaches_its_own_copy() {
+    let turn = turn::take();
+    let (Some(one), Some(other)) = (compile::nccl_user(None), compile::nccl_user(Some("other"))) else {
+        return;
+    };
+    let Some(logs) = run(&[Path::new("copies"), &one, &other]) else {
+        return;
+    };
+    assert_eq!(logs.iter().map(calls).collect::<Vec<_>>(), [7 + 8 + 9]);
+    drop(turn);
+}
+
+#[test]
+fn a_forked_child_and_an_executed_program_have_logs_of_their_own() {
+    let turn = turn::take();
+    let Some(user) = compile::nccl_user(None) else {
+        return;
+    };
+    for (how, wanted) in [("fork", [5 + 6, 7]), ("exec", [5, 20])] {
+        let Some(logs) = run(&[Path::new(how), &user]) else {
+            return;
+        };
+        let mut counts: Vec<u64> = logs.iter().map(calls).collect();
+        counts.sort_unstable();
+        let mut wanted = wanted;
+        wanted.sort_unstable();
+        assert_eq!(counts, wanted, "{how}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn a_thousand_communicators_are_told_apart_though_their_addresses_come_again() {
+    let turn = turn::take();
+    let Some(user) = compile::nccl_user(None) else {
+        return;
+    };
+    let Some(logs) = run(&[Path::new("many"), &user]) else {
+        return;
+    };
+    let [recorded] = &logs[..] else {
+        panic!("one process, {} logs", logs.len())
+    };
+    assert_eq!(calls(recorded), 5000);
+    assert_eq!(recorded.log.communicators.len(), 2000);
+    let identities: BTreeSet<[u8; 16]> = recorded
+        .log
+        .communicators
+        .values()
+        .map(|communicator| communicator.identity)
+        .collect();
+    assert_eq!(identities.len(), 2000);
+    assert_eq!(recorded.log.communicator_ends.len(), 2000);
+    // Each starts counting anew.
+    for record in recorded.of_kind(RecordKind::Enqueue) {
+        assert_eq!(record.bytes, 4 * (1 + u64::from(record.sequence)), "{record:?}");
+    }
+    drop(turn);
+}
