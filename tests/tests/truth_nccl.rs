@@ -511,3 +511,37 @@ fn real_libraries_answer_as_if_we_were_not_there() {
     }
     drop(turn);
 }
+
+/// Steps are found from the calls alone, and a call costs few bytes.
+#[test]
+fn a_training_is_divided_into_steps() {
+    let turn = turn::take();
+    let Some(program) = compile::nccl("nccl_train.cc") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let finished = Job::program(&program, 4)
+        .arg("400")
+        .record_into(directory.path())
+        .run(&turn);
+    finished.expect_status(0);
+    results::merge(directory.path());
+    let session = results::report(directory.path());
+    let count = |path: &str| session.pointer(path).and_then(Value::as_u64).expect("a count");
+    // 400 × 3 all-reduces and 100 messages each way, on each rank.
+    assert_eq!(count("/totals/operations"), 4 * 1400);
+    assert_eq!(count("/matching/enqueued"), 1200 + 4 * 100);
+    // Every fourth step has the messages: the pattern is four of the program's steps long.
+    let steps = count("/steps/count");
+    assert!((95..=100).contains(&steps), "{steps} steps");
+    assert_eq!(session["steps"]["source"], "pattern");
+    for rank in session["ranks"].as_array().expect("ranks") {
+        let bytes = rank["log_bytes"].as_u64().expect("bytes");
+        assert!(bytes <= 24 * 1400, "{bytes} bytes for 1400 calls");
+    }
+    let verdict = session["findings"].to_string();
+    assert!(
+        !verdict.contains("late-rank"),
+        "nobody can be late without times: {verdict}"
+    );
+}
