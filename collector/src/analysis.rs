@@ -142,6 +142,10 @@ impl<'a> Analysis<'a> {
             reason,
         } = instance;
         for operation in members.iter() {
+            if operation.state == OperationState::Captured {
+                self.totals.captured += 1;
+                continue;
+            }
             self.totals.operations += 1;
             self.totals.bytes = self
                 .totals
@@ -237,8 +241,11 @@ impl<'a> Analysis<'a> {
             InstanceState::WithoutKey => self.matching.without_key += 1,
             InstanceState::Enqueued => self.matching.enqueued += 1,
             InstanceState::OneSided => self.matching.one_sided += 1,
+            InstanceState::Template => self.matching.templates += 1,
         }
-        if matches!(
+        if state == InstanceState::Template {
+            // No instance: its replays are.
+        } else if matches!(
             state,
             InstanceState::Alone | InstanceState::Enqueued | InstanceState::OneSided
         ) {

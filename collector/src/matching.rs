@@ -348,17 +348,30 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
     {
         return (InstanceState::Incomplete, "a member was in it when its log ended");
     }
-    if calls
-        .iter()
-        .any(|member| !matches!(member.state, OperationState::Completed | OperationState::Enqueued))
-    {
+    if calls.iter().any(|member| {
+        !matches!(
+            member.state,
+            OperationState::Completed | OperationState::Enqueued | OperationState::Captured
+        )
+    }) {
         return (InstanceState::Incomplete, "a member's call failed");
     }
-    if calls.len() == 1 {
+    let captured = calls
+        .iter()
+        .filter(|member| member.state == OperationState::Captured)
+        .count();
+    if captured > 0 && captured < calls.len() {
+        return (
+            InstanceState::Mismatched,
+            "some members captured it into a graph and others did not",
+        );
+    }
+    if calls.len() == 1 && captured == 0 {
         return (InstanceState::Alone, "");
     }
     match disagreement(calls) {
         Some(what) => (InstanceState::Mismatched, what),
+        None if captured > 0 => (InstanceState::Template, ""),
         None if calls
             .iter()
             .any(|member| member.state == OperationState::Enqueued) =>

@@ -25,11 +25,21 @@ pub fn gloo(source: &str) -> Option<PathBuf> {
 /// The test double of NCCL (`tests/doubles/nccl/`): the directory that holds its `libnccl.so.2`.
 pub fn nccl_double() -> Option<PathBuf> {
     let source = root().join("tests/doubles/nccl/nccl.cc");
+    let driver = root().join("tests/doubles/nccl/cuda.c");
+    let arguments = ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"];
+    build("cc", &driver, "doubles/nccl/libcuda.so.1", &arguments)?;
     let library = build(
         "c++",
         &source,
         "doubles/nccl/libnccl.so.2",
-        &["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libnccl.so.2"],
+        &[
+            "-std=c++17",
+            "-fPIC",
+            "-shared",
+            "-Wl,-soname,libnccl.so.2",
+            "-Wl,-rpath,$ORIGIN",
+            "-ldl",
+        ],
     )?;
     library.parent().map(Path::to_owned)
 }

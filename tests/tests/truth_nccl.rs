@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::record::{
-    Enqueued, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, MemoryCall, NO_COMMUNICATOR,
-    Record, RecordKind,
+    Enqueued, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, MemoryCall,
+    NO_COMMUNICATOR, Record, RecordKind,
 };
 use rankscope_formats::{Library, Operation};
 use rankscope_tests::compile;
@@ -544,4 +544,35 @@ fn a_training_is_divided_into_steps() {
         !verdict.contains("late-rank"),
         "nobody can be late without times: {verdict}"
     );
+}
+
+/// What is captured into a graph is a template: it is told apart, and counted as nothing that ran.
+#[test]
+fn captured_calls_are_templates() {
+    let turn = turn::take();
+    let Some(program) = compile::nccl("nccl_graph.cc") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let finished = Job::program(&program, 2).record_into(directory.path()).run(&turn);
+    finished.expect_status(0);
+    for recorded in recorded::read_ranks(directory.path(), &finished.pids) {
+        recorded.expect_whole();
+        let captured = recorded
+            .of_kind(RecordKind::Enqueue)
+            .filter(|record| record.flags & FLAG_CAPTURED != 0);
+        let mut bytes: Vec<u64> = captured.map(|record| record.bytes).collect();
+        bytes.sort_unstable();
+        assert_eq!(bytes, [200, 200, 800, 800, 800, 804]);
+    }
+    results::merge(directory.path());
+    let session = results::report(directory.path());
+    let count = |path: &str| session.pointer(path).and_then(Value::as_u64).expect("a count");
+    assert_eq!(count("/totals/operations"), 20);
+    assert_eq!(count("/totals/enqueued"), 20);
+    assert_eq!(count("/totals/captured"), 12);
+    assert_eq!(count("/matching/enqueued"), 10);
+    // Four collectives and a message each way.
+    assert_eq!(count("/matching/templates"), 6);
+    assert_eq!(count("/matching/incomplete") + count("/matching/mismatched"), 0);
 }

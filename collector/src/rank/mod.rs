@@ -18,7 +18,9 @@ use lanes::Lanes;
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
-use rankscope_formats::ranklog::record::{BlockedIn, Enqueued, FLAG_FAILED, MemoryCall, Record, RecordKind};
+use rankscope_formats::ranklog::record::{
+    BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_FAILED, MemoryCall, Record, RecordKind,
+};
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
 use rankscope_formats::{Library, Operation};
 use std::collections::BTreeMap;
@@ -471,9 +473,13 @@ impl<'a> RankReader<'a> {
         // The field holds what the call returned; these libraries have no tags.
         operation.tag = 0;
         if operation.state == OperationState::Completed {
-            operation.state = OperationState::Enqueued;
+            operation.state = if record.flags & FLAG_CAPTURED != 0 {
+                OperationState::Captured
+            } else {
+                OperationState::Enqueued
+            };
         }
-        self.sums.operations += 1;
+        self.sums.operations += u64::from(operation.state != OperationState::Captured);
         self.sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
         let group = Enqueued::from_aux(record.aux).group;
         self.breakdown.trains(entry.lane);
@@ -586,17 +592,23 @@ impl<'a> RankReader<'a> {
                         }
                     }
                     Some(GroupOutcome::Failed { refused }) => {
-                        if operation.state == OperationState::Enqueued {
+                        if matches!(
+                            operation.state,
+                            OperationState::Enqueued | OperationState::Captured
+                        ) {
+                            let captured = operation.state == OperationState::Captured;
                             operation.state = OperationState::Failed;
-                            self.sums.enqueued -= 1;
+                            self.sums.enqueued -= u64::from(!captured);
+                            self.sums.operations += u64::from(captured);
                             if refused {
                                 self.ordinals.take_back(operation);
                             }
                         }
                     }
                     Some(GroupOutcome::Simulated) => {
-                        if operation.state == OperationState::Enqueued {
-                            self.sums.enqueued -= 1;
+                        self.sums.operations -= u64::from(operation.state != OperationState::Captured);
+                        self.sums.enqueued -= u64::from(operation.state == OperationState::Enqueued);
+                        if operation.state != OperationState::Failed {
                             self.ordinals.take_back(operation);
                         }
                         // Taken out below: this operation never was one.
@@ -677,7 +689,6 @@ impl<'a> RankReader<'a> {
                 taken += 1;
             }
         }
-        self.sums.operations -= taken as u64;
         taken
     }
 

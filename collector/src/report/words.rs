@@ -258,6 +258,12 @@ pub fn run(session: &Session) -> Line {
             units::count(totals.enqueued)
         ));
     }
+    if totals.captured > 0 {
+        text.push_str(&format!(
+            "; {} were captured into graphs, whose replays are not recorded",
+            units::counted(totals.captured, "more call")
+        ));
+    }
     Line::new(mood, text)
 }
 

@@ -208,6 +208,8 @@ pub const FLAG_ANY_PEER: u8 = 16;
 pub const FLAG_ROLE_BYTES: u8 = 32;
 /// The group was only simulated: its operations never ran.
 pub const FLAG_SIMULATED: u8 = 64;
+/// The call was captured into a graph: a template of what the graph's replays do, nothing that ran.
+pub const FLAG_CAPTURED: u8 = 128;
 
 /// A record in memory, in the layout it has in a chunk. Field meaning depends on `kind` ([`RecordKind`]).
 ///

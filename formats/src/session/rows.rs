@@ -45,6 +45,8 @@ names! {
         Queued = "queued",
         /// It was put on a device's stream; whether and when it was done was not recorded.
         Enqueued = "enqueued",
+        /// It was captured into a graph: a template of what the graph's replays do, nothing that ran.
+        Captured = "captured",
     }
     /// How the calls of an instance fit together.
     InstanceState {
@@ -64,6 +66,8 @@ names! {
         Enqueued = "enqueued",
         /// Called by one member alone: a put, a signal.
         OneSided = "one-sided",
+        /// All members captured it into a graph: a template, of which each replay is an instance.
+        Template = "template",
     }
     /// What bound a launch (METRICS.md, section 3).
     WaitClass {

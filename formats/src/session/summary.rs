@@ -345,6 +345,8 @@ pub struct Totals {
     pub in_flight: u64,
     /// Operations that were put on a device's stream, of which it was not recorded when they were done.
     pub enqueued: u64,
+    /// Calls that were captured into graphs, which are no operations: what the replays do is not in these totals.
+    pub captured: u64,
     /// Σ wait over ranks, exposed, ns.
     pub exposed_wait_rank_ns: i64,
     /// Σ wait over ranks, hidden behind computation, ns.
@@ -621,6 +623,8 @@ pub struct Matching {
     pub enqueued: u64,
     /// Calls of one member alone: puts and signals.
     pub one_sided: u64,
+    /// Calls that all members captured into a graph.
+    pub templates: u64,
     /// Instances whose members disagree in operation, type, root or size.
     pub mismatched: u64,
     /// Instances that lack a member's record.

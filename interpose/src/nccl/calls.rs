@@ -1,6 +1,6 @@
 //! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
 
-use super::{communicators, data_type, groups, result};
+use super::{capture, communicators, data_type, groups, result};
 use crate::communicators::Entry;
 use crate::in_progress::InProgress;
 use crate::stub::{Call, Wide};
@@ -8,7 +8,8 @@ use crate::thread;
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::record::{
-    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
+    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record,
+    RecordKind,
 };
 
 /// What the arguments of a function are, by position.
@@ -145,6 +146,9 @@ fn describe(
         object: arguments[roles.stream] as u64,
         ..Record::new(RecordKind::Enqueue)
     };
+    if capture::is_capturing(arguments[roles.stream]) {
+        record.flags |= FLAG_CAPTURED;
+    }
     let mut enqueued = Enqueued {
         group,
         data_type: Enqueued::NONE,

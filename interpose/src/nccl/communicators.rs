@@ -5,7 +5,7 @@
 //! group; it is read again when the group has ended. Rank and size of a split are the library's secret until it is
 //! ready to tell; who is asked too early is asked again when the communicator is first used, and nobody ever waits.
 
-use super::{config, groups, result};
+use super::{capture, config, groups, result};
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
 use crate::in_progress::InProgress;
@@ -361,6 +361,7 @@ unsafe fn made(
 ) {
     // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
     life::wait_for_start();
+    capture::find_driver();
     if let Some(counted) = expected.counted
         && matches!(outcome, result::INVALID_ARGUMENT | result::INVALID_USAGE)
     {
@@ -521,6 +522,7 @@ pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
     unsafe {
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
             life::wait_for_start();
+            capture::find_driver();
             if !result::is_fine(outcome) || handles == 0 {
                 return None;
             }

@@ -5,6 +5,7 @@
 //! done.
 
 pub mod calls;
+pub mod capture;
 pub mod communicators;
 pub mod config;
 pub mod data_type;

@@ -8,6 +8,8 @@
 //   NCCL_DOUBLE_LATE=1   handles of communicators made in a group are null until its end
 #include "nccl_double.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -61,6 +63,9 @@ struct Entered {
 bool isGood(ncclComm_t comm) { return comm != nullptr && comm->magic == kMagic; }
 
 ncclComm* make(int rank, int size, const ncclConfig_t* config) {
+  // As the real library loads the driver when it first needs one; here its double, which lies beside this one.
+  static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  (void)driver;
   std::lock_guard<std::mutex> guard(freedMutex);
   ncclComm* comm;
   if (freed.empty()) {
@@ -105,7 +110,7 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, int type) {
   // As in 2.18 to 2.21, through the PLT.
   ncclGroupStart();
   atEnd.push_back([stream] {
-    if (stream != nullptr) stream->launched++;
+    if (stream != nullptr && !stream->capturing) stream->launched++;
   });
   return ncclGroupEnd();
 }

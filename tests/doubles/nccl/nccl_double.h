@@ -85,9 +85,10 @@ ncclResult_t ncclGroupSimulateEnd(void*);
 
 // ---- what the double tells ----------------------------------------------------------------------------------------
 
-// A stream of the double: how many operations reached it.
+// A stream of the double: how many operations reached it, and whether it is being captured into a graph.
 struct DoubleStream {
   long launched;
+  int capturing;
 };
 
 // What arrived at the double in its last call from outside: `bytes` sums up all arguments as they came.
