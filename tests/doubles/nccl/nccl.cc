@@ -9,12 +9,12 @@
 #include "nccl_double.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <random>
 #include <vector>
 
 struct ncclComm {
@@ -128,9 +128,7 @@ API(GetVersion, (int* version)) {
 }
 
 API(GetUniqueId, (ncclUniqueId * id)) {
-  std::random_device random;
-  for (char& byte : id->internal) byte = char(random());
-  return ncclSuccess;
+  return getentropy(id->internal, sizeof id->internal) == 0 ? ncclSuccess : ncclSystemError;
 }
 
 API(GroupStart, ()) {

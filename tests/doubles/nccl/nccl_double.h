@@ -19,7 +19,7 @@ typedef int ncclResult_t;
 typedef int ncclDataType_t;
 typedef int ncclRedOp_t;
 
-enum { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInvalidUsage = 5, ncclRemoteError = 6, ncclInProgress = 7 };
+enum { ncclSuccess = 0, ncclSystemError = 2, ncclInvalidArgument = 4, ncclInvalidUsage = 5, ncclRemoteError = 6, ncclInProgress = 7 };
 enum { ncclInt8 = 0, ncclInt32 = 2, ncclFloat16 = 6, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 };
 enum { ncclSum = 0, ncclMax = 2, ncclAvg = 4 };
 
