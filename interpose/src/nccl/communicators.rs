@@ -77,7 +77,7 @@ impl Expected {
         self
     }
 
-    /// The communicator is at `handle`.
+    /// The communicator is at `handle`. `real` is a function of its library, or 0 where it must not be asked yet.
     fn arrived(&self, handle: usize, real: usize) {
         let identity = Identity {
             value: self.identity,
@@ -97,7 +97,10 @@ impl Expected {
             }
             None => {
                 communicators::promised(handle, &identity);
-                settle(handle, real);
+                // Without the library at hand its first use will ask.
+                if real != 0 {
+                    settle(handle, real);
+                }
             }
         }
         if let Some(alias) = self.alias {
@@ -317,28 +320,52 @@ unsafe fn take_awaited(thread: &ThreadState, group: u32, outcome: u32, real: usi
     }
 }
 
+/// True if eight bytes can be read there. The kernel looks at the new mask before it looks at what is to be done with
+/// it, and nothing is ever done with number −1.
+fn is_readable(address: usize) -> bool {
+    let ignored: *mut u64 = std::ptr::null_mut();
+    // SAFETY: the kernel reads eight bytes or fails; the program's errno stays as it was.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let outcome = libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            -1i64,
+            address,
+            ignored,
+            size_of::<u64>(),
+        );
+        let is_readable = outcome == -1 && *errno == libc::EINVAL;
+        *errno = before;
+        is_readable
+    }
+}
+
 /// The program was told that what it asked of `communicator` is no longer in progress: its children are there.
 ///
 /// # Safety
 /// A program that waits for a handle must keep its place until it is told; it could not read it otherwise.
 #[inline]
-pub unsafe fn polled(communicator: usize, real: usize) {
+pub unsafe fn polled(communicator: usize) {
     if POLLED.load(Ordering::Relaxed) > 0 {
         // SAFETY: the caller's promise.
-        unsafe { take_polled(communicator, real) };
+        unsafe { take_polled(communicator) };
     }
 }
 
 #[cold]
-unsafe fn take_polled(communicator: usize, real: usize) {
+unsafe fn take_polled(communicator: usize) {
     let owner = thread_id();
     for awaited in &AWAITED {
         if awaited.owner.load(Ordering::Acquire) == LIBRARY
             && awaited.asked_by.load(Ordering::Relaxed) == communicator
             && awaited.take_over(LIBRARY, owner)
         {
-            // SAFETY: the caller's promise.
-            if !unsafe { awaited.arrive(real) } {
+            // Whoever saw the handle by itself may have gone on, and its place be gone: then nothing is there to read, or
+            // something else, which the library must not be asked about before the program itself passes it.
+            // SAFETY: it can be read.
+            let is_there = is_readable(awaited.place.load(Ordering::Relaxed)) && unsafe { awaited.arrive(0) };
+            if !is_there {
                 communicators::count_missing_definition();
             }
             POLLED.fetch_sub(1, Ordering::Relaxed);
@@ -711,4 +738,33 @@ unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool) -> usize {
     }
     // SAFETY: handed through.
     unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_read_is_told_without_reading_it() {
+        let here = 7u64;
+        assert!(is_readable(&raw const here as usize));
+        assert!(!is_readable(0));
+        assert!(!is_readable(8));
+        // SAFETY: a fresh mapping, undone before it is asked about.
+        let gone = unsafe {
+            let size = 4096;
+            let address = libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert!(is_readable(address as usize));
+            libc::munmap(address, size);
+            address as usize
+        };
+        assert!(!is_readable(gone));
+    }
 }

@@ -25,7 +25,7 @@ pub unsafe fn asked(real: usize, arguments: &Narrow) -> usize {
     if answer != result::IN_PROGRESS {
         // The program polls here until what it makes is there.
         // SAFETY: where it waits for a handle it keeps the place of it until it has been told.
-        unsafe { nccl_communicators::polled(arguments[0], real) };
+        unsafe { nccl_communicators::polled(arguments[0]) };
     }
     if result::is_fine(answer) {
         return returned;
