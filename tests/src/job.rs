@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -310,10 +311,31 @@ fn scratch(place: &Path) -> TempDir {
         .unwrap_or_else(|error| panic!("a temporary directory in {}: {error}", place.display()))
 }
 
-/// A port that nobody has now. Tests take turns, so hardly anybody takes it before the job does.
+/// A port that nobody has now, and nobody is given without asking for it.
+///
+/// Not one of those that the kernel gives to connections that name none: a rank that tries to reach rank 0 before that
+/// listens can be given the very port it is trying, reaches itself, and then nobody can listen there (seen once in some
+/// hundred runs).
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    listener
-        .unwrap_or_else(|error| panic!("a free port: {error}"))
-        .port()
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    let given = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first_given: u16 = given
+        .split_whitespace()
+        .next()
+        .and_then(|first| first.parse().ok())
+        .unwrap_or(32768);
+    const FIRST: u16 = 11000;
+    // Some programs take the next few as well.
+    const MORE: u16 = 16;
+    let count = first_given.saturating_sub(FIRST + MORE).max(1);
+    // Where two test programs begin differs, so that they seldom try the same.
+    let start = (std::process::id() as u16).wrapping_mul(7919);
+    for _ in 0..count {
+        let step = TRIED.fetch_add(MORE, Ordering::Relaxed);
+        let port = FIRST + start.wrapping_add(step) % count;
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port from {FIRST} to {first_given}")
 }
