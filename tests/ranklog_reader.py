@@ -22,7 +22,7 @@ CALIBRATION_FIELDS = (
     "ticks monotonic_raw_ns realtime_ns half_width_ticks realtime_half_width_ticks realtime_maxerror_us adjtimex_status"
     " counter_trusted reserved boottime_ns"
 ).split()
-KINDS, CAUSES = range(1, 15), range(7)
+KINDS, CAUSES = range(1, 15), range(8)
 CALL, THREAD = 1, 8
 
 

@@ -12,12 +12,17 @@ const MAPPED_FROM_BYTES: i32 = 64 << 10;
 #[cfg(target_env = "gnu")]
 const KEPT_FREE_BYTES: i32 = 1 << 20;
 
+/// Such mappings at most: the kernel allows a process 65,530 (`vm.max_map_count`), and files and threads need some.
+#[cfg(target_env = "gnu")]
+const MOST_MAPPED: i32 = 16 << 10;
+
 /// Makes the process give freed memory back. For a program's first line: it holds for all threads and all that comes.
 pub fn give_back_what_is_freed() {
-    // SAFETY: sets two numbers. Refusal (a value out of range) changes nothing.
+    // SAFETY: sets three numbers. Refusal (a value out of range) changes nothing.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
+        libc::mallopt(libc::M_MMAP_MAX, MOST_MAPPED);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     }
 }

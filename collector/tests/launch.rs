@@ -245,6 +245,52 @@ fn a_signal_reaches_the_job_exactly_once() {
     }
 }
 
+/// Of equal signals that reach the group while the witness sleeps the kernel makes one for it.
+#[test]
+fn a_witness_that_comes_late_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut child = run(dir.path())
+        .args(["--", "sh", "-c"])
+        .arg(format!(
+            "exec {}",
+            launch_support::ourselves("tell_signals_as_a_job_would")
+        ))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("started");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().expect("a line").expect("readable");
+    while next() != "ready" {}
+    let group = child.id() as i32;
+    let children = fs::read_to_string(format!("/proc/{group}/task/{group}/children")).expect("children");
+    let witness = children
+        .split_whitespace()
+        .map(|pid| pid.parse::<i32>().expect("a pid"))
+        .find(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "rankscope-group")
+        })
+        .expect("the witness");
+    // SAFETY: processes of ours that were not reaped.
+    let send = |pid: i32, signal: i32| unsafe { libc::kill(pid, signal) };
+    send(witness, libc::SIGSTOP);
+    send(-group, libc::SIGTERM);
+    assert_eq!(next(), "term");
+    send(-group, libc::SIGTERM);
+    assert_eq!(next(), "term");
+    thread::sleep(Duration::from_millis(100));
+    send(witness, libc::SIGCONT);
+    thread::sleep(Duration::from_millis(100));
+    send(-group, libc::SIGTERM);
+    assert_eq!(next(), "term");
+    thread::sleep(Duration::from_millis(200));
+    writeln!(child.stdin.take().expect("a pipe")).expect("written");
+    assert_eq!(next(), "end");
+    assert_eq!(ended(&mut child).code(), Some(7));
+}
+
 #[test]
 fn a_job_goes_on_when_we_are_killed() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -4,7 +4,7 @@
 use crate::hash::Hash128;
 use crate::life;
 use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::definition::{KIND_TEXT, Payload};
+use rankscope_formats::ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::RecordKind;
 use std::cell::UnsafeCell;
@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Different strings at most; a power of two.
 const PLACES: usize = 4096;
+/// Places that are looked at for one string: a program that gives each step another text must not make each slower.
+const MOST_STEPS: usize = 32;
+/// Of the room for definitions, the share that strings may take: communicators need theirs.
+const SHARE: u64 = 4;
 /// Longest string kept, in bytes.
 pub const MOST_BYTES: usize = 256;
 
@@ -48,7 +52,7 @@ pub fn number(pieces: &[&[u8]]) -> Option<u32> {
         hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
     ]) | 1;
     let start = (hash >> 40) as usize;
-    for step in 0..PLACES {
+    for step in 0..MOST_STEPS {
         let number = (start + step) % PLACES;
         let place = &PLACE[number];
         let found = place.hash.load(Ordering::Relaxed);
@@ -73,15 +77,15 @@ pub fn number(pieces: &[&[u8]]) -> Option<u32> {
     None
 }
 
-/// Writes a string into the log, unless this process life has done so.
+/// Writes a string into the log, unless this process life has done so. False, and counted, if there is no room: then
+/// nothing may refer to it.
 #[inline]
-pub fn write_down(number: u32) {
-    if let Some(place) = PLACE.get(number as usize) {
-        let now = life::number();
-        if place.life.load(Ordering::Relaxed) != now {
-            place.define(number, now);
-        }
-    }
+pub fn write_down(number: u32) -> bool {
+    let Some(place) = PLACE.get(number as usize) else {
+        return false;
+    };
+    let now = life::number();
+    place.life.load(Ordering::Relaxed) == now || place.define(number, now)
 }
 
 impl Place {
@@ -97,19 +101,52 @@ impl Place {
     }
 
     #[cold]
-    fn define(&self, number: u32, now: u32) {
-        let length = self.length.load(Ordering::Acquire);
-        let Some(set) = life::definitions() else { return };
-        // Still being copied: the next use will find it whole.
-        if length == 0 || self.life.swap(now, Ordering::Relaxed) == now {
-            return;
+    fn define(&self, number: u32, now: u32) -> bool {
+        let length = self.length.load(Ordering::Acquire) as usize;
+        let Some(set) = life::definitions() else {
+            return false;
+        };
+        // A number, the text; while the text is still being copied it has no length, and no record either.
+        let bytes = framed_bytes(size_of::<u32>() + length.saturating_sub(1)) as u64;
+        let room = set.area.layout().definitions_bytes / SHARE;
+        if length == 0 || !take_room(now, bytes, room) {
+            count_loss();
+            return false;
+        }
+        if self.life.swap(now, Ordering::Relaxed) == now {
+            // Another thread was faster.
+            return true;
         }
         // SAFETY: written before the length was.
-        let text = unsafe { &(&(*self.text.get()))[..length as usize - 1] };
-        if !set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
-            count_loss();
+        let text = unsafe { &(&(*self.text.get()))[..length - 1] };
+        if set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
+            return true;
         }
+        self.life.store(0, Ordering::Relaxed);
+        count_loss();
+        false
     }
+}
+
+/// Bytes of strings in this process life; its number stands in the upper half.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Takes that much of `room`, if there is so much left in this process life.
+fn take_room(life: u32, bytes: u64, room: u64) -> bool {
+    let upper = u64::from(life) << 32;
+    let take = |taken: u64| {
+        let taken = if taken >> 32 == u64::from(life) {
+            taken & u64::from(u32::MAX)
+        } else {
+            0
+        };
+        Some(taken + bytes)
+            .filter(|&sum| sum <= room)
+            .map(|sum| upper | sum)
+    };
+    TAKEN
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+        .is_ok()
 }
 
 #[cold]
@@ -131,5 +168,13 @@ mod tests {
         assert!(one.is_some());
         assert_eq!(number(&[b"forward"]), one);
         assert_ne!(number(&[b"back", b"ward"]), one);
+    }
+
+    #[test]
+    fn strings_leave_room_for_communicators_in_every_process_life() {
+        assert!(take_room(7, 60, 100));
+        assert!(!take_room(7, 60, 100));
+        assert!(take_room(7, 40, 100));
+        assert!(take_room(8, 100, 100), "a child begins anew");
     }
 }

@@ -73,6 +73,17 @@ keep() {
     fi
 }
 
+# A part that is ranks of one program: merged and kept however they end.
+# part NAME RANKS PROGRAM [ARGUMENTS…]
+part() {
+    local name=$1 number=$2 program=$3 status
+    shift 3
+    ranks "$number" "$work/$name" "$here/programs/$program" "$@"
+    status=$?
+    keep "$name" "$work/$name"
+    return "$status"
+}
+
 machine() {
     {
         nvidia-smi
@@ -84,41 +95,24 @@ machine() {
 }
 
 single() {
-    ranks 1 "$work/single" "$here/programs/train.py" --steps 50
-    local status=$?
-    keep single "$work/single"
-    return "$status"
+    part single 1 train.py --steps 50
 }
 
 collectives() {
-    ranks 2 "$work/collectives" "$here/programs/collectives.py" "$out/collectives.truth"
-    local status=$?
-    keep collectives "$work/collectives"
-    [ "$status" -eq 0 ] && "$python" "$here/programs/check.py" "$out/collectives.truth" \
+    part collectives 2 collectives.py "$out/collectives.truth" && "$python" "$here/programs/check.py" "$out/collectives.truth" \
         "$out/collectives/session.json" >"$out/collectives/check.txt" 2>&1
-    status=$?
-    return "$status"
 }
 
 ddp() {
-    ranks 2 "$work/ddp" "$here/programs/train.py" --steps 20
-    local status=$?
-    keep ddp "$work/ddp"
-    return "$status"
+    part ddp 2 train.py --steps 20
 }
 
 fsdp() {
-    ranks 2 "$work/fsdp" "$here/programs/train.py" --steps 10 --fsdp
-    local status=$?
-    keep fsdp "$work/fsdp"
-    return "$status"
+    part fsdp 2 train.py --steps 10 --fsdp
 }
 
 graphs() {
-    ranks 1 "$work/graphs" "$here/programs/graphs.py"
-    local status=$?
-    keep graphs "$work/graphs"
-    return "$status"
+    part graphs 1 graphs.py
 }
 
 hang() {
@@ -156,9 +150,8 @@ PYTHON
 }
 
 overhead() {
-    ranks 1 "$work/overhead" "$here/programs/overhead.py" "$out/overhead.json"
+    part overhead 1 overhead.py "$out/overhead.json"
     local status=$?
-    keep overhead "$work/overhead"
     rm -f "$out"/overhead/*.rslog
     return "$status"
 }

@@ -1,27 +1,12 @@
 // Every NCCL call once or more on each rank, with sizes that differ, on communicators made in every way: what is
 // recorded must be what is told here. Also that each argument arrives at the library as it was passed.
 //   nccl_all RANK SIZE STORE
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 
-#include "../doubles/nccl/nccl_double.h"
+#include "nccl_rank.h"
 #include "truth.h"
-
-static int rank, size;
-static std::string store;
-
-#define CHECK(condition)                                                 \
-  do {                                                                   \
-    if (!(condition)) {                                                  \
-      std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition);       \
-      std::exit(3);                                                      \
-    }                                                                    \
-  } while (0)
-#define NCCL(call) CHECK((call) == ncclSuccess)
 
 // What arrived in the last call is this.
 template <typename... T>
@@ -40,25 +25,6 @@ static void arrived(const char* function, T... arguments) {
   }
 }
 
-// An id that all ranks share under this name; rank 0 makes it.
-static ncclUniqueId share(const std::string& name) {
-  const std::string path = store + "/" + name;
-  ncclUniqueId id;
-  if (rank == 0) {
-    NCCL(ncclGetUniqueId(&id));
-    const std::string fresh = path + ".fresh";
-    std::FILE* file = std::fopen(fresh.c_str(), "wb");
-    CHECK(file != nullptr && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
-    CHECK(std::rename(fresh.c_str(), path.c_str()) == 0);
-    return id;
-  }
-  std::FILE* file;
-  while ((file = std::fopen(path.c_str(), "rb")) == nullptr) usleep(1000);
-  CHECK(std::fread(&id, sizeof id, 1, file) == 1);
-  std::fclose(file);
-  return id;
-}
-
 static ncclConfig_t named(const char* name) {
   ncclConfig_t config = {};
   config.size = sizeof config;
@@ -70,8 +36,8 @@ static ncclConfig_t named(const char* name) {
 }
 
 int main(int argc, char** argv) {
-  CHECK(argc >= 4);
-  rank = std::atoi(argv[1]), size = std::atoi(argv[2]), store = argv[3];
+  const NcclRank self(argc, argv);
+  const int rank = self.rank, size = self.size;
   Truth truth(rank);
   DoubleStream theStream = {};
   cudaStream_t stream = &theStream;
@@ -79,7 +45,7 @@ int main(int argc, char** argv) {
   const bool late = std::getenv("NCCL_DOUBLE_LATE") != nullptr;
 
   // By value on the stack: the id must come through whole.
-  const ncclUniqueId id = share("world");
+  const ncclUniqueId id = self.share("world");
   ncclComm_t world = nullptr;
   ncclConfig_t config = named("world");
   NCCL(ncclGroupStart());
@@ -240,7 +206,7 @@ int main(int argc, char** argv) {
     ncclDoubleNextChild(rank, size - 1);
     ncclComm_t* few_handle = &few;
     NCCL(ncclCommSplit(world, old ? 1 : -1, rank, few_handle, &config));
-    const ncclUniqueId more_id = share("grown");
+    const ncclUniqueId more_id = self.share("grown");
     config = named("grown");
     NCCL(ncclCommGrow(
         few, size, old && rank > 0 ? nullptr : &more_id, old ? -1 : rank, &grown, &config));
@@ -249,7 +215,7 @@ int main(int argc, char** argv) {
   }
 
   // Several ids for one communicator; and all members in one process.
-  ncclUniqueId ids[2] = {share("first"), share("second")};
+  ncclUniqueId ids[2] = {self.share("first"), self.share("second")};
   ncclComm_t scalable, own[3];
   config = named("scalable");
   NCCL(ncclCommInitRankScalable(&scalable, size, rank, 2, ids, &config));

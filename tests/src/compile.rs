@@ -46,29 +46,33 @@ pub fn nccl_double() -> Option<PathBuf> {
 
 /// A C++ program on the double of NCCL.
 pub fn nccl(source: &str) -> Option<PathBuf> {
+    nccl_with(source, &[])
+}
+
+fn nccl_with(source: &str, more: &[&str]) -> Option<PathBuf> {
+    let linked = on_nccl("libnccl.so.2")?;
+    let mut arguments = vec!["-std=c++17", "-pthread"];
+    arguments.extend(linked.iter().map(String::as_str));
+    arguments.extend(more);
+    compile("c++", source, &arguments)
+}
+
+/// What links to the double of NCCL, or to a copy of it of this name.
+fn on_nccl(library: &str) -> Option<[String; 3]> {
     let directory = nccl_double()?;
     let directory = directory
         .to_str()
         .expect("built in a directory with a plain name");
-    compile(
-        "c++",
-        source,
-        &[
-            "-std=c++17",
-            "-pthread",
-            "-L",
-            directory,
-            "-l:libnccl.so.2",
-            "-Wl,-rpath",
-            &format!("-Wl,{directory}"),
-        ],
-    )
+    Some([
+        format!("-L{directory}"),
+        format!("-l:{library}"),
+        format!("-Wl,-rpath,{directory}"),
+    ])
 }
 
 /// A library that is linked to the double of NCCL, or to a copy of it that has another name: what a program loads that
 /// knows nothing of NCCL.
 pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
-    let directory = nccl_double()?;
     let name = match copy {
         None => "libnccl.so.2".to_owned(),
         Some(copy) => {
@@ -80,23 +84,11 @@ pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
             name
         }
     };
-    let directory = directory
-        .to_str()
-        .expect("built in a directory with a plain name");
-    build(
-        "c++",
-        &programs().join("nccl_user.cc"),
-        &format!("nccl_user{}.so", copy.unwrap_or("")),
-        &[
-            "-std=c++17",
-            "-fPIC",
-            "-shared",
-            "-L",
-            directory,
-            &format!("-l:{name}"),
-            &format!("-Wl,-rpath,{directory}"),
-        ],
-    )
+    let linked = on_nccl(&name)?;
+    let mut arguments = vec!["-std=c++17", "-fPIC", "-shared"];
+    arguments.extend(linked.iter().map(String::as_str));
+    let output = format!("nccl_user{}.so", copy.unwrap_or(""));
+    build("c++", &programs().join("nccl_user.cc"), &output, &arguments)
 }
 
 /// A C++ program on the double of NCCL and the real header of NVTX, which comes with the PyTorch wheel.
@@ -116,25 +108,7 @@ pub fn nvtx(source: &str) -> Option<PathBuf> {
         skip(&format!("{source}: the PyTorch wheel brings no NVTX header"));
         return None;
     };
-    let directory = nccl_double()?;
-    let directory = directory
-        .to_str()
-        .expect("built in a directory with a plain name");
-    compile(
-        "c++",
-        source,
-        &[
-            "-std=c++17",
-            "-pthread",
-            "-isystem",
-            include.to_str()?,
-            "-L",
-            directory,
-            "-l:libnccl.so.2",
-            "-ldl",
-            &format!("-Wl,-rpath,{directory}"),
-        ],
-    )
+    nccl_with(source, &["-isystem", include.to_str()?, "-ldl"])
 }
 
 /// A shared object of `tests/doubles/`, by the name of its C source.

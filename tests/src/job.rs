@@ -33,7 +33,7 @@ pub struct Job {
 
 #[derive(Debug)]
 enum Kind {
-    Gloo(PathBuf),
+    Program(PathBuf),
     Torch(Python, PathBuf),
 }
 
@@ -45,14 +45,9 @@ enum Preload {
 }
 
 impl Job {
-    /// Ranks of a compiled C++ program of `tests/programs/` ([`compile::gloo`]).
-    pub fn gloo(program: &Path, size: usize) -> Job {
-        Job::new(Kind::Gloo(program.to_owned()), size)
-    }
-
-    /// Ranks of another compiled program, started as those are: `program RANK SIZE STORE`.
+    /// Ranks of a compiled program of `tests/programs/` ([`compile`]), started as `program RANK SIZE STORE`.
     pub fn program(program: &Path, size: usize) -> Job {
-        Job::gloo(program, size)
+        Job::new(Kind::Program(program.to_owned()), size)
     }
 
     /// Ranks of a Python program of `tests/programs/torch/`.
@@ -72,11 +67,7 @@ impl Job {
             counted: false,
             under: Vec::new(),
             scratch: scratch(&std::env::temp_dir()),
-            // Where the library would put them too; on a machine without, the usual place for scratch.
-            live: scratch(match Path::new("/dev/shm") {
-                memory if memory.is_dir() => memory,
-                _ => Path::new("/tmp"),
-            }),
+            live: scratch(process::memory()),
         }
     }
 
@@ -137,7 +128,7 @@ impl Job {
         let mut counters = Vec::new();
         for rank in 0..self.size {
             let mut command = match &self.kind {
-                Kind::Gloo(program) => {
+                Kind::Program(program) => {
                     let mut command = self.command(program);
                     command
                         .args([rank.to_string(), self.size.to_string()])

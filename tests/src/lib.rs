@@ -9,7 +9,7 @@
 //! let turn = turn::take();
 //! let Some(program) = compile::gloo("gloo_all.cc") else { return };
 //! let directory = tempfile::tempdir().expect("a temporary directory");
-//! let finished = Job::gloo(&program, 4).record_into(directory.path()).run(&turn);
+//! let finished = Job::program(&program, 4).record_into(directory.path()).run(&turn);
 //! finished.expect_status(0);
 //! let truth = finished.truth(0);
 //! ```

@@ -10,6 +10,16 @@ use std::time::{Duration, Instant};
 
 use crate::artefacts;
 
+/// Where live areas lie unless somebody says otherwise; on a machine without, the usual place for scratch.
+pub fn memory() -> &'static Path {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        memory
+    } else {
+        Path::new("/tmp")
+    }
+}
+
 /// What a process left when it ended.
 #[derive(Debug, Clone)]
 pub struct Ended {

@@ -68,7 +68,7 @@ fn gloo(source: &str, argument: &str, statuses: &[i32]) {
         return;
     };
     let job = || {
-        let job = Job::gloo(&program, statuses.len());
+        let job = Job::program(&program, statuses.len());
         if argument.is_empty() {
             job
         } else {
@@ -157,7 +157,7 @@ fn counted_operations() {
     let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;
     };
-    let finished = Job::gloo(&program, 2).arg("1000").counted().run(&turn);
+    let finished = Job::program(&program, 2).arg("1000").counted().run(&turn);
     finished.expect_status(0);
     assert_eq!(finished.counts, [1000, 1000]);
 }

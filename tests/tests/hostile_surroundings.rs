@@ -27,7 +27,7 @@ fn directory() -> TempDir {
 
 /// A counting program: [`MANY`] operations on a communicator of one member, which sends nothing.
 fn counting(program: &Path) -> Job {
-    Job::gloo(program, 1).arg(MANY.to_string()).counted()
+    Job::program(program, 1).arg(MANY.to_string()).counted()
 }
 
 /// What the world sees of a job.
@@ -129,7 +129,7 @@ fn a_full_disk() {
     let (Some(program), Some(disk)) = (compile::gloo("gloo_counter.cc"), Mounted::new("size=64k")) else {
         return;
     };
-    let job = Job::gloo(&program, 1).env("RANKSCOPE_MIN_FREE_MIB", "0");
+    let job = Job::program(&program, 1).env("RANKSCOPE_MIN_FREE_MIB", "0");
     let (finished, log) = run_until_the_disk_fails(&turn, disk.path(), job);
     let told = finished.counts[0];
     assert_eq!(log.log.ending, Ending::LiveArea);
@@ -258,7 +258,7 @@ fn a_limit_on_the_size_of_files() {
     };
     // In blocks of 512 bytes: a live area fits, the log does not for long.
     let into = directory();
-    let job = Job::gloo(&program, 1).under(&["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"]);
+    let job = Job::program(&program, 1).under(&["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"]);
     let (finished, log) = run_until_the_disk_fails(&turn, into.path(), job);
     let told = finished.counts[0];
     let (kept, lost) = recorded_and_lost(&log);
@@ -270,7 +270,7 @@ fn a_limit_on_the_size_of_files() {
     // Nothing at all.
     let into = directory();
     let finished = compare(&turn, into.path(), || {
-        Job::gloo(&program, 1)
+        Job::program(&program, 1)
             .arg("1000")
             .counted()
             .under(&["sh", "-c", "ulimit -f 0; exec \"$@\"", "sh"])
@@ -322,7 +322,7 @@ fn little_address_space() {
     // In MiB.
     let job = |limit: u64| {
         let script = format!("ulimit -v {}; exec \"$@\"", limit * 1024);
-        Job::gloo(&program, 1)
+        Job::program(&program, 1)
             .arg("1000")
             .counted()
             .under(&["sh", "-c", &script, "sh"])
@@ -358,7 +358,7 @@ fn a_program_that_closes_all_descriptors() {
         return;
     };
     let into = directory();
-    let job = || Job::gloo(&program, 1).env("RANKSCOPE_PARTIAL_MS", "1");
+    let job = || Job::program(&program, 1).env("RANKSCOPE_PARTIAL_MS", "1");
     compare(&turn, into.path(), job).expect_status(0);
     assert_eq!(recorded_and_lost(&only_log(into.path())), (40_000, 0));
 }
@@ -370,7 +370,7 @@ fn a_program_that_waits_for_signals() {
         return;
     };
     let into = directory();
-    let finished = compare(&turn, into.path(), || Job::gloo(&program, 2));
+    let finished = compare(&turn, into.path(), || Job::program(&program, 2));
     finished.expect_status(0);
     for log in recorded::read_ranks(into.path(), &finished.pids) {
         assert_eq!(recorded_and_lost(&log), (20, 0));
@@ -386,7 +386,7 @@ fn threads_in_great_numbers() {
     // A thousand at once and a hundred thousand short ones; then more at once than there are lanes.
     for (alive, brief, live_mib) in [(1000, 100_000, "8"), (1000, 2000, "1")] {
         let into = directory();
-        let finished = Job::gloo(&program, 1)
+        let finished = Job::program(&program, 1)
             .arg(alive.to_string())
             .arg(brief.to_string())
             .env("RANKSCOPE_LIVE_MIB", live_mib)
@@ -421,7 +421,7 @@ fn a_storm_of_forks_leaves_the_parents_log_whole() {
         return;
     };
     let into = directory();
-    let finished = compare(&turn, into.path(), || Job::gloo(&program, 2).arg("fork-storm"));
+    let finished = compare(&turn, into.path(), || Job::program(&program, 2).arg("fork-storm"));
     finished.expect_status(0);
     let mut by_process: BTreeMap<u32, Recorded> = BTreeMap::new();
     for log in recorded::read_all(into.path()) {
@@ -487,7 +487,7 @@ fn every_way_out_keeps_all_operations() {
         ("sigterm", 128 + libc::SIGTERM),
     ] {
         let into = directory();
-        let finished = Job::gloo(&program, 2)
+        let finished = Job::program(&program, 2)
             .arg(how)
             .record_into(into.path())
             .run(&turn);

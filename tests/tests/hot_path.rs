@@ -161,12 +161,7 @@ fn compile(command: &mut Command) -> Option<()> {
 /// Runs the driver under the preload; gives back its log.
 fn run(driver: &Path, arguments: &[&str]) -> (Ended, Option<RankLog>) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let memory = if Path::new("/dev/shm").is_dir() {
-        "/dev/shm"
-    } else {
-        "/tmp"
-    };
-    let live = tempfile::tempdir_in(memory).expect("a temporary directory");
+    let live = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
     let mut command = Command::new(driver);
     command.args(arguments);
     process::preload(&mut command, Some(directory.path()));

@@ -14,12 +14,7 @@ use std::time::Duration;
 fn run(arguments: &[&Path]) -> Option<Vec<Recorded>> {
     let program = compile::c("nccl_loader.c", &["-ldl"])?;
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let memory = if Path::new("/dev/shm").is_dir() {
-        "/dev/shm"
-    } else {
-        "/tmp"
-    };
-    let live = tempfile::tempdir_in(memory).expect("a temporary directory");
+    let live = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
     let outputs = [false, true].map(|preloaded| {
         let mut command = Command::new(&program);
         command.args(arguments);

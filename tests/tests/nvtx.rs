@@ -182,3 +182,30 @@ fn ranges_of_pytorch_become_spans() {
         assert_eq!(marks.get("forward"), Some(&(20, 0)), "{marks:?}");
     }
 }
+
+/// A program that has more ranges and texts than places: what is kept and what is counted as lost are what happened,
+/// and communicators find their room.
+#[test]
+fn what_is_too_much_is_counted() {
+    let turn = turn::take();
+    let Some(program) = compile::nvtx("nvtx_many.cc") else {
+        return;
+    };
+    let library = artefacts::library();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let injected: &[(&str, &Path)] = &[("NVTX_INJECTION64_PATH", &library)];
+    let ended = run(&program, injected, Some(directory.path()), true);
+    let happened: u64 = ended.text().trim().parse().expect("a number");
+    let all = recorded::read_all(directory.path());
+    let recorded = &all[0];
+    let kept = recorded.of_kind(RecordKind::Mark).count() as u64;
+    assert_eq!(kept + recorded.lost(RecordKind::Mark), happened);
+    assert!(kept > 1000 && kept < happened, "{kept} of {happened}");
+    let named = marks(recorded);
+    let nested = named.get("nested").map_or(0, |count| count.0);
+    let open = named.get("open").map_or(0, |count| count.0);
+    assert_eq!(nested, 32);
+    assert!((900..=1024).contains(&open), "{open}");
+    assert_eq!(recorded.log.communicators.len(), 2);
+    drop(turn);
+}

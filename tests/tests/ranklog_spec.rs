@@ -149,7 +149,7 @@ fn a_closed_log_of_a_real_program() {
         return;
     };
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let finished = Job::gloo(&program, 2)
+    let finished = Job::program(&program, 2)
         .record_into(directory.path())
         .env("RANKSCOPE_MIN_FREE_MIB", "0")
         .env("RANKSCOPE_EXIT_WAIT_MS", "10000")
@@ -182,7 +182,7 @@ fn a_killed_program_leaves_segments_and_a_live_area() {
         return;
     };
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let running = Job::gloo(&program, 2)
+    let running = Job::program(&program, 2)
         .record_into(directory.path())
         .env("RANKSCOPE_MIN_FREE_MIB", "0")
         .env("RANKSCOPE_PARTIAL_MS", "50")

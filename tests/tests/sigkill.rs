@@ -268,7 +268,7 @@ fn two_hundred_kills_lose_no_operation() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         // A communicator of one member sends nothing, so its operations come a hundred times faster.
         let ranks = 1 + round % 2;
-        let mut job = Job::gloo(&program, ranks);
+        let mut job = Job::program(&program, ranks);
         if round % 4 < 2 {
             job = busy(job);
         }
@@ -304,7 +304,7 @@ fn a_kill_at_each_step_of_the_compactor_loses_no_operation() {
     for write in [1, 2, 3, 4, 5, 6, 9, 14, 23] {
         for bytes in ["0", "1", "20", "40", "300", "-1"] {
             let directory = tempfile::tempdir().expect("a temporary directory");
-            let job = busy(Job::gloo(&program, 1))
+            let job = busy(Job::program(&program, 1))
                 .env("LD_PRELOAD", &preload)
                 .env("KILL_WRITE", write.to_string())
                 .env("KILL_BYTES", bytes);
@@ -319,7 +319,7 @@ fn a_kill_at_each_step_of_the_compactor_loses_no_operation() {
 
     // Closed, and not yet removed.
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let job = Job::gloo(&program, 1)
+    let job = Job::program(&program, 1)
         .arg("1000")
         .env("LD_PRELOAD", &preload)
         .env("KILL_UNLINK", "1");

@@ -130,7 +130,9 @@ fn every_operation_is_recorded_as_it_happened() {
     // Seven members need two continuation records for their counts.
     for size in [2, 3, 5, 7] {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let finished = Job::gloo(&program, size).record_into(directory.path()).run(&turn);
+        let finished = Job::program(&program, size)
+            .record_into(directory.path())
+            .run(&turn);
         finished.expect_status(0);
         let logs = recorded::read_ranks(directory.path(), &finished.pids);
         for (rank, recorded) in logs.iter().enumerate() {
@@ -173,7 +175,9 @@ fn two_threads_in_swapped_order_are_paired_right() {
     };
     for size in [2, 3, 5] {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let finished = Job::gloo(&program, size).record_into(directory.path()).run(&turn);
+        let finished = Job::program(&program, size)
+            .record_into(directory.path())
+            .run(&turn);
         finished.expect_status(0);
         let logs = recorded::read_ranks(directory.path(), &finished.pids);
         // Key -> what each member says its size was.

@@ -35,6 +35,8 @@ pub struct Witness {
     /// one of the two for the witness.
     may_be_merged: [bool; COUNTERS],
     asked: u32,
+    /// It did not answer once, so it is gone: nobody waits for it again.
+    is_silent: bool,
 }
 
 impl Witness {
@@ -68,6 +70,7 @@ impl Witness {
                 seen: [0; COUNTERS],
                 may_be_merged: [false; COUNTERS],
                 asked: 0,
+                is_silent: false,
             }),
         }
     }
@@ -108,6 +111,9 @@ impl Witness {
 
     /// Lets the witness count all that was sent to it before this.
     fn ask(&mut self) {
+        if self.is_silent {
+            return;
+        }
         self.asked = self.asked.wrapping_add(1);
         let value = libc::sigval {
             sival_ptr: std::ptr::without_provenance_mut(self.asked as usize),
@@ -118,7 +124,11 @@ impl Witness {
             return;
         }
         let deadline = Instant::now() + ANSWER_LIMIT;
-        while self.board.answered.load(Ordering::Acquire) != self.asked && Instant::now() < deadline {
+        while self.board.answered.load(Ordering::Acquire) != self.asked {
+            if Instant::now() >= deadline {
+                self.is_silent = true;
+                return;
+            }
             thread::sleep(Duration::from_micros(100));
         }
     }

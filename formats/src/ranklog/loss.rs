@@ -20,6 +20,8 @@ pub enum LossCause {
     NoInFlightSlot = 5,
     /// Messages inside one collective beyond the bounded number kept as clock evidence.
     EvidenceBound = 6,
+    /// Too many ranges were open at one time, or on one thread inside each other.
+    NoRange = 7,
 }
 
 impl LossCause {
@@ -36,6 +38,7 @@ impl LossCause {
             4 => Self::NoDefinition,
             5 => Self::NoInFlightSlot,
             6 => Self::EvidenceBound,
+            7 => Self::NoRange,
             _ => return None,
         })
     }
@@ -50,6 +53,7 @@ impl LossCause {
             Self::NoDefinition => "no-definition",
             Self::NoInFlightSlot => "no-in-flight-slot",
             Self::EvidenceBound => "evidence-bound",
+            Self::NoRange => "no-range",
         }
     }
 
@@ -63,6 +67,9 @@ impl LossCause {
             Self::NoDefinition => "give the live area more room: RANKSCOPE_LIVE_MIB",
             Self::NoInFlightSlot => "nothing: the calls were recorded when they ended",
             Self::EvidenceBound => "nothing: evidence is sampled by design",
+            Self::NoRange => {
+                "close ranges, or open fewer at a time: 1,024 in a process, 32 inside each other"
+            }
         }
     }
 }

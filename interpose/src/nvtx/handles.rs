@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Handles of one kind at most.
 const PLACES: usize = 2048;
+/// Places that are looked at for one handle.
+const MOST_STEPS: usize = 32;
 
 /// From handles to numbers. Never forgets one; never allocates; no lock.
 pub struct Handles {
@@ -22,7 +24,7 @@ impl Handles {
 
     fn places(handle: usize) -> impl Iterator<Item = usize> {
         let start = (handle as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 48;
-        (0..PLACES).map(move |step| (start + step) % PLACES)
+        (0..MOST_STEPS).map(move |step| (start + step) % PLACES)
     }
 
     /// Notes what a handle stands for; one too many stands for nothing.
@@ -32,11 +34,10 @@ impl Handles {
         }
         for place in Self::places(handle) {
             let found = &self.handles[place];
-            let is_ours = found.load(Ordering::Acquire) == handle
-                || found
-                    .compare_exchange(0, handle, Ordering::AcqRel, Ordering::Acquire)
-                    .is_ok_and(|_| true)
-                || found.load(Ordering::Acquire) == handle;
+            let is_ours = match found.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => true,
+                Err(other) => other == handle,
+            };
             if is_ours {
                 self.values[place].store(value + 1, Ordering::Release);
                 return;

@@ -7,6 +7,7 @@ use crate::life;
 use crate::texts;
 use crate::thread::{self, OpenRange, RANGES};
 use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -73,7 +74,9 @@ fn text(domain: u32, said: &Said) -> Option<u32> {
 }
 
 fn commit(text: u32, enter_ticks: u64, leave_ticks: u64) {
-    texts::write_down(text);
+    if !texts::write_down(text) {
+        return;
+    }
     let record = Record {
         enter_ticks,
         leave_ticks,
@@ -108,8 +111,20 @@ fn push(domain: u32, said: &Said) -> c_int {
             domain,
             text_plus_one: number.map_or(0, |number| number + 1),
         });
+    } else if is_wanted(domain) {
+        count_lost();
     }
     depth as c_int
+}
+
+/// A range that is not kept for want of a place.
+#[cold]
+fn count_lost() {
+    if let Some(set) = life::definitions() {
+        let now = ticks();
+        set.area
+            .count_loss(LossCause::NoRange, RecordKind::Mark, 1, now, now);
+    }
 }
 
 /// Ends the innermost range of this domain on this thread; its level, or −1 if there is none.
@@ -144,6 +159,8 @@ fn pop(domain: u32) -> c_int {
 
 /// Such ranges at most at one time.
 const MOST_OPEN: usize = 1024;
+/// Places that are looked at for one of them.
+const MOST_STEPS: usize = 32;
 
 /// 0 where nobody is, 1 while one is taken.
 struct Started {
@@ -161,6 +178,12 @@ static STARTED: [Started; MOST_OPEN] = [const {
 }; MOST_OPEN];
 static LAST_ID: AtomicU64 = AtomicU64::new(1);
 
+/// Where a range of this id may stand.
+fn places(id: u64) -> impl Iterator<Item = &'static Started> {
+    let start = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 48;
+    (0..MOST_STEPS).map(move |step| &STARTED[(start + step) % MOST_OPEN])
+}
+
 /// Opens a range under the id that the injection behind us gave, or one of ours.
 fn start(domain: u32, said: &Said, given: u64) -> u64 {
     let id = if given > 1 {
@@ -170,13 +193,17 @@ fn start(domain: u32, said: &Said, given: u64) -> u64 {
     };
     if is_wanted(domain)
         && let Some(text) = text(domain, said)
-        && let Some(started) = STARTED.iter().find(|started| {
+    {
+        let free = places(id).find(|started| {
             started
                 .id
                 .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
-        })
-    {
+        });
+        let Some(started) = free else {
+            count_lost();
+            return id;
+        };
         started.text.store(text, Ordering::Relaxed);
         started.enter_ticks.store(ticks(), Ordering::Relaxed);
         started.id.store(id, Ordering::Release);
@@ -188,10 +215,7 @@ fn end(id: u64) {
     if id <= 1 {
         return;
     }
-    if let Some(started) = STARTED
-        .iter()
-        .find(|started| started.id.load(Ordering::Acquire) == id)
-    {
+    if let Some(started) = places(id).find(|started| started.id.load(Ordering::Acquire) == id) {
         let (text, enter_ticks) = (
             started.text.load(Ordering::Relaxed),
             started.enter_ticks.load(Ordering::Relaxed),
