@@ -482,6 +482,15 @@ fn matrix(parts: &Parts<'_>) -> WaitMatrix {
             ..WaitMatrix::default()
         };
     };
+    let analysis = parts.analysis;
+    if analysis.matching.complete == 0 && analysis.totals.enqueued > 0 {
+        // Zeros would say that nobody waited.
+        return WaitMatrix {
+            reason: Some("when operations were done was not recorded".to_owned()),
+            steps_per_column: 1,
+            ..WaitMatrix::default()
+        };
+    }
     // Columns of worlds that had to be joined at different widths are told at the width of each; their first steps
     // are those of the longest.
     let columns = longest.columns.len();

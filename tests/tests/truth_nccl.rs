@@ -539,6 +539,12 @@ fn a_training_is_divided_into_steps() {
         let bytes = rank["log_bytes"].as_u64().expect("bytes");
         assert!(bytes <= 24 * 1400, "{bytes} bytes for 1400 calls");
     }
+    // No picture of waiting that nobody measured.
+    assert_eq!(
+        session["waits"]["reason"],
+        "when operations were done was not recorded"
+    );
+    assert_eq!(session["waits"]["ranks"], Value::Array(Vec::new()));
     let verdict = session["findings"].to_string();
     assert!(
         !verdict.contains("late-rank"),
