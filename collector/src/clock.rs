@@ -34,6 +34,12 @@ impl Line {
             .clamp(i128::from(-FARTHEST_NS), i128::from(FARTHEST_NS)) as i64
     }
 
+    /// How long so many ticks are, ns.
+    pub fn duration_ns(&self, ticks: u64) -> i64 {
+        let ns = (i128::from(ticks) * self.ns_per_tick) >> FRACTION_BITS;
+        ns.clamp(0, i128::from(FARTHEST_NS)) as i64
+    }
+
     #[inline]
     fn uncut(&self, ticks: u64) -> i128 {
         let delta = i128::from(ticks) - i128::from(self.ticks0);

@@ -11,6 +11,7 @@ use crate::steps::{LEAST_CONFIDENCE, StepPlan};
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
+    DeviceSource, PeerTraffic,
     Attempt, CommunicatorSummary, Connect, Coverage, Figure, Finding, Host, LossSummary, ProblemSummary,
     Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
 };
@@ -80,6 +81,8 @@ pub fn session(parts: &Parts<'_>) -> Session {
         connect: connect(parts),
         steps: steps(parts),
         breakdown,
+        devices: devices(parts),
+        traffic: traffic(parts),
         waits: matrix(parts),
         blame: parts.analysis.blame.summary(),
         findings: Vec::new(),
@@ -112,6 +115,12 @@ fn late_problems(parts: &Parts<'_>) -> Vec<ProblemSummary> {
                 "of {} operations it is not known when the program was blocked (a thread was silent for too long): \
                  their exposed wait may be too small",
                 sums.let_go
+            ));
+        }
+        if let Some(clock) = sums.device_clock.filter(|clock| clock.contradictions > 0) {
+            add(format!(
+                "the device's clock does not fit its host's in {} seconds of the run: its times may be wrong there",
+                clock.contradictions
             ));
         }
         if sums.unknown_records > 0 {
@@ -423,6 +432,11 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                     "{} operations were put on a device's stream, and when they were done was not recorded",
                     sums.enqueued
                 ))
+            } else if sums.on_device > 0 {
+                Figure::unknown(format!(
+                    "{} operations ran on a device, of whose other kernels nothing was recorded",
+                    sums.on_device
+                ))
             } else if sums.completed == 0 {
                 Figure::unknown("no operation completed")
             } else if enough {
@@ -456,6 +470,7 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                 },
                 overlap,
                 operations_without_times: sums.enqueued,
+                operations_on_device: sums.on_device,
                 operations_with_wait_seen: Ratio::figure(
                     sums.waited as i64,
                     sums.completed as i64,
@@ -466,6 +481,69 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
             }
         })
         .collect()
+}
+
+fn devices(parts: &Parts<'_>) -> Vec<DeviceSource> {
+    let told = |rank: usize| {
+        let log = parts.identities.ranks.get(rank)?.log;
+        parts.logs.get(log)?.properties.get("source.nccl_plugin")
+    };
+    let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
+        let version = told(rank)?;
+        let no_times = "the library told no times of the device";
+        let no_bounds = "no call bounds the device's clock";
+        let clock = sums.device_clock;
+        let error = |which: fn((i64, i64)) -> i64| match clock {
+            None => Figure::unknown(no_times),
+            Some(clock) => clock
+                .error_ns
+                .map_or_else(|| Figure::unknown(no_bounds), |error| Figure::known(which(error))),
+        };
+        Some(DeviceSource {
+            rank: rank as u32,
+            source: format!("NCCL profiler plugin, version {version}"),
+            operations: sums.on_device,
+            replays: sums.replays,
+            bypassed: sums.bypassed,
+            hooks_only: sums.hooks_only,
+            without_call: sums.without_call,
+            drift_ppm: clock.map_or_else(
+                || Figure::unknown(no_times),
+                |clock| Figure::known(clock.drift_ppm),
+            ),
+            widest_error_ns: error(|(widest, _)| widest),
+            median_error_ns: error(|(_, median)| median),
+            contradictions: clock.map_or(0, |clock| clock.contradictions),
+        })
+    });
+    entries.collect()
+}
+
+fn traffic(parts: &Parts<'_>) -> Vec<PeerTraffic> {
+    let mut out = Vec::new();
+    for (rank, sums) in parts.sums.iter().enumerate() {
+        for (&(communicator, peer), [sent, received]) in &sums.traffic {
+            let members = parts
+                .identities
+                .communicators
+                .get(communicator as usize)
+                .map(|known| &known.members);
+            let waited = |at: usize| sent.waited_ns[at].saturating_add(received.waited_ns[at]);
+            out.push(PeerTraffic {
+                rank: rank as u32,
+                communicator: members.is_some().then_some(communicator),
+                peer,
+                peer_rank: members.and_then(|members| *members.get(peer as usize)?),
+                sent_bytes: sent.bytes,
+                received_bytes: received.bytes,
+                works: sent.works + received.works,
+                device_wait_ns: waited(0),
+                peer_wait_ns: waited(1),
+                network_wait_ns: waited(2),
+            });
+        }
+    }
+    out
 }
 
 fn matrix(parts: &Parts<'_>) -> WaitMatrix {

@@ -2,6 +2,7 @@
 //! lock. An address is never an identity: an entry is made anew each time a communicator is.
 
 use crate::life;
+use crate::nccl::plugin::{self, pending::Pending};
 use rankscope_formats::Library;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::definition::{
@@ -44,6 +45,8 @@ pub struct Entry {
     /// Error that the library reported last, 0 if none.
     failure: AtomicU32,
     tags: AtomicPtr<TagTable>,
+    /// Calls whose operations the library is still to tell of, where it does so without naming the call; else null.
+    pending: AtomicPtr<Pending>,
     text: UnsafeCell<MaybeUninit<Text>>,
 }
 
@@ -81,6 +84,7 @@ impl Entry {
             sample_left: AtomicU32::new(0),
             failure: AtomicU32::new(0),
             tags: AtomicPtr::new(std::ptr::null_mut()),
+            pending: AtomicPtr::new(std::ptr::null_mut()),
             text: UnsafeCell::new(MaybeUninit::zeroed()),
         }
     }
@@ -130,6 +134,13 @@ impl Entry {
         }
     }
 
+    /// Calls that wait to be told of; see [`Pending`].
+    #[inline]
+    pub fn pending(&self) -> Option<&'static Pending> {
+        // SAFETY: null or a mapping that is never undone.
+        unsafe { self.pending.load(Ordering::Acquire).as_ref() }
+    }
+
     /// Ordinal for the next communicator made from this one.
     pub fn next_child(&self) -> u32 {
         self.children.fetch_add(1, Ordering::Relaxed)
@@ -162,7 +173,7 @@ impl Entry {
     }
 }
 
-/// Counts uses of tags: open addressing, insert only, no lock. Whole pages ([`new_tag_table`]).
+/// Counts uses of tags: open addressing, insert only, no lock. Whole pages ([`renewed`]).
 struct TagTable {
     keys: [AtomicU64; TAG_PLACES],
     counts: [AtomicU32; TAG_PLACES],
@@ -273,6 +284,15 @@ pub fn find(address: usize) -> Option<&'static Entry> {
     None
 }
 
+/// All communicators that are defined now, with their addresses.
+pub fn live() -> impl Iterator<Item = (usize, &'static Entry)> {
+    ADDRESS.iter().zip(&PLACE).filter_map(|(address, place)| {
+        let address = address.load(Ordering::Acquire);
+        let entry = ENTRY.get(place.load(Ordering::Relaxed) as usize)?;
+        (address > REMOVED && entry.index() != NO_COMMUNICATOR).then_some((address, entry))
+    })
+}
+
 /// Notes a communicator that was constructed at `address`; what was there before is gone.
 pub fn made(address: usize, rank: u32, size: u32) {
     if address <= REMOVED || !life::is_on() {
@@ -375,9 +395,13 @@ fn call(entry: &Entry, identity: &Identity<'_>) {
 /// held.
 fn publish(entry: &Entry) {
     entry.tags.store(
-        new_tag_table(entry.tags.load(Ordering::Relaxed)),
+        renewed(entry.tags.load(Ordering::Relaxed)),
         Ordering::Release,
     );
+    let before = entry.pending.load(Ordering::Relaxed);
+    if !before.is_null() || plugin::needs_pending() {
+        entry.pending.store(renewed(before), Ordering::Release);
+    }
     let index = NEXT_INDEX.fetch_add(1, Ordering::Relaxed);
     entry.index_plus_one.store(index + 1, Ordering::Relaxed);
     entry.state.store(DEFINED, Ordering::Release);
@@ -401,18 +425,19 @@ pub fn define_alias(address: usize, identity: [u8; 16]) {
 }
 
 /// A zeroed table, the old one's memory if there is one. Mapped, not allocated: the job's allocator stays out of it.
-fn new_tag_table(old: *mut TagTable) -> *mut TagTable {
+/// `T` must be valid as zeros, and have no destructor.
+fn renewed<T>(old: *mut T) -> *mut T {
+    const { assert!(!std::mem::needs_drop::<T>()) };
     // Its pages are given back and come again as zeros: clearing them would take memory for what is never touched.
-    // SAFETY: `old` is null or such a mapping, whole pages, which only an ended communicator used.
-    if !old.is_null() && unsafe { libc::madvise(old.cast(), size_of::<TagTable>(), libc::MADV_DONTNEED) } == 0
-    {
+    // SAFETY: `old` is null or such a mapping, which only an ended communicator used.
+    if !old.is_null() && unsafe { libc::madvise(old.cast(), size_of::<T>(), libc::MADV_DONTNEED) } == 0 {
         return old;
     }
     // SAFETY: a fresh anonymous mapping, zeroed, which is a valid empty table.
     let address = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
-            size_of::<TagTable>(),
+            size_of::<T>(),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,

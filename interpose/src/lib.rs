@@ -1,12 +1,14 @@
 //! The preloaded library: wrappers around communication functions, and the life of the recorder behind them.
 //!
 //! Loaded into every process of a job and inert in nearly all of them: nothing is opened, printed, started or
-//! allocated before the first intercepted call, and nothing at all where RANKSCOPE_DIR is not set.
+//! allocated before the first intercepted call, and nothing at all where RANKSCOPE_DIR is not set. Where it is, loading
+//! sets two variables ([`constructor`]).
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
 compile_error!("interpose/src/stub.rs knows x86-64 Linux only; port its two stubs first");
 
 pub mod communicators;
+mod constructor;
 pub mod gloo;
 pub mod hash;
 pub mod in_progress;

@@ -4,6 +4,7 @@
 //! thread's. Everything else here is cold.
 
 use crate::communicators;
+use crate::nccl::plugin;
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
@@ -262,6 +263,7 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
 /// which operations have no place yet; at idle priority a busy machine would make them seconds.
 fn ready(set: &LaneSet) {
     communicators::define_all(set);
+    plugin::define(set);
     // SAFETY: a plain call on the calling thread, the background one; failure leaves it at normal priority.
     unsafe {
         let parameters: libc::sched_param = std::mem::zeroed();
@@ -279,7 +281,7 @@ struct Configuration {
 }
 
 /// Every variable that the library reads. The table is their documentation.
-const VARIABLES: [(&CStr, &str); 7] = [
+const VARIABLES: [(&CStr, &str); 8] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -302,6 +304,10 @@ const VARIABLES: [(&CStr, &str); 7] = [
         c"RANKSCOPE_EXIT_WAIT_MS",
         "wait at most this long at exit for the log to be closed, default 250",
     ),
+    (
+        c"RANKSCOPE_NCCL_TRAFFIC",
+        "1: record what NCCL's proxies move to and from each peer, NCCL 2.27 and later",
+    ),
 ];
 const DIR: usize = 0;
 const LIVE_DIR: usize = 1;
@@ -310,6 +316,7 @@ const MAX_DISK_MIB: usize = 3;
 const MIN_FREE_MIB: usize = 4;
 const PARTIAL_MS: usize = 5;
 const EXIT_WAIT_MS: usize = 6;
+const NCCL_TRAFFIC: usize = 7;
 
 static CONFIGURATION: Configuration = Configuration {
     values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()],
@@ -418,6 +425,11 @@ pub fn definitions() -> Option<&'static LaneSet> {
 #[inline]
 pub fn number() -> u32 {
     page().epoch.load(Ordering::Relaxed)
+}
+
+/// True if what NCCL's proxies move is asked for.
+pub fn wants_traffic() -> bool {
+    CONFIGURATION.number(NCCL_TRAFFIC) == Some(1)
 }
 
 /// True if this process records or is about to: cold hooks do nothing else otherwise.

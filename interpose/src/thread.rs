@@ -46,6 +46,12 @@ pub struct ThreadState {
     pub nccl_group_start_ticks: Cell<u64>,
     /// NCCL communicators made in this group whose handles are not there yet.
     pub nccl_awaited: Cell<u32>,
+    /// The call of NCCL in progress, as the plugin names it to the library; 0 outside one.
+    pub nccl_call: Cell<u64>,
+    /// Its communicator.
+    pub nccl_handle: Cell<usize>,
+    /// Operations that the library told the plugin of inside it.
+    pub nccl_parts: Cell<u32>,
     /// NVTX ranges that are open on this thread: how many, and the outer ones.
     pub nvtx_depth: Cell<u32>,
     /// See `nvtx_depth`.
@@ -88,6 +94,9 @@ thread_local! {
             nccl_group_operations: Cell::new(0),
             nccl_group_start_ticks: Cell::new(0),
             nccl_awaited: Cell::new(0),
+            nccl_call: Cell::new(0),
+            nccl_handle: Cell::new(0),
+            nccl_parts: Cell::new(0),
             nvtx_depth: Cell::new(0),
             nvtx_ranges: [const {
                 Cell::new(OpenRange {

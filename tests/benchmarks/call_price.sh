@@ -9,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 c++ -std=c++17 -O2 -I tests/programs tests/programs/call_price.cc -o "$work/call_price" -lgloo -ldl -lpthread
 double=$work/double
 mkdir "$double"
-c++ -std=c++17 -O2 -fPIC -shared -Wl,-soname,libnccl.so.2 tests/doubles/nccl/nccl.cc -o "$double/libnccl.so.2"
+c++ -std=c++17 -O2 -fPIC -shared -pthread -Wl,-soname,libnccl.so.2 \
+  tests/doubles/nccl/nccl.cc tests/doubles/nccl/profiler.cc -o "$double/libnccl.so.2" -ldl
 c++ -std=c++17 -O2 tests/programs/nccl_price.cc -o "$work/nccl_price" -L "$double" -l:libnccl.so.2 -Wl,-rpath,"$double" -ldl
 for run in $(seq "${1:-3}"); do
   mkdir "$work/store$run"

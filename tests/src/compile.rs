@@ -24,24 +24,31 @@ pub fn gloo(source: &str) -> Option<PathBuf> {
 
 /// The test double of NCCL (`tests/doubles/nccl/`): the directory that holds its `libnccl.so.2`.
 pub fn nccl_double() -> Option<PathBuf> {
-    let source = root().join("tests/doubles/nccl/nccl.cc");
     let driver = root().join("tests/doubles/nccl/cuda.c");
     let arguments = ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"];
     build("cc", &driver, "doubles/nccl/libcuda.so.1", &arguments)?;
-    let library = build(
+    nccl_library("libnccl.so.2")?.parent().map(Path::to_owned)
+}
+
+/// The double's library under this name.
+fn nccl_library(name: &str) -> Option<PathBuf> {
+    let sources = root().join("tests/doubles/nccl");
+    let profiler = sources.join("profiler.cc");
+    build(
         "c++",
-        &source,
-        "doubles/nccl/libnccl.so.2",
+        &sources.join("nccl.cc"),
+        &format!("doubles/nccl/{name}"),
         &[
+            profiler.to_str()?,
             "-std=c++17",
             "-fPIC",
             "-shared",
-            "-Wl,-soname,libnccl.so.2",
+            "-pthread",
+            &format!("-Wl,-soname,{name}"),
             "-Wl,-rpath,$ORIGIN",
             "-ldl",
         ],
-    )?;
-    library.parent().map(Path::to_owned)
+    )
 }
 
 /// A C++ program on the double of NCCL.
@@ -77,10 +84,7 @@ pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
         None => "libnccl.so.2".to_owned(),
         Some(copy) => {
             let name = format!("libnccl-{copy}.so.2");
-            let soname = format!("-Wl,-soname,{name}");
-            let arguments = ["-std=c++17", "-fPIC", "-shared", &soname];
-            let source = root().join("tests/doubles/nccl/nccl.cc");
-            build("c++", &source, &format!("doubles/nccl/{name}"), &arguments)?;
+            nccl_library(&name)?;
             name
         }
     };

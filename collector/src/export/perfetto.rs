@@ -5,10 +5,12 @@
 //! what was lost. A flow joins the calls of one instance.
 
 use super::ordered::Ordered;
+use rankscope_formats::Library;
 use rankscope_formats::perfetto::{
     Arg, ArgValue, ClockAnchor, CounterId, CounterUnit, CounterValue, Error, FlowId, LaneStyle, Lanes,
     Options, ProcessTrack, Slice, ThreadTrack, TraceWriter, TrackId, TrackOptions, Written,
 };
+use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow, StepRow,
     TableError, TableReader, part_path, rank_path,
@@ -253,6 +255,8 @@ struct RankExport<'a, 'w> {
     communicators: BTreeMap<u32, Lanes>,
     group: Option<TrackId>,
     messages: Lanes,
+    /// What ran on the rank's device.
+    device: Lanes,
     in_flight: CounterId,
     bytes_in_flight: CounterId,
     changes: BinaryHeap<Reverse<(u64, i64, i64)>>,
@@ -289,6 +293,14 @@ impl<'a, 'w> RankExport<'a, 'w> {
             },
             LaneStyle::Merged,
         );
+        let device = Lanes::new(
+            Some(process),
+            &TrackOptions {
+                name: "communication on the device",
+                ..TrackOptions::default()
+            },
+            LaneStyle::Merged,
+        );
         Ok(Self {
             writer,
             session,
@@ -299,6 +311,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             communicators: BTreeMap::new(),
             group: None,
             messages,
+            device,
             in_flight,
             bytes_in_flight,
             changes: BinaryHeap::new(),
@@ -414,6 +427,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
                 name.as_str()
             }
             (SpanKind::Connect, _) => "connect",
+            (SpanKind::HostCall, Some(name)) => &format!("{name} call"),
             (kind, _) => kind.name(),
         };
         let category = match row.kind {
@@ -422,6 +436,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             SpanKind::Group => "group",
             SpanKind::Memory => "memory",
             SpanKind::Failure => "failure",
+            SpanKind::HostCall => "call",
             _ => "blocked",
         };
         let args: &[Arg<'_>] = &[("work", ArgValue::Pointer(row.object))];
@@ -451,7 +466,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let communicator = row
             .communicator
             .and_then(|index| self.session.communicators.get(index as usize));
-        let mut args: Vec<Arg<'_>> = Vec::with_capacity(20);
+        let mut args: Vec<Arg<'_>> = Vec::with_capacity(24);
         args.push(("operation", ArgValue::Str(row.operation.name())));
         args.push(("library", ArgValue::Str(row.library.name())));
         if let Some(communicator) = communicator {
@@ -480,6 +495,18 @@ impl<'a, 'w> RankExport<'a, 'w> {
         }
         if row.matched != InstanceState::Complete {
             args.push(("matched", ArgValue::Str(row.matched.name())));
+        }
+        if let Some(called_ns) = row.called_ns {
+            args.push(("called_before_ns", ArgValue::Int(row.enter_ns - called_ns)));
+        }
+        if row.algorithm != Algorithm::Unknown {
+            args.push(("algorithm", ArgValue::Str(row.algorithm.name())));
+        }
+        if row.protocol != Protocol::Unknown {
+            args.push(("protocol", ArgValue::Str(row.protocol.name())));
+        }
+        if row.channels > 0 {
+            args.push(("channels", ArgValue::Uint(u64::from(row.channels))));
         }
         if let Some(issue_ns) = row.issue_ns {
             args.push(("queued_ns", ArgValue::Int(row.enter_ns - issue_ns)));
@@ -521,7 +548,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let flows: &[FlowId] = flow.as_slice();
         // Of what was only seen to be enqueued the slice is the call: it tells nothing about what was under way.
         let is_call_only = row.leave_ns.is_none() && row.returned_ns.is_some();
+        let is_on_device = row.library == Library::Nccl && row.state == OperationState::Completed;
         let is_message = !is_call_only
+            && !is_on_device
             && matches!(
                 row.operation,
                 rankscope_formats::Operation::Send | rankscope_formats::Operation::Receive
@@ -536,7 +565,13 @@ impl<'a, 'w> RankExport<'a, 'w> {
             flows,
             ..Slice::default()
         };
-        let outcome = if is_message {
+        let outcome = if is_on_device {
+            // Of several communicators several at once.
+            match self.device.place(self.writer, start_ns, slice.duration_ns) {
+                Ok(track) => self.writer.slice(track, &slice),
+                Err(error) => Err(error),
+            }
+        } else if is_message {
             // A message lasts from its post to its wait: several at once on one thread are usual.
             match self.messages.place(self.writer, start_ns, slice.duration_ns) {
                 Ok(track) => self.writer.slice(track, &slice),

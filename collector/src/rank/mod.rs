@@ -1,6 +1,8 @@
 //! One rank's log as a stream of whole operations: issue, call, wait and step joined from its records, in bounded
 //! memory. Runs on a thread of its own for each rank.
 
+mod device_clock;
+mod devices;
 mod groups;
 mod lanes;
 mod messages;
@@ -8,26 +10,36 @@ mod operation;
 mod ordinals;
 mod works;
 
+pub use device_clock::DeviceClock;
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 
 use crate::clock::Line;
 use crate::overlap::{Breakdown, Parts};
 use crate::steps::Anchors;
+use devices::{Answer, Awaited, Devices, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
-    BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_FAILED, MemoryCall, Record, RecordKind,
+    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall, Protocol, ProxyWaits, Record,
+    RecordKind,
 };
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
 use rankscope_formats::{Library, Operation};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use works::Works;
 
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
 const MOST_HELD: usize = 1 << 17;
+
+/// Operations held behind one whose device records have not come. One that waits longer is let go as it is.
+const MOST_AWAITING: usize = 1 << 14;
+
+/// The property that says by which version of its interface the library told of its devices.
+const PLUGIN: &str = "source.nccl_plugin";
 
 /// Records that one call of [`RankReader::advance`] takes at most, where [`RankReader::with_stride`] says nothing else.
 const STRIDE: usize = 1 << 13;
@@ -75,6 +87,20 @@ pub struct RankSums {
     pub completed: u64,
     /// Operations that were put on a device's stream, of which it is not known when they were done.
     pub enqueued: u64,
+    /// Operations whose times are the device's.
+    pub on_device: u64,
+    /// Replays of captured calls among them.
+    pub replays: u64,
+    /// Calls that bypassed the hooks: only the library told of them.
+    pub bypassed: u64,
+    /// Calls of which the library told nothing though it tells of others.
+    pub hooks_only: u64,
+    /// Device records that belong to no call.
+    pub without_call: u64,
+    /// The device's clock beside the host's.
+    pub device_clock: Option<DeviceClockSums>,
+    /// What proxies moved, by communicator of the session and peer in it: sent, then received.
+    pub traffic: BTreeMap<(u32, u32), [TrafficSums; 2]>,
     /// Operations for which it is not known when the program was blocked.
     pub let_go: u64,
     /// Calls that build communicators: how many, failed, Σ ns, longest ns.
@@ -103,6 +129,28 @@ pub struct RankSums {
     pub message_counters_forgotten: bool,
 }
 
+/// How a device's clock was found to run beside its host's.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceClockSums {
+    /// Drift, ppm.
+    pub drift_ppm: f64,
+    /// Widest and middle interval, ns; `None` where no call bounds it from below.
+    pub error_ns: Option<(i64, i64)>,
+    /// Moments at which its bounds contradict each other.
+    pub contradictions: u64,
+}
+
+/// What proxies moved in one direction between two ranks, and what its steps waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TrafficSums {
+    /// Works of proxies.
+    pub works: u64,
+    /// On the wire.
+    pub bytes: u64,
+    /// Waits of its steps for the device, the peer, the network, ns. Steps overlap.
+    pub waited_ns: [i64; 3],
+}
+
 /// For whom an operation is held.
 #[derive(Clone, Copy)]
 struct HeldFor {
@@ -112,7 +160,12 @@ struct HeldFor {
     open: bool,
     /// Group whose end says what became of it, 0 if none.
     group: u32,
+    /// What is awaited of the device: position in `awaited`, [`NOTHING`] if nothing.
+    awaited: u32,
 }
+
+/// Nothing is awaited of a device.
+const NOTHING: u32 = u32::MAX;
 
 /// Reads one rank's log.
 pub struct RankReader<'a> {
@@ -134,8 +187,14 @@ pub struct RankReader<'a> {
     counts: Vec<Vec<u64>>,
     groups: Groups,
     ordinals: Ordinals,
+    devices: Devices,
+    device_clock: Option<DeviceClock>,
+    /// Of held operations, by a number that counts up.
+    awaited: FxHashMap<u32, Awaited>,
+    next_awaited: u32,
     breakdown: Breakdown,
     anchors: Anchors,
+    begun: bool,
     /// The last anchor met, not yet folded: its number and when it ended.
     pending_cut: Option<(u32, i64)>,
     /// The anchor before.
@@ -194,6 +253,11 @@ impl<'a> RankReader<'a> {
             counts: Vec::new(),
             groups: Groups::default(),
             ordinals: Ordinals::default(),
+            devices: Devices::default(),
+            device_clock: None,
+            awaited: FxHashMap::default(),
+            next_awaited: 0,
+            begun: false,
             breakdown: Breakdown::default(),
             anchors,
             pending_cut: None,
@@ -230,6 +294,9 @@ impl<'a> RankReader<'a> {
         if self.ended {
             return false;
         }
+        if !std::mem::replace(&mut self.begun, true) {
+            self.learn_device_clock();
+        }
         if self.batch_at == self.batch.len() {
             self.batch_at = 0;
             if !self.stream.next_batch(&mut self.batch) {
@@ -252,6 +319,26 @@ impl<'a> RankReader<'a> {
             self.finish(out);
         }
         true
+    }
+
+    /// A pass of its own over the log, where a device tells of itself: its clock must be known before the first of its
+    /// times is used.
+    fn learn_device_clock(&mut self) {
+        if !self.log.properties.contains_key(PLUGIN) {
+            return;
+        }
+        let communicators = &self.communicators;
+        let is_ours = |index: u32| {
+            communicators
+                .get(index as usize)
+                .is_none_or(|known| known.0 != NO_COMMUNICATOR)
+        };
+        self.device_clock = DeviceClock::learn(self.log, self.line, is_ours);
+        self.sums.device_clock = self.device_clock.as_ref().map(|clock| DeviceClockSums {
+            drift_ppm: clock.drift_ppm(),
+            error_ns: clock.error_ns,
+            contradictions: clock.contradictions,
+        });
     }
 
     fn take(&mut self, entry: &ThreadRecord, out: &mut RankBatch) {
@@ -330,6 +417,8 @@ impl<'a> RankReader<'a> {
                 ));
                 self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
             }
+            RecordKind::Device if record.flags & FLAG_TRAFFIC != 0 => self.take_traffic(record),
+            RecordKind::Device => self.take_device(entry),
             RecordKind::Thread | RecordKind::Evidence => {}
         }
     }
@@ -401,10 +490,14 @@ impl<'a> RankReader<'a> {
             thread_id,
             step: NO_STEP,
             issue_ns: NO_TIME,
+            called_ns: NO_TIME,
             enter_ns,
             leave_ns,
             returned_ns: NO_TIME,
             bytes: record.bytes,
+            algorithm: Algorithm::Unknown,
+            protocol: Protocol::Unknown,
+            channels: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
@@ -481,7 +574,20 @@ impl<'a> RankReader<'a> {
         }
         self.sums.operations += u64::from(operation.state != OperationState::Captured);
         self.sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
-        let group = Enqueued::from_aux(record.aux).group;
+        let enqueued = Enqueued::from_aux(record.aux);
+        let has_failed = record.flags & FLAG_FAILED != 0;
+        self.sums.bypassed += u64::from(enqueued.is_bypass);
+        let mut awaited = NOTHING;
+        if has_failed {
+            // Nothing of it comes to the device.
+        } else if let Some(what) = self.devices.called(record) {
+            awaited = self.next_awaited;
+            // NOTHING is never a number of one.
+            self.next_awaited = (awaited + 1) % NOTHING;
+            self.awaited.insert(awaited, what);
+        } else if enqueued.parts == 0 && self.device_clock.is_some() && record.flags & FLAG_CAPTURED == 0 {
+            self.sums.hooks_only += 1;
+        }
         self.breakdown.trains(entry.lane);
         self.lanes.known_until(entry.lane, leave);
         self.held.push(operation);
@@ -489,8 +595,43 @@ impl<'a> RankReader<'a> {
             lane: entry.lane,
             object: 0,
             open: false,
-            group,
+            group: enqueued.group,
+            awaited,
         });
+    }
+
+    /// The library told of an operation's work on the device: of a call that is held, or of a replay of one that was
+    /// captured, which is an operation of its own.
+    fn take_device(&mut self, entry: &ThreadRecord) {
+        let record = &entry.record;
+        let Some((work, number)) = self.devices.told(record) else {
+            return;
+        };
+        let told = self.line.ns(record.leave_ticks);
+        let mut operation = self.operation(record, self.thread_id(entry.thread), told, NO_TIME);
+        operation.tag = number;
+        operation.direct = true;
+        operation.state = OperationState::Enqueued;
+        self.sums.operations += 1;
+        self.sums.enqueued += 1;
+        self.sums.replays += 1;
+        ran(&mut operation, &work, self.device_clock.as_ref(), &mut self.sums);
+        // Nobody called it.
+        operation.called_ns = NO_TIME;
+        self.hold(operation, entry.lane, 0, false);
+    }
+
+    fn take_traffic(&mut self, record: &Record) {
+        let (communicator, ..) = self.communicator(record.communicator);
+        let Ok(peer) = u32::try_from(record.peer) else { return };
+        let is_receive = record.operation == Operation::Receive as u8;
+        let waits = ProxyWaits::from_aux(record.aux);
+        let sums = &mut self.sums.traffic.entry((communicator, peer)).or_default()[usize::from(is_receive)];
+        sums.works += 1;
+        sums.bytes += record.bytes;
+        for (sum, units) in sums.waited_ns.iter_mut().zip([waits.device, waits.peer, waits.network]) {
+            *sum += self.line.duration_ns(u64::from(units) * ProxyWaits::UNIT_TICKS);
+        }
     }
 
     fn take_post(&mut self, entry: &ThreadRecord) {
@@ -564,6 +705,7 @@ impl<'a> RankReader<'a> {
             object,
             open,
             group: 0,
+            awaited: NOTHING,
         });
     }
 
@@ -618,7 +760,32 @@ impl<'a> RankReader<'a> {
                     }
                 }
             }
-            if operation.returned_ns != NO_TIME {
+            if held.awaited != NOTHING
+                && let Some(awaited) = self.awaited.get(&held.awaited)
+            {
+                let is_on_its_way = operation.state == OperationState::Enqueued;
+                let answer = self.devices.answer(awaited, all || !is_on_its_way);
+                if answer == Answer::Wait && count - released <= MOST_AWAITING {
+                    break;
+                }
+                self.awaited.remove(&held.awaited);
+                if let Answer::Known(Some(work)) = answer
+                    && is_on_its_way
+                {
+                    ran(operation, &work, self.device_clock.as_ref(), &mut self.sums);
+                    if operation.called_ns != NO_TIME {
+                        out.spans.push(SpanRow {
+                            kind: SpanKind::HostCall,
+                            thread_id: operation.thread_id,
+                            start_ns: operation.called_ns,
+                            end_ns: operation.returned_ns,
+                            object: 0,
+                            name: Some(operation.operation.name().to_owned()),
+                        });
+                    }
+                }
+            }
+            if operation.library == Library::Nccl {
                 self.ordinals.correct(operation);
             }
             if held.open {
@@ -627,7 +794,11 @@ impl<'a> RankReader<'a> {
             }
             operation.step = self.step;
             // For the host an operation that it put on a stream is over when the call returns.
-            let leave = operation.leave_ns.max(operation.returned_ns);
+            let leave = if operation.returned_ns == NO_TIME {
+                operation.leave_ns
+            } else {
+                operation.returned_ns
+            };
             self.last_leave = self.last_leave.max(leave);
             if let Some(anchor) = self.anchors.number_of(operation)
                 && leave != NO_TIME
@@ -821,8 +992,22 @@ impl<'a> RankReader<'a> {
             self.sums.adds_up &= parts.adds_up();
             self.sums.run.add(&parts);
         }
+        self.sums.without_call = self.devices.without_call + self.devices.left_over();
         self.sums.training_threads = self.breakdown.training_threads();
         self.sums.message_counters_forgotten = self.messages.counters_forgotten;
+    }
+}
+
+/// What the device did for an operation is known: it is done, if the library says when.
+fn ran(operation: &mut RankOperation, work: &Work, clock: Option<&DeviceClock>, sums: &mut RankSums) {
+    if work.apply(operation, clock) {
+        operation.state = OperationState::Completed;
+        // A kernel is blocked throughout.
+        operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);
+        sums.enqueued -= 1;
+        sums.on_device += 1;
+        sums.completed += 1;
+        sums.waited += 1;
     }
 }
 

@@ -1,6 +1,8 @@
 //! One operation of one rank, joined from its records.
 
-use rankscope_formats::ranklog::record::{FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN};
+use rankscope_formats::ranklog::record::{
+    Algorithm, FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Protocol,
+};
 use rankscope_formats::session::OperationState;
 use rankscope_formats::{Library, Operation, Pattern};
 
@@ -80,7 +82,7 @@ pub struct RankOperation {
     pub element_bytes: u8,
     /// The program called the library itself.
     pub direct: bool,
-    /// Tag; of a message the low 32 bits of its slot.
+    /// Tag; of a message the low 32 bits of its slot; of a replay of a captured call its number, from 1.
     pub tag: u32,
     /// n-th use of operation and tag; of a message n-th between its ends.
     pub sequence: u32,
@@ -92,6 +94,8 @@ pub struct RankOperation {
     pub step: u32,
     /// Asked for, ns; [`NO_TIME`] where no queue lies between.
     pub issue_ns: i64,
+    /// The call that put it on a stream was entered, ns, where `enter_ns` is the device's; else [`NO_TIME`].
+    pub called_ns: i64,
     /// Begun, ns.
     pub enter_ns: i64,
     /// Done, ns; [`NO_TIME`] if never.
@@ -100,6 +104,12 @@ pub struct RankOperation {
     pub returned_ns: i64,
     /// Own payload, bytes.
     pub bytes: u64,
+    /// How the library did it, where it tells.
+    pub algorithm: Algorithm,
+    /// In what pieces, where it tells.
+    pub protocol: Protocol,
+    /// By how many channels, 0 where it does not tell.
+    pub channels: u8,
     /// When the program was blocked because of it.
     pub blocked: Blocked,
     /// Bytes per member of a v-variant, empty if not recorded.
@@ -125,10 +135,14 @@ impl RankOperation {
             thread_id: 0,
             step: NO_STEP,
             issue_ns: NO_TIME,
+            called_ns: NO_TIME,
             enter_ns: NO_TIME,
             leave_ns: NO_TIME,
             returned_ns: NO_TIME,
             bytes: 0,
+            algorithm: Algorithm::Unknown,
+            protocol: Protocol::Unknown,
+            channels: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
         }

@@ -30,6 +30,9 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
         text.labelled(if at == 0 { "Losses" } else { "" }, line);
     }
     text.labelled("Run", &words::run(session));
+    for (at, line) in words::devices(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Devices" } else { "" }, line);
+    }
     text.labelled("Steps", &words::steps(session));
     for (at, line) in words::matching(session).iter().enumerate() {
         text.labelled(if at == 0 { "Matching" } else { "" }, line);
@@ -237,7 +240,7 @@ impl Text {
             };
             // A part of which pieces are missing is not told as if it were whole.
             let timed = |ns: i64| {
-                if entry.operations_without_times > 0 {
+                if entry.leaves_out() {
                     "–".to_owned()
                 } else {
                     part(ns)
@@ -307,7 +310,7 @@ impl Text {
             (WAIT, entry.exposed_wait_ns),
             (OTHER, entry.other_blocked_ns),
         ];
-        if entry.window_ns <= 0 || entry.operations_without_times > 0 {
+        if entry.window_ns <= 0 || entry.leaves_out() {
             return String::new();
         }
         let mut bar = String::new();

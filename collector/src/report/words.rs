@@ -2,6 +2,7 @@
 
 use super::units;
 use rankscope_formats::session::{
+    DeviceSource,
     Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown, Session,
 };
 
@@ -260,11 +261,59 @@ pub fn run(session: &Session) -> Line {
     }
     if totals.captured > 0 {
         text.push_str(&format!(
-            "; {} were captured into graphs, whose replays are not recorded",
-            units::counted(totals.captured, "more call")
+            "; {} were captured into graphs{}",
+            units::counted(totals.captured, "more call"),
+            match session.devices.iter().map(|device| device.replays).sum() {
+                0 => ", whose replays are not recorded".to_owned(),
+                replays => format!(", replayed as {}", units::counted(replays, "operation")),
+            }
         ));
     }
     Line::new(mood, text)
+}
+
+/// Who told what of the work on devices, and what only one source saw.
+pub fn devices(session: &Session) -> Vec<Line> {
+    let devices = &session.devices;
+    let Some(first) = devices.first() else {
+        return Vec::new();
+    };
+    let mut sources: Vec<&str> = devices.iter().map(|device| device.source.as_str()).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    let sum = |of: fn(&DeviceSource) -> u64| devices.iter().map(of).sum::<u64>();
+    let mut text = format!(
+        "{} on {}: {} with times of the device",
+        sources.join("; "),
+        units::counted(devices.len() as u64, "rank"),
+        units::counted(sum(|device| device.operations), "operation"),
+    );
+    let widest = devices.iter().map(|device| device.widest_error_ns.value).max().flatten();
+    match (widest, &first.widest_error_ns.reason) {
+        (Some(widest), _) => text += &format!(", at most {} late on the axis", units::time(widest)),
+        (None, Some(reason)) => text += &format!(" ({reason})"),
+        (None, None) => {}
+    }
+    let mut lines = vec![Line::new(Mood::Plain, text)];
+    let (bypassed, hooks_only) = (sum(|device| device.bypassed), sum(|device| device.hooks_only));
+    if bypassed > 0 || hooks_only > 0 {
+        let text = format!(
+            "{} bypassed the hooks and {} known from the plugin only; of {} the hooks alone know",
+            units::counted(bypassed, "call"),
+            if bypassed == 1 { "is" } else { "are" },
+            units::counted(hooks_only, "call"),
+        );
+        lines.push(Line::new(Mood::Plain, text));
+    }
+    let without_call = sum(|device| device.without_call);
+    if without_call > 0 {
+        let text = format!(
+            "{} of device work belong to no recorded call",
+            units::counted(without_call, "record")
+        );
+        lines.push(Line::new(Mood::Warning, text));
+    }
+    lines
 }
 
 /// Steps and where they come from.

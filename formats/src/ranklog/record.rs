@@ -50,6 +50,14 @@ pub enum RecordKind {
     Memory = 13,
     /// The library reported that something went wrong after a call had returned: `tag` is its code.
     Failure = 14,
+    /// An operation ran on a device, as the library itself tells: `object` is when it began by the device's clock, ns,
+    /// 0 where that is not known, `aux` a [`DeviceWork`], `tag` the library's own number of it. It belongs to the
+    /// [`RecordKind::Enqueue`] record with the same communicator, operation, sequence, and for messages peer. Enter and
+    /// leave are when this process was told of its begin and end: no earlier than they were.
+    ///
+    /// With [`FLAG_TRAFFIC`]: a proxy moved data to or from `peer` on the channel in `tag`, `bytes` of it; `operation`
+    /// is send or receive, `aux` a [`ProxyWaits`]. Enter and leave are the proxy's.
+    Device = 15,
 }
 
 impl RecordKind {
@@ -73,6 +81,7 @@ impl RecordKind {
             12 => Self::Group,
             13 => Self::Memory,
             14 => Self::Failure,
+            15 => Self::Device,
             _ => return None,
         })
     }
@@ -94,6 +103,7 @@ impl RecordKind {
             Self::Group => "group",
             Self::Memory => "memory",
             Self::Failure => "failure",
+            Self::Device => "device",
         }
     }
 }
@@ -148,6 +158,11 @@ pub struct Enqueued {
     pub data_type: u8,
     /// The library's number of the reduction, 254 for one that the program made, 255 if the call takes none.
     pub reduction: u8,
+    /// How many [`RecordKind::Device`] records belong to it, 255 for that many or more; 0 where the library tells
+    /// nothing of the device.
+    pub parts: u8,
+    /// The call bypassed the hooks: only the library told of it, when it began.
+    pub is_bypass: bool,
 }
 
 impl Enqueued {
@@ -155,11 +170,17 @@ impl Enqueued {
     pub const NONE: u8 = 255;
     /// A reduction made by the program.
     pub const CUSTOM: u8 = 254;
+    /// Where `parts` stands in `aux`.
+    pub const PARTS_SHIFT: u32 = 48;
 
     /// As `aux`.
     #[inline]
     pub const fn to_aux(self) -> u64 {
-        self.group as u64 | (self.data_type as u64) << 32 | (self.reduction as u64) << 40
+        self.group as u64
+            | (self.data_type as u64) << 32
+            | (self.reduction as u64) << 40
+            | (self.parts as u64) << Self::PARTS_SHIFT
+            | (self.is_bypass as u64) << 56
     }
 
     /// From `aux`.
@@ -168,6 +189,153 @@ impl Enqueued {
             group: aux as u32,
             data_type: (aux >> 32) as u8,
             reduction: (aux >> 40) as u8,
+            parts: (aux >> Self::PARTS_SHIFT) as u8,
+            is_bypass: aux >> 56 & 1 != 0,
+        }
+    }
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal, $word:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            /// Not told, or a word of a later version.
+            #[default]
+            Unknown = 0,
+            $($(#[$variant_doc])* $variant = $number,)*
+        }
+
+        impl $name {
+            /// Every value, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[Self::Unknown, $(Self::$variant,)*];
+
+            /// The value with this number in a rank log.
+            pub const fn from_u8(value: u8) -> Self {
+                match value { $($number => Self::$variant,)* _ => Self::Unknown }
+            }
+
+            /// The library's own word, or `unknown`.
+            pub const fn name(self) -> &'static str {
+                match self { Self::Unknown => "unknown", $(Self::$variant => $word,)* }
+            }
+        }
+    };
+}
+
+words! {
+    /// How a collective goes from member to member (NCCL, `NCCL_ALGO`).
+    Algorithm {
+        /// Along a ring.
+        Ring = 1, "RING";
+        /// Along two trees.
+        Tree = 2, "TREE";
+        /// By the switches inside a node.
+        Nvls = 3, "NVLS";
+        /// The same, and trees between nodes.
+        NvlsTree = 4, "NVLS_TREE";
+        /// By the network's switches, every device for itself.
+        CollnetDirect = 5, "COLLNET_DIRECT";
+        /// By the network's switches, along a chain inside a node.
+        CollnetChain = 6, "COLLNET_CHAIN";
+        /// Parallel aggregated trees.
+        Pat = 7, "PAT";
+        /// By copy engines, without a kernel.
+        CopyEngine = 8, "CE";
+    }
+}
+
+words! {
+    /// In what pieces its data goes (NCCL, `NCCL_PROTO`).
+    Protocol {
+        /// Eight bytes with four bytes of flags.
+        Ll = 1, "LL";
+        /// 128 bytes with eight bytes of flags.
+        Ll128 = 2, "LL128";
+        /// Chunks, and a counter.
+        Simple = 3, "SIMPLE";
+    }
+}
+
+/// What a [`RecordKind::Device`] record carries in `aux`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceWork {
+    /// From the first channel's begin to the last one's end, ns of the device's clock; 18 minutes at most.
+    pub duration_ns: u64,
+    /// Channels of which both were seen.
+    pub channels: u8,
+    /// Warps per channel.
+    pub warps: u8,
+    /// How it went.
+    pub algorithm: Algorithm,
+    /// In what pieces.
+    pub protocol: Protocol,
+}
+
+impl DeviceWork {
+    /// Longest duration that is told apart.
+    pub const MOST_NS: u64 = (1 << 40) - 1;
+
+    /// As `aux`.
+    #[inline]
+    pub const fn to_aux(self) -> u64 {
+        let duration_ns = if self.duration_ns < Self::MOST_NS {
+            self.duration_ns
+        } else {
+            Self::MOST_NS
+        };
+        duration_ns
+            | (self.channels as u64) << 40
+            | (self.warps as u64) << 48
+            | (self.algorithm as u64 & 15) << 56
+            | (self.protocol as u64 & 15) << 60
+    }
+
+    /// From `aux`.
+    pub const fn from_aux(aux: u64) -> Self {
+        Self {
+            duration_ns: aux & Self::MOST_NS,
+            channels: (aux >> 40) as u8,
+            warps: (aux >> 48) as u8,
+            algorithm: Algorithm::from_u8((aux >> 56) as u8 & 15),
+            protocol: Protocol::from_u8((aux >> 60) as u8),
+        }
+    }
+}
+
+/// What a [`RecordKind::Device`] record with [`FLAG_TRAFFIC`] carries in `aux`: for how long its steps waited, in units
+/// of 4096 ticks, summed over steps (which overlap).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyWaits {
+    /// For the device: to fill a buffer, or to empty it.
+    pub device: u32,
+    /// For the peer: to offer a buffer.
+    pub peer: u32,
+    /// For the network.
+    pub network: u32,
+}
+
+impl ProxyWaits {
+    /// Ticks in a unit.
+    pub const UNIT_TICKS: u64 = 4096;
+    /// Longest wait that is told apart, in units.
+    pub const MOST: u32 = (1 << 21) - 1;
+
+    /// As `aux`.
+    #[inline]
+    pub fn to_aux(self) -> u64 {
+        u64::from(self.device.min(Self::MOST))
+            | u64::from(self.peer.min(Self::MOST)) << 21
+            | u64::from(self.network.min(Self::MOST)) << 42
+    }
+
+    /// From `aux`.
+    pub const fn from_aux(aux: u64) -> Self {
+        Self {
+            device: aux as u32 & Self::MOST,
+            peer: (aux >> 21) as u32 & Self::MOST,
+            network: (aux >> 42) as u32 & Self::MOST,
         }
     }
 }
@@ -208,8 +376,11 @@ pub const FLAG_ANY_PEER: u8 = 16;
 pub const FLAG_ROLE_BYTES: u8 = 32;
 /// The group was only simulated: its operations never ran.
 pub const FLAG_SIMULATED: u8 = 64;
-/// The call was captured into a graph: a template of what the graph's replays do, nothing that ran.
+/// The call was captured into a graph: a template of what the graph's replays do, nothing that ran. Of a device record:
+/// it is such a replay.
 pub const FLAG_CAPTURED: u8 = 128;
+/// Of a device record: it tells of data moved to or from one peer. The bit is [`FLAG_SIMULATED`]'s, which groups have.
+pub const FLAG_TRAFFIC: u8 = 64;
 
 /// A record in memory, in the layout it has in a chunk. Field meaning depends on `kind` ([`RecordKind`]).
 ///
@@ -374,8 +545,26 @@ mod tests {
             group: u32::MAX - 1,
             data_type: 9,
             reduction: Enqueued::CUSTOM,
+            parts: 254,
+            is_bypass: true,
         };
         assert_eq!(Enqueued::from_aux(enqueued.to_aux()), enqueued);
+    }
+
+    #[test]
+    fn what_a_device_did_survives_and_is_cut_where_it_does_not_fit() {
+        let work = DeviceWork {
+            duration_ns: 1 << 39,
+            channels: 24,
+            warps: 16,
+            algorithm: Algorithm::CopyEngine,
+            protocol: Protocol::Simple,
+        };
+        assert_eq!(DeviceWork::from_aux(work.to_aux()), work);
+        let long = DeviceWork { duration_ns: u64::MAX, ..work };
+        assert_eq!(DeviceWork::from_aux(long.to_aux()).duration_ns, DeviceWork::MOST_NS);
+        let waits = ProxyWaits { device: 1, peer: 2_000_000, network: 3 };
+        assert_eq!(ProxyWaits::from_aux(waits.to_aux()), waits);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::table::{Cell, Named, named_cell, table};
 use crate::operation::{Library, Operation};
+use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
@@ -104,6 +105,8 @@ names! {
         Memory = "memory",
         /// The library reported an error that came after its call had returned.
         Failure = "failure",
+        /// The host's call of an operation whose own times are the device's.
+        HostCall = "host-call",
         /// The program's own mark.
         Mark = "mark",
     }
@@ -120,13 +123,16 @@ table! {
     library: Library = Dictionary,
     /// What was called.
     operation: Operation = Dictionary,
-    /// Tag.
+    /// Tag; of a replay of a captured call its number, from 1.
     tag: u32 = Delta,
     /// n-th use of operation and tag on the communicator; of a message: n-th between its two ends and tag.
     sequence: u32 = Delta,
     /// The program asked for it, ns; missing where no queue lies between.
     issue_ns: Option<i64> = Moment,
-    /// The library began, ns. Of an operation that was only seen to be enqueued: the call began.
+    /// The call that put the operation on a device's stream was entered, ns; missing where `enter_ns` is the call's.
+    called_ns: Option<i64> = Moment,
+    /// The library began, ns: its kernel, where the device tells. Of an operation that was only seen to be enqueued: the
+    /// call began.
     enter_ns: i64 = Moment,
     /// The library was done, ns; missing if it never was, or if that was not recorded.
     leave_ns: Option<i64> = Moment,
@@ -136,6 +142,12 @@ table! {
     bytes: Option<u64> = Dictionary,
     /// Bytes per element, 0 if unknown.
     element_bytes: u8 = Delta,
+    /// How the library did it, where it tells.
+    algorithm: Algorithm = Dictionary,
+    /// In what pieces, where it tells.
+    protocol: Protocol = Dictionary,
+    /// By how many channels, 0 where it does not tell.
+    channels: u8 = Delta,
     /// Root or peer, in the communicator's numbering.
     peer: Option<u32> = Delta,
     /// System id of the thread that ran it.
@@ -297,11 +309,15 @@ mod tests {
             tag: 7,
             sequence: enter_ns as u32,
             issue_ns: None,
+            called_ns: (enter_ns % 5 == 0).then_some(enter_ns - 3),
             enter_ns,
             returned_ns: None,
             leave_ns: Some(enter_ns + 5),
             bytes: Some(1 << 20),
             element_bytes: 4,
+            algorithm: Algorithm::ALL[enter_ns as usize % Algorithm::ALL.len()],
+            protocol: Protocol::ALL[enter_ns as usize % Protocol::ALL.len()],
+            channels: 2,
             peer: None,
             thread_id: 12,
             direct: enter_ns % 3 == 0,

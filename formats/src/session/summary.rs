@@ -133,6 +133,12 @@ pub struct Session {
     pub steps: Steps,
     /// Where each rank's time went, one entry per rank.
     pub breakdown: Vec<RankBreakdown>,
+    /// What libraries told of the work on devices; one entry per rank of which one did.
+    #[serde(default)]
+    pub devices: Vec<DeviceSource>,
+    /// Traffic between ranks as measured by the library's proxies, where it was asked for.
+    #[serde(default)]
+    pub traffic: Vec<PeerTraffic>,
     /// Waits per rank and step.
     pub waits: WaitMatrix,
     /// Who caused waiting.
@@ -512,12 +518,75 @@ pub struct RankBreakdown {
     /// Operations that were put on a device's stream, of which it is not known when they were done: host time,
     /// communication and waiting are told as if they had not been.
     pub operations_without_times: u64,
+    /// Operations that ran on a device, as the device tells. What they overlap with takes its other kernels to say: here
+    /// too they are told as if they had not been.
+    pub operations_on_device: u64,
     /// Completed operations with a wait or test seen on an issuing thread, of all completed ones.
     pub operations_with_wait_seen: Figure<Ratio>,
     /// Training threads: those that issued operations. With several, blocked time is that of the busiest.
     pub training_threads: u32,
     /// False if the parts do not add up to the window: a bug, shown and exit code 3.
     pub adds_up: bool,
+}
+
+impl RankBreakdown {
+    /// True if there is communication that these parts leave out: what they say of communication is not the whole.
+    pub fn leaves_out(&self) -> bool {
+        self.operations_without_times + self.operations_on_device > 0
+    }
+}
+
+/// What a library told of the work of one rank's device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSource {
+    /// Position in [`Session::ranks`].
+    pub rank: u32,
+    /// Who told: `NCCL profiler plugin, version 5`.
+    pub source: String,
+    /// Operations whose times are the device's, replays among them.
+    pub operations: u64,
+    /// Replays of captured calls.
+    pub replays: u64,
+    /// Calls that bypassed the hooks, of which this source alone knows.
+    pub bypassed: u64,
+    /// Calls that the hooks saw and of which this source told nothing: a copy on one rank, an empty collective, or work
+    /// that the library does not tell of.
+    pub hooks_only: u64,
+    /// Device records that belong to no call.
+    pub without_call: u64,
+    /// How much faster the host's clock runs, ppm.
+    pub drift_ppm: Figure<f64>,
+    /// How far the device's times may lie too late on the axis, at most, ns.
+    pub widest_error_ns: Figure<i64>,
+    /// The same in the middle, ns.
+    pub median_error_ns: Figure<i64>,
+    /// Seconds of the run in which the bounds of the clock contradict each other.
+    pub contradictions: u64,
+}
+
+/// What the proxies of a rank moved to and from one peer of a communicator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerTraffic {
+    /// Position in [`Session::ranks`].
+    pub rank: u32,
+    /// Position in [`Session::communicators`]; `null` if unknown.
+    pub communicator: Option<u32>,
+    /// The peer's number in that communicator.
+    pub peer: u32,
+    /// The peer's position in [`Session::ranks`], where it was seen.
+    pub peer_rank: Option<u32>,
+    /// On the wire to the peer, bytes.
+    pub sent_bytes: u64,
+    /// On the wire from the peer, bytes.
+    pub received_bytes: u64,
+    /// Works of proxies for it: one per operation, channel and direction.
+    pub works: u64,
+    /// Its steps waited for the device, ns; steps overlap.
+    pub device_wait_ns: i64,
+    /// Its steps waited for the peer to offer a buffer, ns.
+    pub peer_wait_ns: i64,
+    /// Its steps waited for the network, ns.
+    pub network_wait_ns: i64,
 }
 
 /// Waits per rank and step, as a picture needs it; exact rows are in the table `steps`.

@@ -1,6 +1,7 @@
 //! Parquet tables of plain rows: written row group by row group, read back in batches, both in bounded memory.
 
 use crate::operation::{Library, Operation};
+use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::{
     Array, ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array,
     Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
@@ -295,7 +296,27 @@ impl Named for Library {
     }
 }
 
-named_cell!(Operation, Library);
+impl Named for Algorithm {
+    const ALL: &'static [Self] = Algorithm::ALL;
+    fn name(self) -> &'static str {
+        self.name()
+    }
+    fn position(self) -> u8 {
+        self as u8
+    }
+}
+
+impl Named for Protocol {
+    const ALL: &'static [Self] = Protocol::ALL;
+    fn name(self) -> &'static str {
+        self.name()
+    }
+    fn position(self) -> u8 {
+        self as u8
+    }
+}
+
+named_cell!(Operation, Library, Algorithm, Protocol);
 
 /// Declares a row type and its table. Each column names its storage.
 macro_rules! table {

@@ -1,10 +1,12 @@
 //! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
 
+use super::plugin::handles;
+use super::plugin::pending::{Asked, Pending};
 use super::{capture, communicators, data_type, groups, result};
 use crate::communicators::Entry;
 use crate::in_progress::InProgress;
 use crate::stub::{Call, Wide};
-use crate::thread;
+use crate::thread::{self, ThreadState};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::record::{
@@ -22,6 +24,8 @@ pub struct Roles {
     peer: Option<usize>,
     communicator: usize,
     stream: usize,
+    /// Buffers; the same twice where there is one.
+    buffers: (usize, usize),
 }
 
 /// The largest number of a built-in reduction (nccl.h, `ncclAvg`).
@@ -37,7 +41,14 @@ impl Roles {
             communicator,
             // Everywhere the stream stands behind the communicator.
             stream: communicator + 1,
+            buffers: (0, 1),
         }
+    }
+
+    /// There is one buffer, the first argument.
+    const fn one_buffer(mut self) -> Self {
+        self.buffers = (0, 0);
+        self
     }
 
     const fn payload(mut self, count: usize, data_type: usize) -> Self {
@@ -64,7 +75,7 @@ impl Roles {
     /// `(send, receive, count, type, root, communicator, stream)`
     pub const BROADCAST: Self = Self::new(Operation::Broadcast, 5).payload(2, 3).peer(4);
     /// `(buffer, count, type, root, communicator, stream)`
-    pub const BROADCAST_IN_PLACE: Self = Self::new(Operation::Broadcast, 4).payload(1, 2).peer(3);
+    pub const BROADCAST_IN_PLACE: Self = Self::new(Operation::Broadcast, 4).payload(1, 2).peer(3).one_buffer();
     /// `(send, receive, count, type, reduction, root, communicator, stream)`
     pub const REDUCE: Self = Self::new(Operation::Reduce, 6).payload(2, 3).reduction(4).peer(5);
     /// `(send, receive, count per peer, type, communicator, stream)`
@@ -74,9 +85,9 @@ impl Roles {
     /// `(send, receive, count, type, root, communicator, stream)`
     pub const SCATTER: Self = Self::new(Operation::Scatter, 5).payload(2, 3).peer(4);
     /// `(buffer, count, type, peer, communicator, stream)`
-    pub const SEND: Self = Self::new(Operation::Send, 4).payload(1, 2).peer(3);
+    pub const SEND: Self = Self::new(Operation::Send, 4).payload(1, 2).peer(3).one_buffer();
     /// `(buffer, count, type, peer, communicator, stream)`
-    pub const RECEIVE: Self = Self::new(Operation::Receive, 4).payload(1, 2).peer(3);
+    pub const RECEIVE: Self = Self::new(Operation::Receive, 4).payload(1, 2).peer(3).one_buffer();
     /// `(buffer, count, type, peer, window, offset, signal, context, flags, communicator, stream)`
     pub const PUT: Self = Self::new(Operation::Put, 9).payload(1, 2).peer(3);
     /// `(peer, signal, context, flags, communicator, stream)`
@@ -118,17 +129,62 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         groups::current(thread),
         enter_ticks,
     );
+    let as_handle = handles::Call {
+        communicator: record.communicator,
+        sequence: record.sequence,
+        operation: record.operation,
+        flags: record.flags,
+    }
+    .to_bits();
+    thread.nccl_call.set(as_handle);
+    thread.nccl_handle.set(arguments[roles.communicator]);
+    thread.nccl_parts.set(0);
+    if let Some(entry) = communicator
+        && let Some(pending) = entry.pending()
+        && record.flags & FLAG_CAPTURED == 0
+        && entry.size() > 1
+    {
+        await_operation(roles, arguments, &record, pending, as_handle, thread);
+    }
     let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
     call.returned(|record| {
         let result = result::of(returned);
         record.tag = result;
+        record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
         if !result::is_fine(result) {
             refused(record, roles, communicator, result);
         }
     });
+    thread.nccl_call.set(0);
     returned
+}
+
+/// Leaves word by which the plugin will find this call when the library tells of its operation.
+#[cold]
+fn await_operation(
+    roles: &Roles,
+    arguments: &Wide,
+    record: &Record,
+    pending: &Pending,
+    as_handle: u64,
+    thread: &ThreadState,
+) {
+    // Empty collectives are no operations; empty messages are.
+    let is_message = matches!(roles.operation, Operation::Send | Operation::Receive);
+    if roles.payload.is_none() || (record.bytes == 0 && !is_message) {
+        return;
+    }
+    let asked = Asked {
+        operation: record.operation,
+        send: arguments[roles.buffers.0],
+        receive: arguments[roles.buffers.1],
+        bytes: record.bytes,
+        peer: if is_message { record.peer } else { 0 },
+    };
+    pending.push(&asked, as_handle);
+    thread.nccl_parts.set(1);
 }
 
 #[inline]
@@ -153,6 +209,7 @@ fn describe(
         group,
         data_type: Enqueued::NONE,
         reduction: Enqueued::NONE,
+        ..Enqueued::default()
     };
     if let Some((count, data_type)) = roles.payload {
         let data_type = arguments[data_type] as u32;

@@ -12,6 +12,7 @@ pub mod data_type;
 pub mod failures;
 pub mod groups;
 pub mod memory;
+pub mod plugin;
 pub mod result;
 
 use crate::stub::{ById, Wide};

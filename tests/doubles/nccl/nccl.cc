@@ -6,6 +6,7 @@
 // (ncclBcast is a ncclBroadcast inside a group), handles of freed communicators are used again, and what is called in
 // a group happens at its outermost end. By the environment:
 //   NCCL_DOUBLE_LATE=1   handles of communicators made in a group are null until its end
+// and what profiler.cc reads.
 #include "nccl_double.h"
 
 #include <dlfcn.h>
@@ -14,8 +15,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <string_view>
+#include <thread>
 #include <vector>
+
+#include "profiler.h"
 
 struct ncclComm {
   uint64_t magic;
@@ -27,6 +33,10 @@ struct ncclComm {
     ncclComm_t* handle;
     ncclComm* comm;
   } child;
+  // What all members call it, and how many were made of it.
+  uint64_t id;
+  uint64_t children;
+  profiler::Communicator* profiler;
 };
 
 static constexpr uint64_t kMagic = 0xD0B1E;
@@ -39,6 +49,16 @@ thread_local int inside = 0;
 thread_local std::vector<std::function<void()>> atEnd;
 thread_local DoubleArrived arrived;
 thread_local int childRank = 0, childSize = 1;
+
+// What a group, or a graph, does on one communicator.
+struct Plan {
+  ncclComm* comm;
+  std::vector<profiler::Task> tasks;
+};
+thread_local std::vector<Plan> plans;
+// Of streams that were captured.
+std::mutex graphsMutex;
+std::map<cudaStream_t, std::vector<Plan>> graphs;
 
 std::mutex freedMutex;
 std::vector<ncclComm*> freed;
@@ -62,7 +82,13 @@ struct Entered {
 
 bool isGood(ncclComm_t comm) { return comm != nullptr && comm->magic == kMagic; }
 
-ncclComm* make(int rank, int size, const ncclConfig_t* config) {
+uint64_t hashed(uint64_t one, uint64_t other) { return (one ^ other * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull; }
+
+uint64_t hashed(const ncclUniqueId& id) {
+  return std::hash<std::string_view>()(std::string_view(id.internal, sizeof id.internal));
+}
+
+ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id) {
   // As the real library loads the driver when it first needs one; here its double, which lies beside this one.
   static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   (void)driver;
@@ -75,13 +101,18 @@ ncclComm* make(int rank, int size, const ncclConfig_t* config) {
     freed.pop_back();
   }
   const bool blocks = config == nullptr || config->size < 24 || config->blocking != 0;
-  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}};
+  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, nullptr};
+  const char* name = config != nullptr && config->size >= sizeof *config ? config->commName : nullptr;
+  auto open = [&] { comm->profiler = profiler::opened(id, name, size, rank); };
+  // In a group, and where the caller is not to block, the real library does this on a thread of its own.
+  if (depth > 0 || !blocks) std::thread(open).join();
+  else open();
   return comm;
 }
 
-ncclResult_t give(ncclComm_t* handle, int rank, int size, const ncclConfig_t* config) {
+ncclResult_t give(ncclComm_t* handle, int rank, int size, const ncclConfig_t* config, uint64_t id) {
   if (rank < 0 || rank >= size) return ncclInvalidArgument;
-  ncclComm* comm = make(rank, size, config);
+  ncclComm* comm = make(rank, size, config, id);
   static const bool late = std::getenv("NCCL_DOUBLE_LATE") != nullptr;
   if (depth > 0 && late) {
     *handle = nullptr;
@@ -93,8 +124,9 @@ ncclResult_t give(ncclComm_t* handle, int rank, int size, const ncclConfig_t* co
 }
 
 // A child that does not block has no handle before the parent is done with it: programs ask the parent.
-ncclResult_t giveChild(ncclComm_t parent, ncclComm_t* handle, int rank, int size, const ncclConfig_t* config) {
-  const ncclResult_t result = give(handle, rank, size, config);
+ncclResult_t giveChild(ncclComm_t parent, ncclComm_t* handle, int rank, int size, const ncclConfig_t* config, int color) {
+  const uint64_t id = hashed(parent->id, (parent->children += 1) << 32 | static_cast<uint32_t>(color));
+  const ncclResult_t result = give(handle, rank, size, config, id);
   if (result != ncclInProgress) return result;
   parent->child = {handle, *handle};
   parent->busy = 3;
@@ -102,17 +134,51 @@ ncclResult_t giveChild(ncclComm_t parent, ncclComm_t* handle, int rank, int size
   return result;
 }
 
-ncclResult_t put(ncclComm_t comm, cudaStream_t stream, int type) {
-  if (!isGood(comm) || type < 0 || type > 11) return ncclInvalidArgument;
+ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const profiler::Info& info) {
+  if (!isGood(comm) || info.type < 0 || info.type > 11) return ncclInvalidArgument;
   if (comm->busy > 0) return ncclInvalidUsage;
   // For measuring calls: nothing to do and nothing to allocate.
   if (stream == nullptr && depth == 0) return ncclSuccess;
   // As in 2.18 to 2.21, through the PLT.
   ncclGroupStart();
+  if (comm->profiler != nullptr) {
+    Plan plan = {comm, {}};
+    profiler::called(comm->profiler, info, stream, stream != nullptr && stream->capturing, plan.tasks);
+    if (!plan.tasks.empty()) {
+      if (stream != nullptr && stream->capturing) {
+        std::lock_guard<std::mutex> guard(graphsMutex);
+        graphs[stream].push_back(std::move(plan));
+      } else {
+        plans.push_back(std::move(plan));
+      }
+    }
+  }
   atEnd.push_back([stream] {
     if (stream != nullptr && !stream->capturing) stream->launched++;
   });
   return ncclGroupEnd();
+}
+
+// What one member does alone reaches no plugin here.
+ncclResult_t putAlone(ncclComm_t comm, cudaStream_t stream, int type) {
+  return put(comm, stream, {"Signal", nullptr, nullptr, 0, type, 0});
+}
+
+// All that was asked of a communicator is one kernel.
+void launch(std::vector<Plan> all) {
+  while (!all.empty()) {
+    Plan first = std::move(all.front());
+    all.erase(all.begin());
+    for (auto one = all.begin(); one != all.end();) {
+      if (one->comm != first.comm) {
+        ++one;
+        continue;
+      }
+      first.tasks.insert(first.tasks.end(), one->tasks.begin(), one->tasks.end());
+      one = all.erase(one);
+    }
+    profiler::launched(first.comm->profiler, std::move(first.tasks));
+  }
 }
 
 }  // namespace
@@ -142,36 +208,41 @@ API(GroupEnd, ()) {
   std::vector<std::function<void()>> all;
   all.swap(atEnd);
   for (auto& one : all) one();
+  std::vector<Plan> planned;
+  planned.swap(plans);
+  launch(std::move(planned));
   return ncclSuccess;
 }
 
 API(GroupSimulateEnd, (void*)) {
   if (depth == 0) return ncclInvalidUsage;
-  if (--depth == 0) atEnd.clear();
+  if (--depth == 0) atEnd.clear(), plans.clear();
   return ncclSuccess;
 }
 
 API(CommInitRank, (ncclComm_t * handle, int size, ncclUniqueId id, int rank)) {
   const Entered entered("CommInitRank", handle, size, rank);
   std::memcpy(arrived.id, id.internal, sizeof id);
-  return give(handle, rank, size, nullptr);
+  return give(handle, rank, size, nullptr, hashed(id));
 }
 
 API(CommInitRankConfig, (ncclComm_t * handle, int size, ncclUniqueId id, int rank, ncclConfig_t* config)) {
   const Entered entered("CommInitRankConfig", handle, size, rank, config);
   std::memcpy(arrived.id, id.internal, sizeof id);
-  return give(handle, rank, size, config);
+  return give(handle, rank, size, config, hashed(id));
 }
 
 API(CommInitRankScalable,
     (ncclComm_t * handle, int size, int rank, int count, ncclUniqueId* ids, ncclConfig_t* config)) {
   const Entered entered("CommInitRankScalable", handle, size, rank, count, ids, config);
-  return give(handle, rank, size, config);
+  return give(handle, rank, size, config, hashed(ids[0]));
 }
 
 API(CommInitAll, (ncclComm_t * handles, int count, const int* devices)) {
   const Entered entered("CommInitAll", handles, count, devices);
-  for (int rank = 0; rank < count; rank++) handles[rank] = make(rank, count, nullptr);
+  uint64_t id = 0;
+  if (getentropy(&id, sizeof id) != 0) return ncclSystemError;
+  for (int rank = 0; rank < count; rank++) handles[rank] = make(rank, count, nullptr, id);
   return ncclSuccess;
 }
 
@@ -183,7 +254,7 @@ API(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* handle, ncclCon
     *handle = nullptr;
     return ncclSuccess;
   }
-  return giveChild(comm, handle, childRank, childSize, config);
+  return giveChild(comm, handle, childRank, childSize, config, color);
 }
 
 API(CommShrink, (ncclComm_t comm, int* excluded, int count, ncclComm_t* handle, ncclConfig_t* config, int flags)) {
@@ -191,13 +262,13 @@ API(CommShrink, (ncclComm_t comm, int* excluded, int count, ncclComm_t* handle, 
   if (!isGood(comm)) return ncclInvalidArgument;
   int below = 0;
   for (int i = 0; i < count; i++) below += excluded[i] < comm->rank;
-  return give(handle, comm->rank - below, comm->size - count, config);
+  return give(handle, comm->rank - below, comm->size - count, config, hashed(comm->id, comm->children += 1));
 }
 
 API(CommGrow,
     (ncclComm_t comm, int size, const ncclUniqueId* id, int rank, ncclComm_t* handle, ncclConfig_t* config)) {
   const Entered entered("CommGrow", comm, size, id, rank, handle, config);
-  return give(handle, comm != nullptr ? comm->rank : rank, size, config);
+  return give(handle, comm != nullptr ? comm->rank : rank, size, config, id != nullptr ? hashed(*id) : hashed(comm->id, comm->children += 1));
 }
 
 API(CommFinalize, (ncclComm_t comm)) { return isGood(comm) ? ncclSuccess : ncclInvalidArgument; }
@@ -207,6 +278,7 @@ static ncclResult_t release(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   if (!isGood(comm)) return ncclInvalidArgument;
   comm->magic = 0;
+  profiler::closed(comm->profiler);
   std::lock_guard<std::mutex> guard(freedMutex);
   freed.push_back(comm);
   return ncclSuccess;
@@ -262,20 +334,20 @@ API(CommResume, (ncclComm_t comm)) { return isGood(comm) ? ncclSuccess : ncclInv
 
 API(AllReduce, (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("AllReduce", send, receive, count, type, op, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"AllReduce", send, receive, count, type, 0});
 }
 API(AllGather, (const void* send, void* receive, size_t count, int type, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("AllGather", send, receive, count, type, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"AllGather", send, receive, count, type, 0});
 }
 API(ReduceScatter,
     (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("ReduceScatter", send, receive, count, type, op, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"ReduceScatter", send, receive, count, type, 0});
 }
 API(Broadcast, (const void* send, void* receive, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Broadcast", send, receive, count, type, root, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Broadcast", send, receive, count, type, root});
 }
 API(Bcast, (void* buffer, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Bcast", buffer, count, type, root, comm, stream);
@@ -284,56 +356,67 @@ API(Bcast, (void* buffer, size_t count, int type, int root, ncclComm_t comm, cud
 API(Reduce,
     (const void* send, void* receive, size_t count, int type, int op, int root, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Reduce", send, receive, count, type, op, root, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Reduce", send, receive, count, type, root});
 }
 API(AlltoAll, (const void* send, void* receive, size_t count, int type, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("AlltoAll", send, receive, count, type, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"AlltoAll", send, receive, count, type, 0});
 }
 API(Gather, (const void* send, void* receive, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Gather", send, receive, count, type, root, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Gather", send, receive, count, type, root});
 }
 API(Scatter, (const void* send, void* receive, size_t count, int type, int root, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Scatter", send, receive, count, type, root, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Scatter", send, receive, count, type, root});
 }
 API(AllReduceConfig,
     (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream,
      void* config)) {
   const Entered entered("AllReduceConfig", send, receive, count, type, op, comm, stream, config);
-  return put(comm, stream, type);
+  return put(comm, stream, {"AllReduce", send, receive, count, type, 0});
 }
 API(ReduceConfig,
     (const void* send, void* receive, size_t count, int type, int op, int root, ncclComm_t comm, cudaStream_t stream,
      void* config)) {
   const Entered entered("ReduceConfig", send, receive, count, type, op, root, comm, stream, config);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Reduce", send, receive, count, type, root});
 }
 API(Send, (const void* buffer, size_t count, int type, int peer, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Send", buffer, count, type, peer, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Send", nullptr, const_cast<void*>(buffer), count, type, peer});
 }
 API(Recv, (void* buffer, size_t count, int type, int peer, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Recv", buffer, count, type, peer, comm, stream);
-  return put(comm, stream, type);
+  return put(comm, stream, {"Recv", nullptr, buffer, count, type, peer});
 }
 API(PutSignal,
     (const void* buffer, size_t count, int type, int peer, ncclWindow_t window, size_t offset, int signal, int context,
      unsigned flags, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered(
       "PutSignal", buffer, count, type, peer, window, offset, signal, context, flags, comm, stream);
-  return put(comm, stream, type);
+  return putAlone(comm, stream, type);
 }
 API(Signal, (int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("Signal", peer, signal, context, flags, comm, stream);
-  return put(comm, stream, 0);
+  return putAlone(comm, stream, 0);
 }
 API(WaitSignal, (int count, ncclWaitSignalDesc_t* what, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("WaitSignal", count, what, comm, stream);
-  return put(comm, stream, 0);
+  return putAlone(comm, stream, 0);
 }
 
 extern "C" const DoubleArrived* ncclDoubleArrived() { return &arrived; }
 extern "C" void ncclDoubleNextChild(int rank, int size) { childRank = rank, childSize = size; }
 extern "C" void ncclDoubleFail(ncclComm_t comm, ncclResult_t failure) { comm->failure = failure; }
+extern "C" void ncclDoubleReplay(cudaStream_t stream) {
+  std::vector<Plan> planned;
+  {
+    std::lock_guard<std::mutex> guard(graphsMutex);
+    planned = graphs[stream];
+  }
+  // The real library is called back by the driver.
+  std::thread([&] {
+    for (Plan& plan : planned) profiler::launched(plan.comm->profiler, plan.tasks);
+  }).join();
+}

@@ -101,6 +101,8 @@ const struct DoubleArrived* ncclDoubleArrived(void);
 
 // What the next split gives this caller: a real library learns it from the other members.
 void ncclDoubleNextChild(int rank, int size);
+// What was captured of this stream runs once more.
+void ncclDoubleReplay(cudaStream_t);
 // The error that this communicator reports from now on.
 void ncclDoubleFail(ncclComm_t, ncclResult_t);
 

@@ -27,7 +27,7 @@ const PARTS: [Part; 4] = [
 pub fn draw(session: &Session) -> Option<String> {
     let entries = &session.breakdown;
     // Bars of which the communication is missing would say that there was none.
-    if entries.iter().any(|entry| entry.operations_without_times > 0) {
+    if entries.iter().any(|entry| entry.leaves_out()) {
         return None;
     }
     let rows = groups(entries.len(), MOST_ROWS);

@@ -80,7 +80,7 @@ pub fn breakdown(session: &Session) -> String {
         let reasons = &mut table.reasons;
         // A part of which pieces are missing is not told as if it were whole.
         let timed = |ns: i64| {
-            if entry.operations_without_times > 0 {
+            if entry.leaves_out() {
                 "–".to_owned()
             } else {
                 units::time(ns)

@@ -1,0 +1,309 @@
+//! What the device did for each call: device records joined with the calls they belong to, in bounded memory.
+
+use super::device_clock::DeviceClock;
+use super::operation::RankOperation;
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::record::{
+    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
+};
+use rustc_hash::FxHashMap;
+
+/// Device records of a communicator that may come before those of an earlier call: the library's threads tell of the
+/// last channel of one and the first of the next in any order.
+const SLACK: u64 = 64;
+/// Operations of a communicator that are counted as on their way at most.
+const MOST_UNDER_WAY: u64 = 4096;
+/// Calls whose records may be there before they are asked for, or never be asked for.
+const MOST_JOINED: usize = 1 << 16;
+
+/// By what a device record and the record of its call are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    communicator: u32,
+    operation: u8,
+    sequence: u32,
+    peer: i32,
+}
+
+impl CallKey {
+    /// Of either record.
+    pub fn of(record: &Record) -> Self {
+        let is_message =
+            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
+        Self {
+            communicator: record.communicator,
+            operation: record.operation,
+            sequence: record.sequence,
+            peer: if is_message { record.peer } else { -1 },
+        }
+    }
+}
+
+/// What is known of a call's work on the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Begin and end by the device's clock, ns; `None` where the library tells no times.
+    pub times: Option<(u64, u64)>,
+    /// Device records so far.
+    pub parts: u32,
+    /// Channels of the part that had most.
+    pub channels: u8,
+    /// How it went.
+    pub algorithm: Algorithm,
+    /// In what pieces.
+    pub protocol: Protocol,
+}
+
+impl Work {
+    fn add(&mut self, record: &Record) {
+        let work = DeviceWork::from_aux(record.aux);
+        if record.object != 0 {
+            let (start, stop) = (record.object, record.object.saturating_add(work.duration_ns));
+            let (first, last) = self.times.unwrap_or((start, stop));
+            self.times = Some((first.min(start), last.max(stop)));
+        } else if self.parts > 0 {
+            // A part without times: the whole has none.
+            self.times = None;
+        }
+        self.parts += 1;
+        self.channels = self.channels.max(work.channels);
+        if work.algorithm != Algorithm::Unknown {
+            self.algorithm = work.algorithm;
+        }
+        if work.protocol != Protocol::Unknown {
+            self.protocol = work.protocol;
+        }
+    }
+
+    /// Puts what is known into the operation; true if it says when it was done.
+    pub fn apply(&self, operation: &mut RankOperation, clock: Option<&DeviceClock>) -> bool {
+        operation.channels = self.channels;
+        operation.algorithm = self.algorithm;
+        operation.protocol = self.protocol;
+        match (self.times, clock) {
+            (Some((start, stop)), Some(clock)) => {
+                operation.called_ns = operation.enter_ns;
+                operation.enter_ns = clock.ns(start);
+                operation.leave_ns = clock.ns(stop).max(operation.enter_ns);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A call that waits for its device records.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited {
+    key: CallKey,
+    /// How many there are, 255 for at least so many.
+    parts: u8,
+    /// When its communicator has had so many, this one's do not come any more.
+    until: u64,
+}
+
+/// What became of an awaited call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Its records may still come.
+    Wait,
+    /// All that will be known of it; `None`: nothing.
+    Known(Option<Work>),
+}
+
+#[derive(Default)]
+struct Communicator {
+    /// Device records so far.
+    told: u64,
+    /// Device records that calls so far have announced.
+    announced: u64,
+}
+
+/// A captured call.
+#[derive(Clone, Copy)]
+struct Template {
+    parts: u8,
+    replays: u32,
+    /// The replay that is being put together.
+    current: Work,
+}
+
+/// The devices of one rank.
+#[derive(Default)]
+pub struct Devices {
+    joined: FxHashMap<CallKey, Work>,
+    communicators: FxHashMap<u32, Communicator>,
+    templates: FxHashMap<CallKey, Template>,
+    /// Device records that belong to no call that is known.
+    pub without_call: u64,
+}
+
+impl Devices {
+    /// A call was read. What to wait for before it is handed on, if anything.
+    pub fn called(&mut self, record: &Record) -> Option<Awaited> {
+        let parts = Enqueued::from_aux(record.aux).parts;
+        if parts == 0 || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+            return None;
+        }
+        let key = CallKey::of(record);
+        if record.flags & FLAG_CAPTURED != 0 {
+            let template = Template {
+                parts,
+                replays: 0,
+                current: Work::default(),
+            };
+            self.templates.insert(key, template);
+            return None;
+        }
+        let known = self.communicators.entry(key.communicator).or_default();
+        known.announced += u64::from(parts);
+        let under_way = known.announced.saturating_sub(known.told).min(MOST_UNDER_WAY);
+        Some(Awaited {
+            key,
+            parts,
+            until: known.told + under_way + SLACK,
+        })
+    }
+
+    /// A device record was read. The replay that it completes, and its number from 1, if it belongs to one.
+    pub fn told(&mut self, record: &Record) -> Option<(Work, u32)> {
+        if record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+            self.without_call += 1;
+            return None;
+        }
+        let key = CallKey::of(record);
+        if record.flags & FLAG_CAPTURED == 0 {
+            self.communicators.entry(key.communicator).or_default().told += 1;
+            if self.joined.len() >= MOST_JOINED {
+                self.without_call += self.joined.len() as u64;
+                self.joined.clear();
+            }
+            self.joined.entry(key).or_default().add(record);
+            return None;
+        }
+        // Without the call's own record: one part is what nearly all have.
+        let template = self.templates.entry(key).or_insert(Template {
+            parts: 1,
+            replays: 0,
+            current: Work::default(),
+        });
+        template.current.add(record);
+        if template.current.parts < u32::from(template.parts) {
+            return None;
+        }
+        template.replays += 1;
+        Some((std::mem::take(&mut template.current), template.replays))
+    }
+
+    /// What is known of a call. `at_the_end`: no more records come.
+    pub fn answer(&mut self, awaited: &Awaited, at_the_end: bool) -> Answer {
+        let work = self.joined.get(&awaited.key).copied();
+        let is_whole = awaited.parts < 255 && work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
+        let is_over = at_the_end
+            || self
+                .communicators
+                .get(&awaited.key.communicator)
+                .is_some_and(|known| known.told > awaited.until);
+        if !is_whole && !is_over {
+            return Answer::Wait;
+        }
+        self.joined.remove(&awaited.key);
+        // Of many parts the last may be missing: then it was not done when the log ended.
+        let is_told = is_whole || (awaited.parts == 255 && !at_the_end);
+        Answer::Known(work.filter(|_| is_told))
+    }
+
+    /// Device records whose calls never came.
+    pub fn left_over(&self) -> u64 {
+        self.joined.values().map(|work| u64::from(work.parts)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rankscope_formats::ranklog::record::RecordKind;
+
+    fn call(sequence: u32, parts: u8, flags: u8) -> Record {
+        Record {
+            operation: Operation::AllReduce as u8,
+            communicator: 0,
+            sequence,
+            flags,
+            aux: Enqueued {
+                parts,
+                ..Enqueued::default()
+            }
+            .to_aux(),
+            ..Record::new(RecordKind::Enqueue)
+        }
+    }
+
+    fn device(sequence: u32, start: u64, duration_ns: u64, flags: u8) -> Record {
+        Record {
+            operation: Operation::AllReduce as u8,
+            communicator: 0,
+            sequence,
+            flags,
+            object: start,
+            aux: DeviceWork {
+                duration_ns,
+                channels: 2,
+                ..DeviceWork::default()
+            }
+            .to_aux(),
+            ..Record::new(RecordKind::Device)
+        }
+    }
+
+    #[test]
+    fn a_call_waits_for_all_its_parts_and_no_longer() {
+        let mut devices = Devices::default();
+        let awaited = devices.called(&call(0, 2, 0)).expect("announced");
+        assert_eq!(devices.answer(&awaited, false), Answer::Wait);
+        devices.told(&device(0, 100, 10, 0));
+        assert_eq!(devices.answer(&awaited, false), Answer::Wait);
+        devices.told(&device(0, 90, 5, 0));
+        let Answer::Known(Some(work)) = devices.answer(&awaited, false) else {
+            panic!("known");
+        };
+        assert_eq!(work.times, Some((90, 110)));
+        // One whose record never comes is let go when enough later ones have come.
+        let missing = devices.called(&call(1, 1, 0)).expect("announced");
+        let mut n = 2;
+        while devices.answer(&missing, false) == Answer::Wait {
+            let later = devices.called(&call(n, 1, 0)).expect("announced");
+            devices.told(&device(n, 200, 1, 0));
+            assert!(matches!(devices.answer(&later, false), Answer::Known(Some(_))));
+            n += 1;
+        }
+        assert_eq!(u64::from(n), SLACK + 4);
+        assert_eq!(devices.left_over(), 0);
+        let last = devices.called(&call(n, 1, 0)).expect("announced");
+        assert_eq!(devices.answer(&last, true), Answer::Known(None));
+    }
+
+    #[test]
+    fn replays_are_counted_by_template() {
+        let mut devices = Devices::default();
+        assert!(devices.called(&call(7, 1, FLAG_CAPTURED)).is_none());
+        assert!(devices.called(&call(8, 2, FLAG_CAPTURED)).is_none());
+        let mut replays = Vec::new();
+        for replay in 0..3u64 {
+            for sequence in [7, 8, 8] {
+                if let Some((work, n)) = devices.told(&device(sequence, 1000 + replay, 1, FLAG_CAPTURED)) {
+                    replays.push((sequence, n, work.parts));
+                }
+            }
+        }
+        assert_eq!(replays, [(7, 1, 1), (8, 1, 2), (7, 2, 1), (8, 2, 2), (7, 3, 1), (8, 3, 2)]);
+    }
+
+    #[test]
+    fn what_belongs_to_no_call_is_counted() {
+        let mut devices = Devices::default();
+        devices.told(&device(0, 1, 1, FLAG_SEQUENCE_UNKNOWN));
+        devices.told(&device(3, 1, 1, 0));
+        assert_eq!((devices.without_call, devices.left_over()), (1, 1));
+    }
+}

@@ -1,0 +1,392 @@
+//! The binary interface of NCCL's profiler plugins, versions 1 to 6, as far as it is read or written here.
+//!
+//! Source: `src/include/plugin/nccl_profiler.h` and `src/include/plugin/profiler/profiler_v1.h` to `profiler_v6.h` of
+//! NCCL 2.30.7 (Apache-2.0), compared with those of the releases that brought each version: 2.23, 2.24, 2.26, 2.27,
+//! 2.28, 2.29. Each version's descriptor is a kind, the parent's handle, a rank and a union; versions 2 to 4 differ in
+//! what they left out of it, 5 and 6 only add members.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// Kinds of events: bits of the mask by which a plugin asks for them.
+pub mod event {
+    /// A collective reached a stream.
+    pub const COLL: u64 = 1 << 1;
+    /// A message reached a stream.
+    pub const P2P: u64 = 1 << 2;
+    /// A proxy moves the data of an operation to or from one peer on one channel.
+    pub const PROXY_OP: u64 = 1 << 3;
+    /// One step of that: at most one buffer's worth.
+    pub const PROXY_STEP: u64 = 1 << 4;
+    /// A channel of the kernel works on an operation.
+    pub const KERNEL_CH: u64 = 1 << 6;
+    /// The program called a collective.
+    pub const COLL_API: u64 = 1 << 9;
+    /// The program called a send or a receive, or the library broke a collective into them.
+    pub const P2P_API: u64 = 1 << 10;
+    /// A collective that copy engines do.
+    pub const CE_COLL: u64 = 1 << 12;
+}
+
+/// States of events (`ncclProfilerEventState_t`).
+pub mod state {
+    use std::ffi::c_int;
+
+    /// A send step waits for the device to fill its buffer.
+    pub const SEND_GPU_WAIT: c_int = 8;
+    /// It was given to the network: the size is known.
+    pub const SEND_WAIT: c_int = 9;
+    /// A receive step waits for the network.
+    pub const RECV_WAIT: c_int = 10;
+    /// It has arrived: the size is known.
+    pub const RECV_FLUSH_WAIT: c_int = 11;
+    /// It waits for the device to empty its buffer.
+    pub const RECV_GPU_WAIT: c_int = 12;
+    /// A send step waits for the peer to offer a buffer (version 4 and later).
+    pub const SEND_PEER_WAIT: c_int = 20;
+    /// A channel of the kernel is done.
+    pub const KERNEL_CH_STOP: c_int = 22;
+}
+
+/// What every version's descriptor begins with, as of version 5.
+#[repr(C)]
+pub struct Head {
+    /// One of [`event`].
+    pub kind: u64,
+    /// Handle of the event above.
+    pub parent: *mut c_void,
+    /// Rank in the communicator.
+    pub rank: c_int,
+}
+
+/// The same of versions 1 to 4.
+#[repr(C)]
+pub struct NarrowHead {
+    /// One of [`event`].
+    pub kind: u8,
+    /// See [`Head`].
+    pub parent: *mut c_void,
+    /// See [`Head`].
+    pub rank: c_int,
+}
+
+/// A collective, versions 4 to 6. What version 5 added stands behind and is not read.
+#[repr(C)]
+pub struct Coll4 {
+    /// n-th of this function on this communicator.
+    pub number: u64,
+    /// `AllReduce`, …
+    pub function: *const c_char,
+    /// Buffers.
+    pub send: *const c_void,
+    /// See `send`.
+    pub receive: *mut c_void,
+    /// Elements.
+    pub count: usize,
+    /// Root.
+    pub root: c_int,
+    /// `ncclFloat32`, …
+    pub data_type: *const c_char,
+    /// Channels that work on it.
+    pub channels: u8,
+    /// Warps per channel.
+    pub warps: u8,
+    /// `RING`, `TREE`, …
+    pub algorithm: *const c_char,
+    /// `LL`, `LL128`, `SIMPLE`.
+    pub protocol: *const c_char,
+}
+
+/// A message, versions 4 to 6.
+#[repr(C)]
+pub struct P2p4 {
+    /// `Send` or `Recv`.
+    pub function: *const c_char,
+    /// Its buffer.
+    pub buffer: *mut c_void,
+    /// See [`Coll4`].
+    pub data_type: *const c_char,
+    /// Elements.
+    pub count: usize,
+    /// The other end.
+    pub peer: c_int,
+    /// See [`Coll4`].
+    pub channels: u8,
+}
+
+/// A collective, version 3.
+#[repr(C)]
+pub struct Coll3 {
+    /// Name of the communicator.
+    pub name: *const c_char,
+    /// The same on all members.
+    pub communicator: u64,
+    /// As in [`Coll4`].
+    pub rest: Coll4,
+}
+
+/// A collective, version 2.
+#[repr(C)]
+pub struct Coll2 {
+    /// Name of the communicator.
+    pub name: *const c_char,
+    /// The same on all members.
+    pub communicator: u64,
+    /// As in [`Coll4`].
+    pub number: u64,
+    /// See `number`.
+    pub function: *const c_char,
+    /// See `number`.
+    pub send: *const c_void,
+    /// See `number`.
+    pub receive: *mut c_void,
+    /// See `number`.
+    pub count: usize,
+    /// See `number`.
+    pub root: c_int,
+    /// See `number`.
+    pub data_type: *const c_char,
+    /// Bytes on the wire.
+    pub traffic_bytes: usize,
+    /// Channels at most.
+    pub channels: u8,
+    /// See `number`.
+    pub warps: u8,
+    /// See `number`.
+    pub algorithm: *const c_char,
+    /// See `number`.
+    pub protocol: *const c_char,
+}
+
+/// A collective, version 1: numbers where later versions have names.
+#[repr(C)]
+pub struct Coll1 {
+    /// Name of the communicator.
+    pub name: *const c_char,
+    /// The same on all members.
+    pub communicator: u64,
+    /// As in [`Coll4`].
+    pub number: u64,
+    /// `ncclFunc_t`
+    pub function: u8,
+    /// See `number`.
+    pub send: *const c_void,
+    /// See `number`.
+    pub receive: *mut c_void,
+    /// See `number`.
+    pub count: usize,
+    /// See `number`.
+    pub root: c_int,
+    /// `ncclDataType_t`
+    pub data_type: u8,
+    /// The reduction.
+    pub reduction: u32,
+    /// Bytes on the wire.
+    pub traffic_bytes: usize,
+    /// Channels at most.
+    pub channels: u8,
+    /// See `number`.
+    pub warps: u8,
+    /// `NCCL_ALGO_*`
+    pub algorithm: u8,
+    /// `NCCL_PROTO_*`
+    pub protocol: u8,
+}
+
+/// A message, versions 2 and 3.
+#[repr(C)]
+pub struct P2p2 {
+    /// Name of the communicator.
+    pub name: *const c_char,
+    /// The same on all members.
+    pub communicator: u64,
+    /// See [`P2p4`].
+    pub function: *const c_char,
+    /// See [`P2p4`].
+    pub buffer: *mut c_void,
+    /// See [`P2p4`].
+    pub data_type: *const c_char,
+    /// See [`P2p4`].
+    pub count: usize,
+    /// See [`P2p4`].
+    pub peer: c_int,
+}
+
+/// A message, version 1.
+#[repr(C)]
+pub struct P2p1 {
+    /// Name of the communicator.
+    pub name: *const c_char,
+    /// The same on all members.
+    pub communicator: u64,
+    /// `ncclFunc_t`
+    pub function: u8,
+    /// See [`P2p4`].
+    pub buffer: *mut c_void,
+    /// `ncclDataType_t`
+    pub data_type: u8,
+    /// See [`P2p4`].
+    pub count: usize,
+    /// See [`P2p4`].
+    pub peer: c_int,
+}
+
+/// A proxy's work for one peer on one channel: the same in all versions.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ProxyOp {
+    /// Process that asked: the parent's handle means something in it only.
+    pub pid: i32,
+    /// Channel.
+    pub channel: u8,
+    /// The other end.
+    pub peer: c_int,
+    /// Steps.
+    pub steps: c_int,
+    /// Bytes of a step at most.
+    pub chunk_bytes: c_int,
+    /// 1 for a send.
+    pub is_send: c_int,
+}
+
+/// A call of a collective, versions 5 and 6.
+#[repr(C)]
+pub struct CollApi {
+    /// See [`Coll4`].
+    pub function: *const c_char,
+    /// See [`Coll4`].
+    pub count: usize,
+    /// See [`Coll4`].
+    pub data_type: *const c_char,
+    /// See [`Coll4`].
+    pub root: c_int,
+    /// The stream.
+    pub stream: *mut c_void,
+    /// Not 0 if it becomes part of a graph.
+    pub is_captured: u8,
+}
+
+/// A call of a send or a receive, versions 5 and 6.
+#[repr(C)]
+pub struct P2pApi {
+    /// See [`P2p4`].
+    pub function: *const c_char,
+    /// See [`P2p4`].
+    pub count: usize,
+    /// See [`P2p4`].
+    pub data_type: *const c_char,
+    /// The stream.
+    pub stream: *mut c_void,
+    /// Not 0 if it becomes part of a graph.
+    pub is_captured: u8,
+}
+
+/// A collective that copy engines do, version 6, up to what is read.
+#[repr(C)]
+pub struct CeColl {
+    /// As in [`Coll4`].
+    pub number: u64,
+    /// See `number`.
+    pub function: *const c_char,
+    /// See `number`.
+    pub send: *const c_void,
+    /// See `number`.
+    pub receive: *mut c_void,
+    /// See `number`.
+    pub count: usize,
+    /// See `number`.
+    pub root: c_int,
+    /// See `number`.
+    pub data_type: *const c_char,
+}
+
+/// A channel of the kernel, version 4 and later.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct KernelCh {
+    /// Channel.
+    pub channel: u8,
+    /// The device's `globaltimer`, ns.
+    pub timer_ns: u64,
+}
+
+/// Descriptor of versions 5 and 6.
+#[repr(C)]
+pub struct Wide<T> {
+    /// What it is about.
+    pub head: Head,
+    /// The member of the union that the kind names.
+    pub what: T,
+}
+
+/// Descriptor of versions 1 to 4.
+#[repr(C)]
+pub struct Narrow<T> {
+    /// What it is about.
+    pub head: NarrowHead,
+    /// The member of the union that the kind names.
+    pub what: T,
+}
+
+/// `init` of versions 1 to 3.
+pub type Init1 = unsafe extern "C" fn(*mut *mut c_void, *mut c_int) -> c_int;
+/// `init` of version 4.
+pub type Init4 = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *mut c_int,
+    *const c_char,
+    u64,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+) -> c_int;
+/// `init` of versions 5 and 6.
+pub type Init5 = unsafe extern "C" fn(
+    *mut *mut c_void,
+    u64,
+    *mut c_int,
+    *const c_char,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+) -> c_int;
+
+/// The table of functions that a version's symbol names.
+#[repr(C)]
+pub struct Plugin<I> {
+    /// For the library's log.
+    pub name: *const c_char,
+    /// A communicator is made.
+    pub init: I,
+    /// An event begins.
+    pub start_event: unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *const c_void) -> c_int,
+    /// An event ends.
+    pub stop_event: unsafe extern "C" fn(*mut c_void) -> c_int,
+    /// An event goes on.
+    pub record_event_state: unsafe extern "C" fn(*mut c_void, c_int, *const c_void) -> c_int,
+    /// A communicator is gone.
+    pub finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+// SAFETY: the name is a string that lives for ever, the rest are functions.
+unsafe impl<I> Sync for Plugin<I> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    /// Offsets as gcc has them for NVIDIA's headers (x86-64); tests/tests/nccl_plugin.rs asks the compiler itself.
+    #[test]
+    fn members_lie_where_the_headers_put_them() {
+        assert_eq!(offset_of!(Wide<Coll4>, what), 24);
+        assert_eq!(offset_of!(Narrow<Coll4>, what), 24);
+        assert_eq!(offset_of!(Coll4, data_type), 48);
+        assert_eq!(offset_of!(Coll4, algorithm), 64);
+        assert_eq!(offset_of!(Coll2, channels), 80);
+        assert_eq!(offset_of!(Coll1, protocol), 83);
+        assert_eq!(offset_of!(KernelCh, timer_ns), 8);
+        assert_eq!(offset_of!(ProxyOp, is_send), 20);
+    }
+}

@@ -1,0 +1,168 @@
+//! What the library keeps for us between two events: 64 bits that it never looks into.
+//!
+//! A handle says all that is needed and points nowhere, so nothing is freed too early: the library goes on to name the
+//! call of a captured operation as long as its graph lives, long after that event was stopped.
+
+use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_COMMUNICATOR};
+
+const KIND_SHIFT: u32 = 61;
+const CALL: u64 = 1;
+const TASK: u64 = 2;
+const TRAFFIC: u64 = 3;
+const STEP: u64 = 4;
+
+const CAPTURED: u64 = 1 << 60;
+const WITHOUT_NUMBER: u64 = 1 << 59;
+const OPERATION_SHIFT: u32 = 51;
+const INDEX_SHIFT: u32 = 32;
+/// Communicators of one process that a handle can name; of later ones operations stay without device times.
+const INDICES: u32 = (1 << 19) - 1;
+
+/// The call of the program that an event comes from: what its record is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Number of the communicator in the log, [`NO_COMMUNICATOR`] if unknown.
+    pub communicator: u32,
+    /// The ordinal that the call's record has.
+    pub sequence: u32,
+    /// The operation that the program called.
+    pub operation: u8,
+    /// [`FLAG_CAPTURED`] and [`FLAG_SEQUENCE_UNKNOWN`] of its record.
+    pub flags: u8,
+}
+
+impl Call {
+    /// As a handle; never 0.
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        let (index, known) = if self.communicator < INDICES {
+            (self.communicator, true)
+        } else {
+            (INDICES, false)
+        };
+        let mut bits = CALL << KIND_SHIFT
+            | (self.operation as u64) << OPERATION_SHIFT
+            | (index as u64) << INDEX_SHIFT
+            | self.sequence as u64;
+        if self.flags & FLAG_CAPTURED != 0 {
+            bits |= CAPTURED;
+        }
+        if self.flags & FLAG_SEQUENCE_UNKNOWN != 0 || !known {
+            bits |= WITHOUT_NUMBER;
+        }
+        bits
+    }
+
+    /// From a handle of a call.
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        if bits >> KIND_SHIFT != CALL {
+            return None;
+        }
+        let index = (bits >> INDEX_SHIFT) as u32 & INDICES;
+        let mut flags = 0;
+        if bits & CAPTURED != 0 {
+            flags |= FLAG_CAPTURED;
+        }
+        if bits & WITHOUT_NUMBER != 0 {
+            flags |= FLAG_SEQUENCE_UNKNOWN;
+        }
+        Some(Self {
+            communicator: if index == INDICES { NO_COMMUNICATOR } else { index },
+            sequence: bits as u32,
+            operation: (bits >> OPERATION_SHIFT) as u8,
+            flags,
+        })
+    }
+}
+
+/// A place in one of the tables of what is under way, and whose turn it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Position in its table.
+    pub position: u16,
+    /// How often the place was taken before.
+    pub turn: u32,
+}
+
+impl Slot {
+    const fn to_bits(self, kind: u64) -> u64 {
+        kind << KIND_SHIFT | (self.turn as u64) << 16 | self.position as u64
+    }
+
+    const fn from_bits(bits: u64, kind: u64) -> Option<Self> {
+        if bits >> KIND_SHIFT != kind {
+            return None;
+        }
+        Some(Self {
+            position: bits as u16,
+            turn: (bits >> 16) as u32,
+        })
+    }
+}
+
+/// Handle of an operation on the device; its channels have the same.
+pub const fn of_task(slot: Slot) -> u64 {
+    slot.to_bits(TASK)
+}
+
+/// Its place, if it is such a handle.
+pub const fn task(bits: u64) -> Option<Slot> {
+    Slot::from_bits(bits, TASK)
+}
+
+/// Handle of a proxy's work for one peer.
+pub const fn of_traffic(slot: Slot) -> u64 {
+    slot.to_bits(TRAFFIC)
+}
+
+/// Its place, if it is such a handle.
+pub const fn traffic(bits: u64) -> Option<Slot> {
+    Slot::from_bits(bits, TRAFFIC)
+}
+
+/// Handle of a step of that.
+pub const fn of_step(slot: Slot) -> u64 {
+    slot.to_bits(STEP)
+}
+
+/// Its place, if it is such a handle.
+pub const fn step(bits: u64) -> Option<Slot> {
+    Slot::from_bits(bits, STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_handle_says_is_read_again() {
+        for (communicator, flags) in [(0, 0), (7, FLAG_CAPTURED), (INDICES - 1, FLAG_SEQUENCE_UNKNOWN)] {
+            let call = Call {
+                communicator,
+                sequence: u32::MAX - 3,
+                operation: 21,
+                flags,
+            };
+            assert_eq!(Call::from_bits(call.to_bits()), Some(call));
+            assert_eq!(task(call.to_bits()), None);
+        }
+        let unknown = Call {
+            communicator: NO_COMMUNICATOR,
+            sequence: 0,
+            operation: 1,
+            flags: 0,
+        };
+        let read = Call::from_bits(unknown.to_bits()).expect("a call");
+        assert_eq!((read.communicator, read.flags), (NO_COMMUNICATOR, FLAG_SEQUENCE_UNKNOWN));
+        let slot = Slot {
+            position: 4095,
+            turn: u32::MAX,
+        };
+        assert_eq!(task(of_task(slot)), Some(slot));
+        assert_eq!(traffic(of_traffic(slot)), Some(slot));
+        assert_eq!(step(of_step(slot)), Some(slot));
+        assert_eq!(Call::from_bits(of_task(slot)), None);
+        assert_ne!(of_task(Slot { position: 0, turn: 0 }), 0);
+    }
+}

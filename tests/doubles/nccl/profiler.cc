@@ -1,0 +1,561 @@
+// A test double of how NCCL loads profiler plugins and what it tells them, after src/plugin/profiler.cc,
+// src/plugin/plugin_open.cc and src/enqueue.cc of NCCL 2.23 to 2.30, and of a device that works on what it is told to.
+//
+// By the environment:
+//   NCCL_DOUBLE_PROFILER=N    plugins up to version N are loaded, as the release that brought N does; unset: none
+//   NCCL_PROFILER_PLUGIN      as in the real library: a path, a name, STATIC_PLUGIN, none
+//   NCCL_DOUBLE_MEET=DIR      kernels of collectives end together on all ranks of a communicator, as real ones do
+//   NCCL_DOUBLE_KERNEL_US=N   how long a kernel works when all are there; default 300
+//   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer is this far ahead of CLOCK_MONOTONIC_RAW, and runs this much faster
+//   NCCL_DOUBLE_TRUTH=DIR     every task's true times are appended to DIR/PID.jsonl
+#include "profiler.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace profiler {
+namespace {
+
+enum { kGroup = 1, kColl = 2, kP2p = 4, kProxyOp = 8, kProxyStep = 16, kKernelCh = 64, kGroupApi = 256, kCollApi = 512, kP2pApi = 1024 };
+enum { kSendGpuWait = 8, kSendWait = 9, kRecvWait = 10, kRecvFlushWait = 11, kRecvGpuWait = 12, kSendPeerWait = 20, kKernelChStop = 22 };
+
+// ---- the interface's layouts, written down once more: what the library reads is checked against them ---------------
+
+struct Coll1 {
+  const char* name;
+  uint64_t commHash, seqNumber;
+  uint8_t func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  uint8_t datatype;
+  uint32_t op;
+  size_t trafficBytes;
+  uint8_t nMaxChannels, nWarps, algo, proto;
+  int isCollnet, isNvls;
+};
+struct P2p1 {
+  const char* name;
+  uint64_t commHash;
+  uint8_t func;
+  void* buff;
+  uint8_t datatype;
+  size_t count;
+  int peer;
+};
+struct Coll2 {
+  const char* name;
+  uint64_t commHash, seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  size_t trafficBytes;
+  uint8_t nMaxChannels, nWarps;
+  const char *algo, *proto;
+};
+struct Coll3 {
+  const char* name;
+  uint64_t commHash, seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t nMaxChannels, nWarps;
+  const char *algo, *proto;
+};
+struct P2p2 {
+  const char* name;
+  uint64_t commHash;
+  const char* func;
+  void* buff;
+  const char* datatype;
+  size_t count;
+  int peer;
+};
+struct Coll4 {
+  uint64_t seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t nChannels, nWarps;
+  const char *algo, *proto;
+  void* parentGroup;  // version 5
+};
+struct P2p4 {
+  const char* func;
+  void* buff;
+  const char* datatype;
+  size_t count;
+  int peer;
+  uint8_t nChannels;
+  void* parentGroup;  // version 5
+};
+struct ProxyOp {
+  pid_t pid;
+  uint8_t channelId;
+  int peer, nSteps, chunkSize, isSend;
+};
+struct KernelCh {
+  uint8_t channelId;
+  uint64_t pTimer;
+};
+struct CollApi {
+  const char* func;
+  size_t count;
+  const char* datatype;
+  int root;
+  void* stream;
+  bool graphCaptured;
+};
+struct P2pApi {
+  const char* func;
+  size_t count;
+  const char* datatype;
+  void* stream;
+  bool graphCaptured;
+};
+union Union {
+  Coll1 coll1;
+  P2p1 p2p1;
+  Coll2 coll2;
+  Coll3 coll3;
+  P2p2 p2p2;
+  Coll4 coll4;
+  P2p4 p2p4;
+  ProxyOp proxyOp;
+  int step;
+  KernelCh kernelCh;
+  CollApi collApi;
+  P2pApi p2pApi;
+};
+struct Narrow {
+  uint8_t type;
+  void* parentObj;
+  int rank;
+  Union u;
+};
+struct Wide {
+  uint64_t type;
+  void* parentObj;
+  int rank;
+  Union u;
+};
+struct Plugin {
+  const char* name;
+  void* init;
+  int (*startEvent)(void*, void**, void*);
+  int (*stopEvent)(void*);
+  int (*recordEventState)(void*, int, void*);
+  int (*finalize)(void*);
+};
+
+// ---- loading -------------------------------------------------------------------------------------------------------
+
+std::mutex loading;
+int users = 0;
+void* library = nullptr;
+Plugin* plugin = nullptr;
+int version = 0;
+int mask = 0;
+
+bool same(const char* one, const char* other) { return strcasecmp(one, other) == 0; }
+
+void* openPlugin() {
+  const char* name = std::getenv("NCCL_PROFILER_PLUGIN");
+  if (name != nullptr && same(name, "none")) return nullptr;
+  if (name == nullptr || *name == 0) return dlopen("libnccl-profiler.so", RTLD_NOW | RTLD_LOCAL);
+  if (strncasecmp(name, "STATIC_PLUGIN", std::strlen(name)) == 0) return dlopen(nullptr, RTLD_NOW | RTLD_LOCAL);
+  if (void* found = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return found;
+  return dlopen((std::string("libnccl-profiler-") + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+bool load() {
+  std::lock_guard<std::mutex> guard(loading);
+  if (plugin == nullptr) {
+    library = openPlugin();
+    if (library == nullptr) return false;
+    for (version = std::atoi(std::getenv("NCCL_DOUBLE_PROFILER")); version > 0; version--) {
+      plugin = static_cast<Plugin*>(dlsym(library, ("ncclProfiler_v" + std::to_string(version)).c_str()));
+      if (plugin != nullptr) break;
+    }
+    if (plugin == nullptr) return false;
+  }
+  users++;
+  return true;
+}
+
+// As the real library does when its last communicator is gone.
+void unload() {
+  std::lock_guard<std::mutex> guard(loading);
+  if (--users == 0) {
+    dlclose(library);
+    plugin = nullptr;
+  }
+}
+
+// ---- the device ----------------------------------------------------------------------------------------------------
+
+int64_t rawNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+// The device's timer.
+uint64_t timer(int64_t raw) {
+  static const std::pair<long long, double> clock = [] {
+    long long ahead = 0;
+    double ppm = 0;
+    if (const char* text = std::getenv("NCCL_DOUBLE_CLOCK")) std::sscanf(text, "%lld,%lf", &ahead, &ppm);
+    return std::make_pair(ahead, ppm);
+  }();
+  return static_cast<uint64_t>(raw + clock.first + static_cast<int64_t>(raw * clock.second * 1e-6));
+}
+
+int kernelUs() {
+  static const int us = [] {
+    const char* text = std::getenv("NCCL_DOUBLE_KERNEL_US");
+    return text != nullptr ? std::atoi(text) : 300;
+  }();
+  return us;
+}
+
+const char* typeName(int type) {
+  static const char* names[] = {"ncclInt8", "Unknown", "ncclInt32", "ncclUint32", "ncclInt64", "ncclUint64",
+                                "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+  return type >= 0 && type < 10 ? names[type] : "Unknown";
+}
+
+// Numbers of functions in version 1.
+int functionNumber(const std::string& name) {
+  static const char* names[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
+  for (int at = 0; at < 8; at++)
+    if (name == names[at]) return at;
+  return 8;
+}
+
+constexpr int kFunctions = 9;
+constexpr int kMeetings = 1 << 14;
+
+}  // namespace
+
+size_t elementBytes(int type) {
+  static const size_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return type >= 0 && type < 12 ? bytes[type] : 1;
+}
+
+class Communicator {
+ public:
+  Communicator(uint64_t id, const char* name, int size, int rank) : id(id), name(name == nullptr ? "" : name), size(size), rank(rank) {
+    const char* names = this->name.c_str();
+    if (version <= 3) {
+      reinterpret_cast<int (*)(void**, int*)>(plugin->init)(&context, &mask);
+    } else if (version == 4) {
+      reinterpret_cast<int (*)(void**, int*, const char*, uint64_t, int, int, int, void*)>(plugin->init)(
+          &context, &mask, names, id, 1, size, rank, nullptr);
+    } else {
+      reinterpret_cast<int (*)(void**, uint64_t, int*, const char*, int, int, int, void*)>(plugin->init)(
+          &context, id, &mask, names, 1, size, rank, nullptr);
+    }
+    if (const char* directory = std::getenv("NCCL_DOUBLE_MEET")) meet(directory);
+    if (const char* directory = std::getenv("NCCL_DOUBLE_TRUTH"))
+      truth = std::fopen((std::string(directory) + "/" + std::to_string(getpid()) + ".jsonl").c_str(), "a");
+    device = std::thread([this] { work(); });
+  }
+
+  ~Communicator() {
+    {
+      std::lock_guard<std::mutex> guard(mutex);
+      ended = true;
+    }
+    wake.notify_all();
+    device.join();
+    if (context != nullptr) plugin->finalize(context);
+    if (truth != nullptr) std::fclose(truth);
+  }
+
+  void called(const Info& info, cudaStream_t stream, bool captured, std::vector<Task>& tasks) {
+    const std::string function = info.function;
+    const size_t bytes = elementBytes(info.type);
+    auto at = [&](const void* buffer, int part) {
+      return const_cast<void*>(static_cast<const void*>(static_cast<const char*>(buffer) + part * info.count * bytes));
+    };
+    auto message = [&](const char* direction, void* buffer, int peer) {
+      add({direction, buffer, buffer, info.count, info.type, peer}, true, stream, captured, tasks);
+    };
+    if (function == "Send" || function == "Recv") {
+      message(info.function, info.receive, info.root);
+    } else if (info.count == 0 || size == 1) {
+      // Nothing to do, or a copy: no task.
+    } else if (function == "AlltoAll") {
+      for (int peer = 0; peer < size; peer++) {
+        message("Send", at(info.send, peer), peer);
+        message("Recv", at(info.receive, peer), peer);
+      }
+    } else if (function == "Gather") {
+      message("Send", at(info.send, 0), info.root);
+      for (int peer = 0; peer < size && rank == info.root; peer++) message("Recv", at(info.receive, peer), peer);
+    } else if (function == "Scatter") {
+      for (int peer = 0; peer < size && rank == info.root; peer++) message("Send", at(info.send, peer), peer);
+      message("Recv", at(info.receive, 0), info.root);
+    } else if (function == "AllGather" || function == "Broadcast") {
+      // The library counts these in bytes.
+      add({info.function, info.send, info.receive, info.count * bytes, ncclInt8, info.root}, false, stream, captured, tasks);
+    } else {
+      add(info, false, stream, captured, tasks);
+    }
+  }
+
+  void launched(std::vector<Task> tasks) {
+    std::stable_sort(tasks.begin(), tasks.end(), [](const Task& one, const Task& other) {
+      if (one.isMessage != other.isMessage) return other.isMessage;
+      return one.info.count * elementBytes(one.info.type) > other.info.count * elementBytes(other.info.type);
+    });
+    void* group = nullptr;
+    if (mask != 0) start(kGroup, nullptr, &group, {});
+    for (Task& task : tasks) reached(task, group);
+    {
+      // The proxy has its work from here on.
+      std::lock_guard<std::mutex> guard(mutex);
+      kernels.push_back(tasks);
+    }
+    wake.notify_all();
+    for (const Task& task : tasks)
+      if (task.handle != nullptr) plugin->stopEvent(task.handle);
+    if (group != nullptr) plugin->stopEvent(group);
+  }
+
+ private:
+  void start(int type, void* parent, void** handle, const Union& what) {
+    if (version <= 4) {
+      Narrow descriptor;
+      // As on the real library's stack: what is not written is anything.
+      std::memset(&descriptor, 0xA5, sizeof descriptor);
+      descriptor.type = static_cast<uint8_t>(type), descriptor.parentObj = parent, descriptor.rank = rank, descriptor.u = what;
+      plugin->startEvent(context, handle, &descriptor);
+    } else {
+      Wide descriptor;
+      std::memset(&descriptor, 0xA5, sizeof descriptor);
+      descriptor.type = static_cast<uint64_t>(type), descriptor.parentObj = parent, descriptor.rank = rank, descriptor.u = what;
+      plugin->startEvent(context, handle, &descriptor);
+    }
+  }
+
+  void add(const Info& info, bool isMessage, cudaStream_t stream, bool captured, std::vector<Task>& tasks) {
+    Task task = {info, isMessage, nullptr, nullptr, isMessage ? 1 : 2, rawNs()};
+    if (version >= 5 && mask != 0) {
+      Union what = {};
+      if (isMessage) {
+        what.p2pApi = {info.function, info.count, typeName(info.type), stream, captured};
+        start(kP2pApi, nullptr, &task.apiHandle, what);
+      } else {
+        what.collApi = {info.function, info.count, typeName(info.type), info.root, stream, captured};
+        start(kCollApi, nullptr, &task.apiHandle, what);
+      }
+      if (task.apiHandle != nullptr) plugin->stopEvent(task.apiHandle);
+    }
+    tasks.push_back(task);
+  }
+
+  // The task is told as the version has it.
+  void reached(Task& task, void* group) {
+    const Info& info = task.info;
+    const int function = functionNumber(info.function);
+    void* parent = version >= 5 ? task.apiHandle : group;
+    Union what = {};
+    if (task.isMessage) {
+      void* buffer = info.receive;
+      const char* type = typeName(info.type);
+      if (version == 1) {
+        what.p2p1 = {name.c_str(), id, static_cast<uint8_t>(function), buffer, static_cast<uint8_t>(info.type), info.count, info.root};
+      } else if (version <= 3) {
+        what.p2p2 = {name.c_str(), id, info.function, buffer, type, info.count, info.root};
+      } else {
+        what.p2p4 = {info.function, buffer, type, info.count, info.root, static_cast<uint8_t>(task.channels), group};
+      }
+      if (mask & (kP2p | kProxyOp | kProxyStep | kKernelCh)) start(kP2p, parent, &task.handle, what);
+      return;
+    }
+    const uint64_t number = numbers[function]++;
+    const char *type = typeName(info.type), *algorithm = info.count * elementBytes(info.type) > 65536 ? "RING" : "TREE";
+    const char* protocol = info.count * elementBytes(info.type) > 65536 ? "SIMPLE" : "LL";
+    const uint8_t channels = static_cast<uint8_t>(task.channels), warps = 16;
+    if (version == 1) {
+      what.coll1 = {name.c_str(), id, number, static_cast<uint8_t>(function), info.send, info.receive, info.count, info.root,
+                    static_cast<uint8_t>(info.type), 0, 0, channels, warps, static_cast<uint8_t>(algorithm[0] == 'R'),
+                    static_cast<uint8_t>(protocol[0] == 'S' ? 2 : 0), 0, 0};
+    } else if (version == 2) {
+      what.coll2 = {name.c_str(), id, number, info.function, info.send, info.receive, info.count, info.root, type, 0, channels, warps, algorithm, protocol};
+    } else if (version == 3) {
+      what.coll3 = {name.c_str(), id, number, info.function, info.send, info.receive, info.count, info.root, type, channels, warps, algorithm, protocol};
+    } else {
+      what.coll4 = {number, info.function, info.send, info.receive, info.count, info.root, type, channels, warps, algorithm, protocol, group};
+    }
+    if (mask & (kColl | kProxyOp | kProxyStep | kKernelCh)) start(kColl, parent, &task.handle, what);
+  }
+
+  void meet(const char* directory) {
+    char path[512];
+    std::snprintf(path, sizeof path, "%s/meet-%016llx", directory, static_cast<unsigned long long>(id));
+    const int file = open(path, O_RDWR | O_CREAT, 0600);
+    const size_t bytes = sizeof(int64_t) * kMeetings * static_cast<size_t>(size);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) std::abort();
+    close(file);
+    arrivals = static_cast<int64_t*>(memory);
+  }
+
+  // Waits until the kernel of all members is there. When the last came, or now if they do not meet.
+  int64_t all(uint64_t kernel, int64_t arrived) {
+    if (arrivals == nullptr || kernel >= kMeetings) return arrived;
+    int64_t* row = arrivals + kernel * static_cast<size_t>(size);
+    __atomic_store_n(&row[rank], arrived, __ATOMIC_RELEASE);
+    int64_t last = 0;
+    for (int member = 0; member < size; member++) {
+      int64_t came;
+      while ((came = __atomic_load_n(&row[member], __ATOMIC_ACQUIRE)) == 0) usleep(20);
+      last = std::max(last, came);
+    }
+    return last;
+  }
+
+  static void until(int64_t raw) {
+    for (int64_t left; (left = raw - rawNs()) > 0;) usleep(static_cast<useconds_t>(left / 1000 + 1));
+  }
+
+  void work() {
+    for (uint64_t meetings = 0;;) {
+      std::vector<Task> kernel;
+      {
+        std::unique_lock<std::mutex> guard(mutex);
+        wake.wait(guard, [this] { return ended || !kernels.empty(); });
+        if (kernels.empty()) return;
+        kernel = std::move(kernels.front());
+        kernels.pop_front();
+      }
+      int64_t start = rawNs();
+      const bool meets = std::any_of(kernel.begin(), kernel.end(), [](const Task& task) { return !task.isMessage; });
+      std::vector<int64_t> starts(kernel.size()), stops(kernel.size());
+      int64_t together = 0;
+      for (size_t at = 0; at < kernel.size(); at++) {
+        Task& task = kernel[at];
+        const bool isTold = version >= 4 && (mask & kKernelCh) && task.handle != nullptr;
+        starts[at] = start;
+        std::vector<void*> channels(static_cast<size_t>(task.channels), nullptr);
+        for (int channel = 0; channel < task.channels && isTold; channel++) {
+          Union what = {};
+          // Channels begin one after the other.
+          what.kernelCh = {static_cast<uint8_t>(channel), timer(start + 500 * channel)};
+          this->start(kKernelCh, task.handle, &channels[static_cast<size_t>(channel)], what);
+        }
+        if (at == 0) together = meets ? all(meetings++, start) : start;
+        const int64_t stop = std::max(together, start) + kernelUs() * 1000LL;
+        until(stop);
+        stops[at] = stop;
+        if (version >= 4 && (mask & (kProxyOp | kProxyStep))) traffic(task);
+        for (int channel = 0; channel < task.channels && isTold; channel++) {
+          void* handle = channels[static_cast<size_t>(channel)];
+          if (handle == nullptr) continue;
+          uint64_t pTimer = timer(stop - 500 * (task.channels - 1 - channel));
+          plugin->recordEventState(handle, kKernelChStop, &pTimer);
+          plugin->stopEvent(handle);
+        }
+        tell(task, starts[at], stop);
+        start = stop;
+      }
+    }
+  }
+
+  // Half of the payload to the next and from the previous member, in two steps each.
+  void traffic(const Task& task) {
+    for (int isSend = 0; isSend < 2; isSend++) {
+      const int peer = task.isMessage ? task.info.root : isSend ? (rank + 1) % size : (rank + size - 1) % size;
+      if (task.isMessage && isSend != (std::strcmp(task.info.function, "Send") == 0)) continue;
+      void* op = nullptr;
+      Union what = {};
+      what.proxyOp = {getpid(), 0, peer, 2, 1 << 19, isSend};
+      start(kProxyOp, task.handle, &op, what);
+      if (op == nullptr) continue;
+      const size_t bytes = task.info.count * elementBytes(task.info.type);
+      size_t stale = 77;
+      for (int step = 0; step < 2; step++) {
+        void* handle = nullptr;
+        Union number = {};
+        number.step = step;
+        start(kProxyStep, op, &handle, number);
+        if (handle == nullptr) continue;
+        size_t moved = step == 0 ? bytes / 2 : bytes - bytes / 2;
+        plugin->recordEventState(handle, isSend ? kSendGpuWait : kRecvWait, &stale);
+        if (isSend) plugin->recordEventState(handle, kSendPeerWait, &stale);
+        usleep(200);
+        plugin->recordEventState(handle, isSend ? kSendWait : kRecvFlushWait, &moved);
+        if (!isSend) plugin->recordEventState(handle, kRecvGpuWait, &stale);
+        plugin->stopEvent(handle);
+      }
+      plugin->stopEvent(op);
+    }
+  }
+
+  void tell(const Task& task, int64_t start, int64_t stop) {
+    if (truth == nullptr) return;
+    std::fprintf(truth, "{\"communicator\":\"%016llx\",\"rank\":%d,\"function\":\"%s\",\"bytes\":%zu,\"called_ns\":%lld,\"start_ns\":%lld,\"stop_ns\":%lld}\n",
+                 static_cast<unsigned long long>(id), rank, task.info.function, task.info.count * elementBytes(task.info.type),
+                 static_cast<long long>(task.calledNs), static_cast<long long>(start), static_cast<long long>(stop));
+    std::fflush(truth);
+  }
+
+  const uint64_t id;
+  const std::string name;
+  const int size, rank;
+  void* context = nullptr;
+  uint64_t numbers[kFunctions] = {};
+  int64_t* arrivals = nullptr;
+  std::FILE* truth = nullptr;
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::vector<Task>> kernels;
+  bool ended = false;
+  std::thread device;
+};
+
+Communicator* opened(uint64_t id, const char* name, int size, int rank) {
+  if (std::getenv("NCCL_DOUBLE_PROFILER") == nullptr || !load()) return nullptr;
+  return new Communicator(id, name, size, rank);
+}
+
+void closed(Communicator* communicator) {
+  if (communicator == nullptr) return;
+  delete communicator;
+  unload();
+}
+
+void called(Communicator* communicator, const Info& info, cudaStream_t stream, bool captured, std::vector<Task>& tasks) {
+  communicator->called(info, stream, captured, tasks);
+}
+
+void launched(Communicator* communicator, std::vector<Task> tasks) { communicator->launched(std::move(tasks)); }
+
+}  // namespace profiler

@@ -1,0 +1,47 @@
+// The half of the double that speaks to profiler plugins, and the device whose work they are told of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nccl_double.h"
+
+namespace profiler {
+
+// What one operation is asked to do.
+struct Info {
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int type;
+  int root;
+};
+
+// An operation between its call and the end of its kernel.
+struct Task {
+  Info info;
+  bool isMessage;
+  void* apiHandle;
+  void* handle;
+  int channels;
+  int64_t calledNs;
+};
+
+class Communicator;
+
+// The communicator is made: the plugin is loaded where it is not yet, and told. Null where no plugin is asked for.
+Communicator* opened(uint64_t id, const char* name, int size, int rank);
+void closed(Communicator*);
+
+// The program called: the plugin is told as version 5 and later do, and the operation becomes one or several tasks.
+void called(Communicator*, const Info&, cudaStream_t, bool captured, std::vector<Task>&);
+
+// A plan reaches the stream: its kernel is launched, then the plugin is told of its tasks, and the device works on it.
+void launched(Communicator*, std::vector<Task>);
+
+size_t elementBytes(int type);
+
+}  // namespace profiler

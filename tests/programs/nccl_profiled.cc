@@ -1,0 +1,50 @@
+// A training on NCCL of which the library itself tells: gradient buckets alone and in groups, messages along a ring,
+// a graph that is captured once and replayed in every step, and one rank that comes late.
+//   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
+#include "nccl_rank.h"
+
+int main(int argc, char** argv) {
+  const NcclRank self(argc, argv);
+  const int rank = self.rank, size = self.size;
+  const int steps = argc > 4 ? std::atoi(argv[4]) : 40;
+  const int late = argc > 5 ? std::atoi(argv[5]) : -1;
+  const int lateUs = argc > 6 ? std::atoi(argv[6]) : 0;
+  const ncclUniqueId id = self.share("id");
+  ncclComm_t comm;
+  NCCL(ncclCommInitRank(&comm, size, id, rank));
+  static char buffer[1 << 16];
+  DoubleStream stream = {}, captured = {};
+  auto reduce = [&](size_t count, DoubleStream* on) {
+    // Buffers of their own, as buckets have.
+    NCCL(ncclAllReduce(buffer + count % 4096, buffer + count % 4096, count, ncclFloat32, ncclSum, comm, on));
+  };
+  auto ring = [&](DoubleStream* on) {
+    NCCL(ncclGroupStart());
+    NCCL(ncclSend(buffer, 100, ncclFloat32, (rank + 1) % size, comm, on));
+    NCCL(ncclRecv(buffer + 512, 100, ncclFloat32, (rank + size - 1) % size, comm, on));
+    NCCL(ncclGroupEnd());
+  };
+  captured.capturing = 1;
+  reduce(333, &captured);
+  ring(&captured);
+  captured.capturing = 0;
+  for (int step = 0; step < steps; step++) {
+    usleep(2000);
+    if (rank == late) usleep(lateUs);
+    reduce(1 << 20, &stream);
+    NCCL(ncclGroupStart());
+    // The library takes the larger first.
+    reduce(1 << 10, &stream);
+    reduce(1 << 18, &stream);
+    NCCL(ncclAllGather(buffer, buffer, 77, ncclFloat16, comm, &stream));
+    NCCL(ncclBroadcast(buffer, buffer, 55, ncclFloat64, 1 % size, comm, &stream));
+    NCCL(ncclGroupEnd());
+    NCCL(ncclReduceScatter(buffer, buffer, 3000, ncclBfloat16, ncclAvg, comm, &stream));
+    NCCL(ncclReduce(buffer, buffer, 99, ncclFloat32, ncclSum, 0, comm, &stream));
+    ring(&stream);
+    NCCL(ncclAlltoAll(buffer, buffer, 40, ncclFloat32, comm, &stream));
+    ncclDoubleReplay(&captured);
+  }
+  NCCL(ncclCommDestroy(comm));
+  return 0;
+}
