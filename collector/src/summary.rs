@@ -119,7 +119,7 @@ fn late_problems(parts: &Parts<'_>) -> Vec<ProblemSummary> {
         }
         if let Some(clock) = sums.device_clock.filter(|clock| clock.contradictions > 0) {
             add(format!(
-                "the device's clock does not fit its host's in {} seconds of the run: its times may be wrong there",
+                "the device's clock does not fit its host's in {} stretches of 30 s: its times may be wrong there",
                 clock.contradictions
             ));
         }

@@ -136,7 +136,7 @@ pub struct DeviceClockSums {
     pub drift_ppm: f64,
     /// Widest and middle interval, ns; `None` where no call bounds it from below.
     pub error_ns: Option<(i64, i64)>,
-    /// Moments at which its bounds contradict each other.
+    /// Stretches of time in which its bounds contradict each other.
     pub contradictions: u64,
 }
 
@@ -202,6 +202,8 @@ pub struct RankReader<'a> {
     /// Step that runs now.
     step: u32,
     last_leave: i64,
+    /// End of the last work on the device that was launched so far.
+    device_end: i64,
     ended: bool,
     /// Sums so far; whole at the end.
     pub sums: RankSums,
@@ -264,6 +266,7 @@ impl<'a> RankReader<'a> {
             last_cut: None,
             step: NO_STEP,
             last_leave: i64::MIN,
+            device_end: i64::MIN,
             ended: false,
             sums: RankSums {
                 adds_up: true,
@@ -793,6 +796,15 @@ impl<'a> RankReader<'a> {
                 operation.blocked = self.lanes.blocked_for(held.lane, held.object, arrival, leave);
             }
             operation.step = self.step;
+            let is_on_device = is_timed_by_device(operation);
+            if is_on_device {
+                // On the device communication is all that is known: it is blocked throughout, and what lies between is
+                // its own time.
+                let (enter, leave) = (operation.enter_ns, operation.leave_ns);
+                self.breakdown.communicated(enter, leave);
+                self.breakdown.blocked(held.lane, enter, leave);
+                self.device_end = self.device_end.max(leave);
+            }
             // For the host an operation that it put on a stream is over when the call returns.
             let leave = if operation.returned_ns == NO_TIME {
                 operation.leave_ns
@@ -803,7 +815,12 @@ impl<'a> RankReader<'a> {
             if let Some(anchor) = self.anchors.number_of(operation)
                 && leave != NO_TIME
             {
-                let end = self.lanes.blocked_end(held.lane, leave);
+                let end = if is_on_device {
+                    // A step of the device ends with the last work that was launched in it (METRICS.md, section 7).
+                    self.device_end
+                } else {
+                    self.lanes.blocked_end(held.lane, leave)
+                };
                 self.cut(anchor, end, out);
             }
             released += 1;
@@ -996,6 +1013,11 @@ impl<'a> RankReader<'a> {
         self.sums.training_threads = self.breakdown.training_threads();
         self.sums.message_counters_forgotten = self.messages.counters_forgotten;
     }
+}
+
+/// True if an operation's times are its device's.
+fn is_timed_by_device(operation: &RankOperation) -> bool {
+    operation.library == Library::Nccl && operation.state == OperationState::Completed
 }
 
 /// What the device did for an operation is known: it is done, if the library says when.

@@ -141,6 +141,8 @@ impl Job {
             },
             steps: self.steps_summary(),
             breakdown: ranks.iter().map(|&rank| self.breakdown(rank)).collect(),
+            devices: Vec::new(),
+            traffic: Vec::new(),
             waits: self.matrix(),
             blame: self.blame(total_wait),
             findings: self.slow.map(|slow| self.finding(slow)).into_iter().collect(),
@@ -323,6 +325,7 @@ impl Job {
             exposed_wait_ns,
             hidden_wait_ns: exposed_wait_ns / 9,
             operations_without_times: 0,
+            operations_on_device: 0,
             queued_ns: Figure::known(self.steps as i64 * 2 * MS),
             overlap: if rank == 1 {
                 Figure::unknown("of 91 % of the operations only the end was seen on an issuing thread")

@@ -560,7 +560,7 @@ pub struct DeviceSource {
     pub widest_error_ns: Figure<i64>,
     /// The same in the middle, ns.
     pub median_error_ns: Figure<i64>,
-    /// Seconds of the run in which the bounds of the clock contradict each other.
+    /// Stretches of 30 s in which the bounds of the clock contradict each other.
     pub contradictions: u64,
 }
 

@@ -420,3 +420,7 @@ extern "C" void ncclDoubleReplay(cudaStream_t stream) {
     for (Plan& plan : planned) profiler::launched(plan.comm->profiler, plan.tasks);
   }).join();
 }
+
+extern "C" void ncclDoubleSynchronize(ncclComm_t comm) {
+  if (comm->profiler != nullptr) profiler::synchronized(comm->profiler);
+}

@@ -103,6 +103,8 @@ const struct DoubleArrived* ncclDoubleArrived(void);
 void ncclDoubleNextChild(int rank, int size);
 // What was captured of this stream runs once more.
 void ncclDoubleReplay(cudaStream_t);
+// Waits until the device has done what was launched, where the double has one.
+void ncclDoubleSynchronize(ncclComm_t);
 // The error that this communicator reports from now on.
 void ncclDoubleFail(ncclComm_t, ncclResult_t);
 

@@ -340,11 +340,17 @@ class Communicator {
       // The proxy has its work from here on.
       std::lock_guard<std::mutex> guard(mutex);
       kernels.push_back(tasks);
+      underWay++;
     }
     wake.notify_all();
     for (const Task& task : tasks)
       if (task.handle != nullptr) plugin->stopEvent(task.handle);
     if (group != nullptr) plugin->stopEvent(group);
+  }
+
+  void synchronized() {
+    std::unique_lock<std::mutex> guard(mutex);
+    done.wait(guard, [this] { return underWay == 0; });
   }
 
  private:
@@ -486,6 +492,8 @@ class Communicator {
         tell(task, starts[at], stop);
         start = stop;
       }
+      std::lock_guard<std::mutex> guard(mutex);
+      if (--underWay == 0) done.notify_all();
     }
   }
 
@@ -535,7 +543,8 @@ class Communicator {
   int64_t* arrivals = nullptr;
   std::FILE* truth = nullptr;
   std::mutex mutex;
-  std::condition_variable wake;
+  std::condition_variable wake, done;
+  int underWay = 0;
   std::deque<std::vector<Task>> kernels;
   bool ended = false;
   std::thread device;
@@ -557,5 +566,7 @@ void called(Communicator* communicator, const Info& info, cudaStream_t stream, b
 }
 
 void launched(Communicator* communicator, std::vector<Task> tasks) { communicator->launched(std::move(tasks)); }
+
+void synchronized(Communicator* communicator) { communicator->synchronized(); }
 
 }  // namespace profiler

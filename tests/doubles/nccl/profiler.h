@@ -42,6 +42,9 @@ void called(Communicator*, const Info&, cudaStream_t, bool captured, std::vector
 // A plan reaches the stream: its kernel is launched, then the plugin is told of its tasks, and the device works on it.
 void launched(Communicator*, std::vector<Task>);
 
+// Waits until the device has done all that was launched.
+void synchronized(Communicator*);
+
 size_t elementBytes(int type);
 
 }  // namespace profiler
