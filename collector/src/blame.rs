@@ -1,5 +1,6 @@
 //! Who caused waiting, and what it cost (METRICS.md, section 8).
 
+use crate::covered::{Covered, length};
 use crate::rank::RankOperation;
 use crate::waiting::MemberWait;
 use rankscope_formats::Pattern;
@@ -8,7 +9,7 @@ use rankscope_formats::session::{Blame, RankBlame};
 /// Members up to which exposed waiting is divided gap by gap; beyond, in proportion to the whole wait.
 const EXACT_MEMBERS: usize = 64;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct OfRank {
     caused: f64,
     caused_exposed: f64,
@@ -18,12 +19,12 @@ struct OfRank {
     lost_exposed_in_steps_ns: i64,
     last_arrivals: u64,
     launches: u64,
-    /// Time up to which this rank's lateness has been counted as lost: launches that wait at the same time for the
-    /// same rank cost the job that time once.
-    lost_until: i64,
-    lost_exposed_until: i64,
-    /// Time up to which this rank's own waiting has been counted.
-    waited_until: i64,
+    /// Time in which this rank's lateness has been counted as lost: launches that wait at the same time for the same rank
+    /// cost the job that time once.
+    lost: Covered,
+    lost_exposed: Covered,
+    /// Time in which this rank's own waiting has been counted.
+    waited: Covered,
 }
 
 /// What a member newly waited: its wait without the part that an earlier operation has counted already.
@@ -40,6 +41,11 @@ pub struct BlameLedger {
     ranks: Vec<OfRank>,
     order: Vec<usize>,
     gaps: Vec<f64>,
+    /// Of the instance at hand the pieces of waiting that are new, and per member where its own end.
+    pieces: Vec<(i64, i64)>,
+    ends: Vec<usize>,
+    /// Kept from one instance to the next for its memory.
+    lost: Vec<(i64, i64)>,
     in_step: bool,
 }
 
@@ -55,16 +61,13 @@ impl OfRank {
 impl BlameLedger {
     /// For this many ranks.
     pub fn new(ranks: usize) -> Self {
-        let fresh = OfRank {
-            lost_until: i64::MIN,
-            lost_exposed_until: i64::MIN,
-            waited_until: i64::MIN,
-            ..OfRank::default()
-        };
         Self {
-            ranks: vec![fresh; ranks],
+            ranks: vec![OfRank::default(); ranks],
             order: Vec::new(),
             gaps: Vec::new(),
+            pieces: Vec::new(),
+            ends: Vec::new(),
+            lost: Vec::new(),
             in_step: false,
         }
     }
@@ -89,22 +92,42 @@ impl BlameLedger {
         self.order
             .sort_unstable_by_key(|&member| (members[member].arrival_ns(), member));
         self.in_step = in_step;
+        self.pieces.clear();
+        self.ends.clear();
+        for (member, wait) in waits.iter().enumerate() {
+            let waited = &mut self.ranks[ranks[member] as usize].waited;
+            waited.add(members[member].arrival_ns(), wait.until_ns, &mut self.pieces);
+            self.ends.push(self.pieces.len());
+        }
         self.charge(members, waits, ranks);
         self.count_lost(members, waits, ranks);
         new.clear();
-        for (member, wait) in waits.iter().enumerate() {
-            let operation = &members[member];
-            let own = &mut self.ranks[ranks[member] as usize];
-            let from = operation.arrival_ns().max(own.waited_until);
-            own.waited_until = own.waited_until.max(wait.until_ns);
-            let length = (wait.until_ns - from).max(0);
+        for (member, operation) in members.iter().enumerate() {
+            let pieces = self.new_pieces(member);
+            let blocked = |from: i64| -> i64 {
+                let overlap = |&(start, end): &(i64, i64)| operation.blocked.overlap(start.max(from), end);
+                pieces.iter().map(overlap).sum()
+            };
             new.push(NewWait {
-                exposed_in_call_ns: operation
-                    .blocked
-                    .overlap(from.max(operation.enter_ns), wait.until_ns),
-                hidden_ns: length - operation.blocked.overlap(from, wait.until_ns),
+                exposed_in_call_ns: blocked(operation.enter_ns),
+                hidden_ns: length(pieces) - blocked(i64::MIN),
             });
         }
+    }
+
+    /// What a member of the instance at hand newly waited.
+    fn new_pieces(&self, member: usize) -> &[(i64, i64)] {
+        let from = member.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.pieces[from..self.ends[member]]
+    }
+
+    /// Of it the time between two moments in which the program was blocked.
+    fn newly_exposed(&self, members: &[RankOperation], member: usize, from: i64, until: i64) -> i64 {
+        let blocked = &members[member].blocked;
+        let pieces = self.new_pieces(member).iter();
+        pieces
+            .map(|&(start, end)| blocked.overlap(start.max(from), end.min(until)))
+            .sum()
     }
 
     fn charge(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
@@ -114,13 +137,11 @@ impl BlameLedger {
         }
         for (member, wait) in waits.iter().enumerate() {
             let arrival = members[member].arrival_ns();
-            let from = arrival.max(self.ranks[ranks[member] as usize].waited_until);
+            let exposed = self.newly_exposed(members, member, arrival, wait.until_ns);
+            let in_step = self.in_step;
             let culprit = &mut self.ranks[ranks[wait.culprit as usize] as usize];
             culprit.caused += (wait.until_ns - arrival) as f64;
-            culprit.expose(
-                members[member].blocked.overlap(from, wait.until_ns) as f64,
-                self.in_step,
-            );
+            culprit.expose(exposed as f64, in_step);
         }
     }
 
@@ -133,13 +154,10 @@ impl BlameLedger {
         if n <= EXACT_MEMBERS {
             for (position, &member) in self.order.iter().enumerate() {
                 let until = waits[member].until_ns;
-                let from = members[member]
-                    .arrival_ns()
-                    .max(self.ranks[ranks[member] as usize].waited_until);
                 for next in position + 1..n {
-                    let (start, end) = (arrival(next - 1).max(from), arrival(next).min(until));
+                    let (start, end) = (arrival(next - 1), arrival(next).min(until));
                     if start < end {
-                        self.gaps[next] += members[member].blocked.overlap(start, end) as f64;
+                        self.gaps[next] += self.newly_exposed(members, member, start, end) as f64;
                     }
                 }
             }
@@ -189,17 +207,21 @@ impl BlameLedger {
         if !waited_for {
             return;
         }
-        culprit.lost_ns += (until - from.max(culprit.lost_until)).max(0);
-        culprit.lost_until = culprit.lost_until.max(until);
+        let pieces = &mut self.lost;
+        pieces.clear();
+        culprit.lost.add(from, until, pieces);
+        culprit.lost_ns += length(pieces);
+        pieces.clear();
         let end = until.min(members[second].leave_ns);
-        let exposed = members[second]
-            .blocked
-            .overlap(from.max(culprit.lost_exposed_until), end);
+        culprit.lost_exposed.add(from, end, pieces);
+        let exposed: i64 = pieces
+            .iter()
+            .map(|&(start, end)| members[second].blocked.overlap(start, end))
+            .sum();
         culprit.lost_exposed_ns += exposed;
         if self.in_step {
             culprit.lost_exposed_in_steps_ns += exposed;
         }
-        culprit.lost_exposed_until = culprit.lost_exposed_until.max(end);
     }
 
     /// Exposed waiting that a rank caused in steps, rank-ns.
@@ -284,6 +306,30 @@ mod tests {
         assert_eq!(summary.ranks[0].job_lost_exposed_ns, 102);
         assert_eq!(summary.ranks[0].caused_exposed_rank_ns, 102);
         assert_eq!(summary.ranks[0].caused_rank_ns, 300, "each launch by itself");
+    }
+
+    #[test]
+    fn an_instance_that_is_handed_on_early_hides_no_wait_before_it() {
+        let mut ledger = BlameLedger::new(3);
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        // Two of the ranks are read first, and what they did later among themselves comes first.
+        let pair = [
+            RankOperation::sample(0, 500, 520),
+            RankOperation::sample(1, 510, 520),
+        ];
+        waits(&pair, 0, &mut waited);
+        ledger.take(&pair, &waited, &[0, 1], true, &mut new);
+        let all = [
+            RankOperation::sample(0, 0, 110),
+            RankOperation::sample(1, 0, 110),
+            RankOperation::sample(2, 100, 110),
+        ];
+        waits(&all, 0, &mut waited);
+        ledger.take(&all, &waited, &[0, 1, 2], true, &mut new);
+        let exposed: Vec<i64> = new.iter().map(|wait| wait.exposed_in_call_ns).collect();
+        assert_eq!(exposed, [100, 100, 0]);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(2), 200);
+        assert_eq!(ledger.lost_exposed_in_steps_ns(2), 100);
     }
 
     #[test]

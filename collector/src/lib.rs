@@ -12,6 +12,7 @@ pub mod bandwidth;
 pub mod blame;
 pub mod classes;
 pub mod clock;
+pub mod covered;
 pub mod export;
 pub mod findings;
 pub mod heap;

@@ -11,9 +11,9 @@ use crate::steps::{LEAST_CONFIDENCE, StepPlan};
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
-    DeviceSource, PeerTraffic,
-    Attempt, CommunicatorSummary, Connect, Coverage, Figure, Finding, Host, LossSummary, ProblemSummary,
-    Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
+    Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Finding, Host, LossSummary,
+    PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool,
+    WaitMatrix, World,
 };
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -394,10 +394,9 @@ fn call(entry: &Entry, identity: &Identity<'_>) {
 /// Gives an entry that has a name its number and its table of tags, and writes its definition. The editing lock must be
 /// held.
 fn publish(entry: &Entry) {
-    entry.tags.store(
-        renewed(entry.tags.load(Ordering::Relaxed)),
-        Ordering::Release,
-    );
+    entry
+        .tags
+        .store(renewed(entry.tags.load(Ordering::Relaxed)), Ordering::Release);
     let before = entry.pending.load(Ordering::Relaxed);
     if !before.is_null() || plugin::needs_pending() {
         entry.pending.store(renewed(before), Ordering::Release);

@@ -112,13 +112,17 @@ impl DeviceClock {
             for entry in &batch {
                 let record = &entry.record;
                 match RecordKind::from_u8(record.kind) {
-                    Some(RecordKind::Enqueue) if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0 => {
+                    Some(RecordKind::Enqueue)
+                        if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0 =>
+                    {
                         if calls.len() >= MOST_CALLS {
                             calls.clear();
                         }
                         calls.insert(CallKey::of(record), line.ns(record.enter_ticks));
                     }
-                    Some(RecordKind::Device) if record.flags & FLAG_TRAFFIC == 0 && is_ours(record.communicator) => {
+                    Some(RecordKind::Device)
+                        if record.flags & FLAG_TRAFFIC == 0 && is_ours(record.communicator) =>
+                    {
                         take(&mut evidence, record, line, &mut calls);
                     }
                     _ => {}
@@ -132,7 +136,12 @@ impl DeviceClock {
         // Seen from the other side a lower bound is an upper one.
         let turned = |&(at, offset): &Bound| (at, -offset);
         let above = spread(evidence.by_time.values().filter_map(|bounds| bounds.above));
-        let below = spread(evidence.by_time.values().filter_map(|bounds| bounds.below.as_ref().map(turned)));
+        let below = spread(
+            evidence
+                .by_time
+                .values()
+                .filter_map(|bounds| bounds.below.as_ref().map(turned)),
+        );
         let (origin, end) = (above.first()?.0, above.last()?.0);
         let mut knots: Vec<Bound> = Vec::new();
         let mut widths: Vec<i64> = Vec::new();
@@ -201,7 +210,10 @@ impl DeviceClock {
 /// Height of a line through these points at a moment between the first and the last, in whole ns.
 fn interpolated(points: &[Bound], at: i64) -> i64 {
     let after = points.partition_point(|point| point.0 <= at);
-    match (after.checked_sub(1).map(|before| points[before]), points.get(after)) {
+    match (
+        after.checked_sub(1).map(|before| points[before]),
+        points.get(after),
+    ) {
         (Some(one), Some(other)) => {
             let share = (at - one.0) as f64 / (other.0 - one.0) as f64;
             one.1 + (share * (other.1 - one.1) as f64).round() as i64
@@ -292,7 +304,12 @@ mod tests {
 
     /// Evidence of a device that is `ahead` ns before the host and drifts, from calls every 10 ms: a call's kernel begins
     /// `wait` after it, and the host is told `delay` later.
-    fn evidence(ahead: i64, drift: impl Fn(i64) -> i64, calls: i64, noise: impl Fn(i64) -> (i64, i64)) -> Evidence {
+    fn evidence(
+        ahead: i64,
+        drift: impl Fn(i64) -> i64,
+        calls: i64,
+        noise: impl Fn(i64) -> (i64, i64),
+    ) -> Evidence {
         let mut evidence = Evidence::default();
         for n in 0..calls {
             let (wait, delay) = noise(n);
@@ -308,7 +325,10 @@ mod tests {
     fn noise(seed: i64, least_wait: i64, least_delay: i64) -> impl Fn(i64) -> (i64, i64) {
         move |n| {
             let random = (n * 7919 * seed).rem_euclid(1009);
-            (least_wait + random * 300, least_delay + (random * seed).rem_euclid(997) * 200)
+            (
+                least_wait + random * 300,
+                least_delay + (random * seed).rem_euclid(997) * 200,
+            )
         }
     }
 
@@ -344,7 +364,11 @@ mod tests {
         for n in (10..59_990).step_by(11) {
             let host = n * 10_000_000;
             let found = clock.ns((host + 7 + drift(host)) as u64);
-            assert!((-1_000..12_000).contains(&(found - host)), "{} after {host}", found - host);
+            assert!(
+                (-1_000..12_000).contains(&(found - host)),
+                "{} after {host}",
+                found - host
+            );
         }
         assert!((clock.drift_ppm() + 20.0).abs() < 0.5, "{}", clock.drift_ppm());
     }

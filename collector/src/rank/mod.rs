@@ -23,8 +23,8 @@ use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
-    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall, Protocol, ProxyWaits, Record,
-    RecordKind,
+    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall, Protocol,
+    ProxyWaits, Record, RecordKind,
 };
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
 use rankscope_formats::{Library, Operation};
@@ -626,13 +626,19 @@ impl<'a> RankReader<'a> {
 
     fn take_traffic(&mut self, record: &Record) {
         let (communicator, ..) = self.communicator(record.communicator);
-        let Ok(peer) = u32::try_from(record.peer) else { return };
+        let Ok(peer) = u32::try_from(record.peer) else {
+            return;
+        };
         let is_receive = record.operation == Operation::Receive as u8;
         let waits = ProxyWaits::from_aux(record.aux);
         let sums = &mut self.sums.traffic.entry((communicator, peer)).or_default()[usize::from(is_receive)];
         sums.works += 1;
         sums.bytes += record.bytes;
-        for (sum, units) in sums.waited_ns.iter_mut().zip([waits.device, waits.peer, waits.network]) {
+        for (sum, units) in sums
+            .waited_ns
+            .iter_mut()
+            .zip([waits.device, waits.peer, waits.network])
+        {
             *sum += self.line.duration_ns(u64::from(units) * ProxyWaits::UNIT_TICKS);
         }
     }

@@ -2,8 +2,7 @@
 
 use super::units;
 use rankscope_formats::session::{
-    DeviceSource,
-    Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown, Session,
+    DeviceSource, Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown, Session,
 };
 
 /// How serious a sentence is.
@@ -288,7 +287,11 @@ pub fn devices(session: &Session) -> Vec<Line> {
         units::counted(devices.len() as u64, "rank"),
         units::counted(sum(|device| device.operations), "operation"),
     );
-    let widest = devices.iter().map(|device| device.widest_error_ns.value).max().flatten();
+    let widest = devices
+        .iter()
+        .map(|device| device.widest_error_ns.value)
+        .max()
+        .flatten();
     match (widest, &first.widest_error_ns.reason) {
         (Some(widest), _) => text += &format!(", at most {} late on the axis", units::time(widest)),
         (None, Some(reason)) => text += &format!(" ({reason})"),

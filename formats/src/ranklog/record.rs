@@ -561,9 +561,19 @@ mod tests {
             protocol: Protocol::Simple,
         };
         assert_eq!(DeviceWork::from_aux(work.to_aux()), work);
-        let long = DeviceWork { duration_ns: u64::MAX, ..work };
-        assert_eq!(DeviceWork::from_aux(long.to_aux()).duration_ns, DeviceWork::MOST_NS);
-        let waits = ProxyWaits { device: 1, peer: 2_000_000, network: 3 };
+        let long = DeviceWork {
+            duration_ns: u64::MAX,
+            ..work
+        };
+        assert_eq!(
+            DeviceWork::from_aux(long.to_aux()).duration_ns,
+            DeviceWork::MOST_NS
+        );
+        let waits = ProxyWaits {
+            device: 1,
+            peer: 2_000_000,
+            network: 3,
+        };
         assert_eq!(ProxyWaits::from_aux(waits.to_aux()), waits);
     }
 

@@ -75,7 +75,10 @@ impl Roles {
     /// `(send, receive, count, type, root, communicator, stream)`
     pub const BROADCAST: Self = Self::new(Operation::Broadcast, 5).payload(2, 3).peer(4);
     /// `(buffer, count, type, root, communicator, stream)`
-    pub const BROADCAST_IN_PLACE: Self = Self::new(Operation::Broadcast, 4).payload(1, 2).peer(3).one_buffer();
+    pub const BROADCAST_IN_PLACE: Self = Self::new(Operation::Broadcast, 4)
+        .payload(1, 2)
+        .peer(3)
+        .one_buffer();
     /// `(send, receive, count, type, reduction, root, communicator, stream)`
     pub const REDUCE: Self = Self::new(Operation::Reduce, 6).payload(2, 3).reduction(4).peer(5);
     /// `(send, receive, count per peer, type, communicator, stream)`
@@ -87,7 +90,10 @@ impl Roles {
     /// `(buffer, count, type, peer, communicator, stream)`
     pub const SEND: Self = Self::new(Operation::Send, 4).payload(1, 2).peer(3).one_buffer();
     /// `(buffer, count, type, peer, communicator, stream)`
-    pub const RECEIVE: Self = Self::new(Operation::Receive, 4).payload(1, 2).peer(3).one_buffer();
+    pub const RECEIVE: Self = Self::new(Operation::Receive, 4)
+        .payload(1, 2)
+        .peer(3)
+        .one_buffer();
     /// `(buffer, count, type, peer, window, offset, signal, context, flags, communicator, stream)`
     pub const PUT: Self = Self::new(Operation::Put, 9).payload(1, 2).peer(3);
     /// `(peer, signal, context, flags, communicator, stream)`

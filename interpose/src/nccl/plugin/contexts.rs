@@ -116,7 +116,8 @@ impl Context {
     pub fn belongs_to(&self, handle: usize, index: u32) {
         if handle != 0 && self.handle.load(Ordering::Relaxed) != handle {
             self.handle.store(handle, Ordering::Relaxed);
-            self.index_plus_one.store(index.wrapping_add(1), Ordering::Relaxed);
+            self.index_plus_one
+                .store(index.wrapping_add(1), Ordering::Relaxed);
         }
     }
 

@@ -154,7 +154,10 @@ mod tests {
             flags: 0,
         };
         let read = Call::from_bits(unknown.to_bits()).expect("a call");
-        assert_eq!((read.communicator, read.flags), (NO_COMMUNICATOR, FLAG_SEQUENCE_UNKNOWN));
+        assert_eq!(
+            (read.communicator, read.flags),
+            (NO_COMMUNICATOR, FLAG_SEQUENCE_UNKNOWN)
+        );
         let slot = Slot {
             position: 4095,
             turn: u32::MAX,

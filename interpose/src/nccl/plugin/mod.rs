@@ -208,7 +208,13 @@ impl Operated {
 
     /// # Safety
     /// The words must be C strings.
-    unsafe fn p2p(function: *const c_char, buffer: usize, data_type: *const c_char, count: usize, peer: i32) -> Self {
+    unsafe fn p2p(
+        function: *const c_char,
+        buffer: usize,
+        data_type: *const c_char,
+        count: usize,
+        peer: i32,
+    ) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
             let element_bytes = words::element_bytes(data_type);
@@ -336,7 +342,9 @@ fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
 /// Finds the call for versions that do not name it.
 fn joined(context: &'static Context, operated: &Operated, operation: Operation) -> Call {
     let thread = thread::state();
-    let is_under_a_hook = thread.nccl_depth.get() > 0;
+    // Some versions end a group of their own through a name that we hook: then nothing was called in it.
+    let is_under_a_hook = thread.nccl_depth.get() > 0
+        && (thread.nccl_call.get() != 0 || thread.nccl_group_operations.get() > 0);
     let asked = Asked {
         operation: operation as u8,
         send: operated.send,
@@ -351,7 +359,8 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         }
     } else if is_under_a_hook {
         // The first operation of this communicator: whose buffers are these?
-        let found = crate::communicators::live().find_map(|(handle, entry)| take(entry).map(|call| (handle, call)));
+        let found =
+            crate::communicators::live().find_map(|(handle, entry)| take(entry).map(|call| (handle, call)));
         if let Some((handle, call)) = found {
             if let Some(call) = Call::from_bits(call) {
                 context.belongs_to(handle, call.communicator);
@@ -374,14 +383,22 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
 /// Any handle: the library asks no more of it than that it is one.
 const GROUP: u64 = 7 << 61;
 
-unsafe fn began(context: *mut c_void, handle: *mut *mut c_void, begin: impl FnOnce(&'static Context) -> u64) -> c_int {
+unsafe fn began(
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    begin: impl FnOnce(&'static Context) -> u64,
+) -> c_int {
     let bits = contexts::known(context).map_or(0, begin);
     // SAFETY: NCCL passes a place for the handle.
     unsafe { handle.write(bits as *mut c_void) };
     SUCCESS
 }
 
-unsafe extern "C" fn start_event_5(context: *mut c_void, handle: *mut *mut c_void, descriptor: *const c_void) -> c_int {
+unsafe extern "C" fn start_event_5(
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    descriptor: *const c_void,
+) -> c_int {
     // SAFETY: the descriptor is as its kind says; words are C strings (profiler_v5.h, profiler_v6.h).
     unsafe {
         let head = &*descriptor.cast::<abi::Head>();
@@ -438,7 +455,13 @@ fn called_message(context: &'static Context, operated: &Operated, stream: usize,
 unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u64) -> u64 {
     // SAFETY: the caller's promise.
     let mut operated = unsafe {
-        Operated::p2p(told.function, told.buffer as usize, told.data_type, told.count, told.peer)
+        Operated::p2p(
+            told.function,
+            told.buffer as usize,
+            told.data_type,
+            told.count,
+            told.peer,
+        )
     };
     operated.channels = told.channels;
     operated.work.channels = told.channels;
@@ -485,7 +508,11 @@ fn proxy_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
     traffic::work_began(context, told)
 }
 
-unsafe extern "C" fn start_event_4(context: *mut c_void, handle: *mut *mut c_void, descriptor: *const c_void) -> c_int {
+unsafe extern "C" fn start_event_4(
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    descriptor: *const c_void,
+) -> c_int {
     // SAFETY: the descriptor is as its kind says; words are C strings (profiler_v4.h).
     unsafe {
         let head = &*descriptor.cast::<abi::NarrowHead>();

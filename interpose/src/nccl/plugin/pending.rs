@@ -50,7 +50,9 @@ impl Pending {
         self.count.store(number + 1, Ordering::Relaxed);
         let place = &self.places[number as usize % PLACES];
         place.waits.store(0, Ordering::Relaxed);
-        place.operation.store(u32::from(asked.operation), Ordering::Relaxed);
+        place
+            .operation
+            .store(u32::from(asked.operation), Ordering::Relaxed);
         place.peer.store(asked.peer as u32, Ordering::Relaxed);
         place.send.store(asked.send as u64, Ordering::Relaxed);
         place.receive.store(asked.receive as u64, Ordering::Relaxed);

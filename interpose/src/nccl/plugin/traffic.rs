@@ -101,7 +101,11 @@ static STEP: [Step; STEPS] = [const {
 static NEXT_WORK: AtomicU32 = AtomicU32::new(0);
 static NEXT_STEP: AtomicU32 = AtomicU32::new(0);
 
-fn free<T>(table: &'static [T], next: &AtomicU32, turns: impl Fn(&T) -> &Turns) -> Option<(&'static T, Slot)> {
+fn free<T>(
+    table: &'static [T],
+    next: &AtomicU32,
+    turns: impl Fn(&T) -> &Turns,
+) -> Option<(&'static T, Slot)> {
     let first = next.fetch_add(1, Ordering::Relaxed) as usize;
     (0..LOOKED_AT).find_map(|step| {
         let position = (first + step) % table.len();
@@ -133,7 +137,8 @@ pub fn work_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
         .store(context.index().unwrap_or(NO_COMMUNICATOR), Ordering::Relaxed);
     work.peer.store(told.peer as u32, Ordering::Relaxed);
     work.channel.store(u32::from(told.channel), Ordering::Relaxed);
-    work.is_send.store(u32::from(told.is_send != 0), Ordering::Relaxed);
+    work.is_send
+        .store(u32::from(told.is_send != 0), Ordering::Relaxed);
     work.bytes.store(0, Ordering::Relaxed);
     work.enter_ticks.store(ticks(), Ordering::Relaxed);
     for waited in &work.waited {
@@ -156,7 +161,11 @@ pub fn work_ended(slot: Slot) {
         network: waited(Waiting::Network),
     };
     let record = Record {
-        operation: if is_send { Operation::Send } else { Operation::Receive } as u8,
+        operation: if is_send {
+            Operation::Send
+        } else {
+            Operation::Receive
+        } as u8,
         flags: FLAG_TRAFFIC,
         enter_ticks: work.enter_ticks.load(Ordering::Relaxed),
         leave_ticks: ticks(),

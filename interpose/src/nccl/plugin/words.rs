@@ -15,7 +15,10 @@ unsafe fn found<T: Copy>(text: *const c_char, table: &[(&CStr, T)]) -> Option<T>
     }
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
-    table.iter().find(|(word, _)| *word == text).map(|&(_, meaning)| meaning)
+    table
+        .iter()
+        .find(|(word, _)| *word == text)
+        .map(|&(_, meaning)| meaning)
 }
 
 const OPERATIONS: [(&CStr, Operation); 13] = [

@@ -1,0 +1,107 @@
+//! Time that was counted already: a union of intervals that come in nearly any order, in bounded memory.
+//!
+//! Instances are handed on when their last member was read, and ranks are read by the stride: what two of three ranks
+//! did among themselves comes before what all three did meanwhile.
+
+/// Intervals that are remembered. Of a full list the older half is forgotten: what comes before counts as covered.
+const MOST: usize = 2048;
+
+/// A union of intervals.
+#[derive(Clone, Debug)]
+pub struct Covered {
+    /// Disjoint, in order.
+    list: Vec<(i64, i64)>,
+    /// Everything before is taken for covered.
+    before: i64,
+}
+
+impl Default for Covered {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            before: i64::MIN,
+        }
+    }
+}
+
+impl Covered {
+    /// Covers an interval; appends to `new` the pieces of it that were not covered.
+    pub fn add(&mut self, from: i64, until: i64, new: &mut Vec<(i64, i64)>) {
+        let from = from.max(self.before);
+        if from >= until {
+            return;
+        }
+        // Those that touch it or lie in it.
+        let first = self.list.partition_point(|covered| covered.1 < from);
+        let last = self.list.partition_point(|covered| covered.0 <= until);
+        let mut at = from;
+        for &(start, end) in &self.list[first..last] {
+            if at < start {
+                new.push((at, start));
+            }
+            at = at.max(end);
+        }
+        if at < until {
+            new.push((at, until));
+        }
+        let (mut start, mut end) = (from, until);
+        if let (Some(one), Some(other)) = (
+            self.list.get(first),
+            last.checked_sub(1).and_then(|last| self.list.get(last)),
+        ) && first < last
+        {
+            start = start.min(one.0);
+            end = end.max(other.1);
+        }
+        self.list.splice(first..last, [(start, end)]);
+        if self.list.len() > MOST {
+            let half = MOST / 2;
+            self.before = self.list[half - 1].1;
+            self.list.drain(..half);
+        }
+    }
+}
+
+/// Sum of the lengths of pieces.
+pub fn length(pieces: &[(i64, i64)]) -> i64 {
+    pieces.iter().map(|(from, until)| until - from).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// In whatever order intervals come, each moment is new once.
+        #[test]
+        fn each_moment_is_new_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
+            let mut covered = Covered::default();
+            let mut seen = vec![0; 400];
+            let mut wanted = vec![0; 400];
+            for (from, length) in intervals {
+                let mut new = Vec::new();
+                covered.add(from, from + length, &mut new);
+                for (start, end) in new {
+                    (start..end).for_each(|moment| seen[moment as usize] += 1);
+                }
+                (from..from + length).for_each(|moment| wanted[moment as usize] = 1);
+                prop_assert!(covered.list.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            }
+            prop_assert_eq!(seen, wanted);
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut covered = Covered::default();
+        let mut new = Vec::new();
+        for n in 0..100_000 {
+            covered.add(10 * n, 10 * n + 5, &mut new);
+        }
+        assert!(covered.list.len() <= MOST);
+        assert_eq!(length(&new), 500_000);
+        covered.add(0, 100, &mut new);
+        assert_eq!(length(&new), 500_000, "long ago");
+    }
+}
