@@ -122,6 +122,13 @@ pub fn shared(source: &str) -> Option<PathBuf> {
     build("cc", &input, &format!("doubles/{stem}.so"), &["-fPIC", "-shared"])
 }
 
+/// A plain C++ program, with further arguments for the compiler.
+pub fn cc(source: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let mut all = vec!["-std=c++17", "-pthread"];
+    all.extend(arguments);
+    compile("c++", source, &all)
+}
+
 /// A plain C program, with further arguments for the compiler.
 pub fn c(source: &str, arguments: &[&str]) -> Option<PathBuf> {
     compile("cc", source, arguments)

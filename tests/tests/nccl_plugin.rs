@@ -615,3 +615,36 @@ fn without_a_run_directory_the_plugin_asks_for_nothing() {
     assert_eq!(told.len(), 2, "the device worked as it would without us");
     drop(turn);
 }
+
+#[test]
+fn callbacks_make_no_allocation_take_no_lock_and_make_no_system_call() {
+    let turn = turn::take();
+    let arguments = ["-fno-builtin", "-rdynamic", "-ldl"];
+    let Some(program) = compile::cc("nccl_plugin_hot.cc", &arguments) else {
+        return;
+    };
+    for version in 1..=6 {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let live = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
+        let mut command = Command::new(&program);
+        process::preload(&mut command, Some(directory.path()));
+        command
+            .env("RANKSCOPE_LIVE_DIR", live.path())
+            .args(["hot", &version.to_string(), "200000"]);
+        let ended = process::run(command, Duration::from_secs(60));
+        if ended.code() == 87 {
+            skip("no seccomp filter on this machine");
+            return;
+        }
+        assert_eq!(ended.code(), 0, "version {version}: {}", ended.complaints());
+        // Versions that tell nobody's size give no key; all others are recorded from both sides, kept or counted.
+        let logs = recorded::read_all(directory.path());
+        let [log] = &logs[..] else {
+            panic!("{} logs", logs.len())
+        };
+        let told = |kind| log.of_kind(kind).count() as u64 + log.lost(kind);
+        assert_eq!(told(RecordKind::Enqueue), 200_000, "version {version}");
+        assert_eq!(told(RecordKind::Device), 200_000, "version {version}");
+    }
+    drop(turn);
+}

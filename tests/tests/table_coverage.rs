@@ -291,6 +291,36 @@ fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
     assert_eq!(distinct.len(), nccl_rows().count());
 }
 
+/// Versions of NCCL's profiler interface that we speak.
+const PLUGINS: std::ops::RangeInclusive<u32> = 1..=6;
+
+#[test]
+fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
+    for nccl in Nccl::all() {
+        // A name of its own in the library's strings: at its end stands a zero byte.
+        let found = output(
+            "grep",
+            &["-aoE", "ncclProfiler_v[0-9]+"],
+            &nccl.directory.join("libnccl.so.2"),
+        );
+        let asked: BTreeSet<u32> = found
+            .lines()
+            .filter_map(|line| line.strip_prefix("ncclProfiler_v")?.parse().ok())
+            .collect();
+        let (has_any, speaks) = (
+            !asked.is_empty(),
+            asked.iter().any(|version| PLUGINS.contains(version)),
+        );
+        assert_eq!(
+            has_any,
+            nccl.series() >= (2, 23),
+            "{} asks for {asked:?}",
+            nccl.version
+        );
+        assert_eq!(speaks, has_any, "{} asks for {asked:?}", nccl.version);
+    }
+}
+
 #[test]
 fn the_library_exports_its_rows_and_nothing_else() {
     let mut wanted: BTreeSet<String> = rows().iter().map(|row| row.0.to_owned()).collect();
@@ -304,6 +334,7 @@ fn the_library_exports_its_rows_and_nothing_else() {
         ]
         .map(str::to_owned),
     );
+    wanted.extend(PLUGINS.map(|version: u32| format!("ncclProfiler_v{version}")));
     let path = artefacts::library();
     let everything: BTreeSet<String> = output("nm", &["-D", "--defined-only"], &path)
         .lines()

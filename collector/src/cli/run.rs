@@ -9,7 +9,7 @@ use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
-use crate::launch::{library, nvtx, preload, program};
+use crate::launch::{library, nccl, nvtx, preload, program};
 use anyhow::Result;
 use clap::Args;
 use std::ffi::OsString;
@@ -60,6 +60,11 @@ pub struct Run {
     /// Stop recording below this much free space (default 1GiB or 5 % of the disk, whichever is more).
     #[arg(long, value_name = "SIZE")]
     min_free: Option<Size>,
+
+    /// Record what NCCL's proxies move to and from each peer, and what they wait for (NCCL 2.27 and later). Several events
+    /// for each buffer that goes over the network: for an hour of searching, not for every day.
+    #[arg(long)]
+    nccl_traffic: bool,
 
     /// Say what is done, also before the command starts.
     #[arg(short, long)]
@@ -144,10 +149,16 @@ impl Run {
                     command.env(nvtx::NEXT, next);
                 }
             }
+            if let Some(plugin) = nccl::plugin(std::env::var_os(nccl::PLUGIN).as_deref(), library) {
+                command.env(nccl::PLUGIN, plugin);
+            }
         }
         command
             .env("RANKSCOPE_DIR", directory)
             .env("RANKSCOPE_LAUNCH", launch);
+        if self.nccl_traffic {
+            command.env("RANKSCOPE_NCCL_TRAFFIC", "1");
+        }
         if let Some(mib) = self.live_mib {
             command.env("RANKSCOPE_LIVE_MIB", mib.to_string());
         }

@@ -11,6 +11,7 @@ pub mod library;
 pub mod live;
 pub mod live_files;
 pub mod lock;
+pub mod nccl;
 pub mod nvtx;
 pub mod preload;
 pub mod program;
