@@ -27,12 +27,14 @@ pub mod torch;
 #[unsafe(no_mangle)]
 pub extern "C" fn rankscope_pause() {
     life::RECORDER.pause();
+    nccl::plugin::pause();
 }
 
 /// Takes records again.
 #[unsafe(no_mangle)]
 pub extern "C" fn rankscope_resume() {
     life::RECORDER.resume();
+    nccl::plugin::resume();
 }
 
 /// Version of the library, NUL-terminated.

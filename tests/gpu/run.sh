@@ -25,20 +25,26 @@ chmod +x "$rankscope" 2>/dev/null || { cp "$rankscope" "$work/rankscope"; chmod 
 
 # name, limit in seconds, what it is
 parts=(
-    "machine 30 versions and the device"
-    "single 60 one rank, eager training, preloaded"
-    "collectives 90 two ranks on the one GPU, every collective with a known size"
-    "ddp 90 two ranks, DDP training"
-    "fsdp 90 two ranks, FSDP training"
-    "graphs 60 one rank, communication inside CUDA graphs"
-    "hang 60 two ranks, of which one never comes"
-    "kill 60 kill -9 in mid-run"
-    "overhead 150 step time with recording on and off, in interleaved blocks"
+    "machine 20 versions and the device"
+    "single 30 one rank, eager training, preloaded"
+    "collectives 40 two ranks on the one GPU, every collective with a known size, by hooks and plugin"
+    "preload_alone 40 the same by hooks alone"
+    "plugin_alone 40 the same by the plugin alone, without a preload"
+    "traffic 40 the same with what proxies move"
+    "ddp 45 two ranks, DDP training"
+    "fsdp 45 two ranks, FSDP training"
+    "graphs 40 two ranks, communication inside CUDA graphs"
+    "hang 50 two ranks, of which one never comes"
+    "kill 45 kill -9 in mid-run"
+    "overhead_calls 50 step time with calls recorded and not, one rank, in interleaved blocks"
+    "overhead_plugin 55 step time with calls and plugin and without either, two ranks, in interleaved blocks"
 )
 
 # Ranks of a Python program, each on the one GPU and on a host of its own as far as NCCL knows
 # (research: NCCL_HOSTID per process passes its check for duplicate devices; the transport is a socket).
 # ranks NUMBER DIRECTORY PROGRAM [ARGUMENTS…]
+# How they are recorded is in `settings`: variables of their environment.
+settings=(LD_PRELOAD="$library")
 ranks() {
     local number=$1 directory=$2 rank pids=() status=0
     shift 2
@@ -48,7 +54,7 @@ ranks() {
         env RANK="$rank" WORLD_SIZE="$number" LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
             NCCL_HOSTID="fake$rank" NCCL_SOCKET_IFNAME=lo NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_P2P_DISABLE=1 \
             NCCL_SHM_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_MAX_CTAS=2 \
-            GLOO_SOCKET_IFNAME=lo LD_PRELOAD="$library" RANKSCOPE_DIR="$directory" \
+            GLOO_SOCKET_IFNAME=lo RANKSCOPE_DIR="$directory" "${settings[@]}" \
             "$python" "$@" >"$directory/rank$rank.out" 2>&1 &
         pids+=($!)
     done
@@ -98,9 +104,34 @@ single() {
     part single 1 train.py --steps 50
 }
 
+# Every collective once, recorded in one way: checked NAME HAS_DEVICE_TIMES
+checked() {
+    part "$1" 2 collectives.py "$out/$1.truth" && "$python" "$here/programs/check.py" "$out/$1.truth" \
+        "$out/$1/session.json" "$2" >"$out/$1/check.txt" 2>&1
+}
+
 collectives() {
-    part collectives 2 collectives.py "$out/collectives.truth" && "$python" "$here/programs/check.py" "$out/collectives.truth" \
-        "$out/collectives/session.json" >"$out/collectives/check.txt" 2>&1
+    checked collectives yes
+}
+
+preload_alone() {
+    settings+=(NCCL_PROFILER_PLUGIN=none)
+    checked preload_alone no
+}
+
+plugin_alone() {
+    settings=(NCCL_PROFILER_PLUGIN="$library")
+    checked plugin_alone yes
+}
+
+traffic() {
+    settings+=(RANKSCOPE_NCCL_TRAFFIC=1)
+    checked traffic yes && "$python" - "$out/traffic/session.json" <<'PYTHON'
+import json, sys
+traffic = json.load(open(sys.argv[1]))["traffic"]
+print(traffic)
+sys.exit(not any(one["sent_bytes"] > 0 for one in traffic))
+PYTHON
 }
 
 ddp() {
@@ -112,7 +143,7 @@ fsdp() {
 }
 
 graphs() {
-    part graphs 1 graphs.py
+    part graphs 2 graphs.py
 }
 
 hang() {
@@ -149,11 +180,21 @@ sys.exit(len(operations) != 2 or min(operations) < 100)
 PYTHON
 }
 
-overhead() {
-    part overhead 1 overhead.py "$out/overhead.json"
+# measured NAME RANKS
+measured() {
+    part "$1" "$2" overhead.py "$out/$1.json"
     local status=$?
-    rm -f "$out"/overhead/*.rslog
+    rm -f "$out/$1"/*.rslog
     return "$status"
+}
+
+overhead_calls() {
+    settings+=(NCCL_PROFILER_PLUGIN=none)
+    measured overhead_calls 1
+}
+
+overhead_plugin() {
+    measured overhead_plugin 2
 }
 
 wanted=("$@")

@@ -1,4 +1,4 @@
-"""Compares what collectives.py told with what a session counts: python check.py TRUTH SESSION."""
+"""Compares what collectives.py told with what a session counts: python check.py TRUTH SESSION HAS_DEVICE_TIMES."""
 import json
 import sys
 
@@ -17,5 +17,11 @@ for told in truth["told"]:
         failures.append(f"{told} is in no class")
 if session["matching"]["incomplete"] or session["matching"]["mismatched"]:
     failures.append(f"matching: {session['matching']}")
+if sys.argv[3] == "yes":
+    if session["totals"]["enqueued"] or not session["devices"]:
+        failures.append(f"device times are missing: {session['totals']} {session['devices']}")
+    for one in session["operations"]:
+        if one["library"] == "nccl" and one["instances"] and not one["transfer_ns"]["value"]:
+            failures.append(f"no transfer: {one}")
 print("\n".join(failures) or f"all {len(truth['told'])} operations are there, and matched")
 sys.exit(bool(failures))

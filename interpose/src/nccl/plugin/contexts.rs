@@ -48,6 +48,14 @@ static CONTEXT: [Context; CONTEXTS] = [const {
     }
 }; CONTEXTS];
 
+/// How many are taken.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+
+/// True if no communicator has a profiler.
+pub fn none_is_open() -> bool {
+    OPEN.load(Ordering::Acquire) == 0
+}
+
 /// What `init` was told.
 #[derive(Clone, Copy)]
 pub struct Told {
@@ -75,6 +83,7 @@ pub unsafe fn open(told: &Told) -> Option<&'static Context> {
                 .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
     })?;
+    OPEN.fetch_add(1, Ordering::AcqRel);
     context.version.store(told.version, Ordering::Relaxed);
     context.identity.store(told.identity, Ordering::Relaxed);
     context.rank.store(told.rank, Ordering::Relaxed);
@@ -183,5 +192,6 @@ impl Context {
     pub fn close(&'static self) {
         communicators::gone(self.address() as usize);
         self.is_taken.store(0, Ordering::Release);
+        OPEN.fetch_sub(1, Ordering::AcqRel);
     }
 }

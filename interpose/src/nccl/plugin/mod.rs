@@ -35,12 +35,34 @@ use rankscope_formats::ranklog::record::{
     NO_COMMUNICATOR, NO_PEER, Record, RecordKind,
 };
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 const SUCCESS: c_int = 0;
 
 /// Version of the interface that the library chose; 0: it has not loaded us.
 static VERSION: AtomicU32 = AtomicU32::new(0);
+
+/// Where the library looks for which events we want, and which that are.
+static MASK: AtomicPtr<AtomicI32> = AtomicPtr::new(std::ptr::null_mut());
+static WANTED: AtomicI32 = AtomicI32::new(0);
+
+fn want(events: i32) {
+    // SAFETY: null or the library's one mask for the whole process, which it reads as an atomic; forgotten when its last
+    // communicator is gone.
+    if let Some(mask) = unsafe { MASK.load(Ordering::Acquire).as_ref() } {
+        mask.store(events, Ordering::Relaxed);
+    }
+}
+
+/// Asks the library for nothing, so that it does nothing for us, until [`resume`].
+pub fn pause() {
+    want(0);
+}
+
+/// Asks for what was asked for before.
+pub fn resume() {
+    want(WANTED.load(Ordering::Relaxed));
+}
 
 /// What the header says of this source.
 const SOURCE: &str = "source.nccl_plugin";
@@ -95,7 +117,9 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
         if told.version >= 6 {
             wanted |= event::CE_COLL;
         }
-        mask.write(wanted as c_int);
+        WANTED.store(wanted as i32, Ordering::Relaxed);
+        MASK.store(mask.cast(), Ordering::Release);
+        resume();
     }
     SUCCESS
 }
@@ -160,6 +184,10 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
             tasks::communicator_ended(index);
         }
         context.close();
+        if contexts::none_is_open() {
+            // The library may be unloaded from here on, and the mask is its own.
+            MASK.store(std::ptr::null_mut(), Ordering::Release);
+        }
     }
     SUCCESS
 }
