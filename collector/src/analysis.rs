@@ -90,7 +90,10 @@ impl<'a> Analysis<'a> {
             error_of,
             place_of,
             classes: Classes::new(&identities.communicators),
-            blame: BlameLedger::new(identities.ranks.len()),
+            blame: BlameLedger::new(
+                identities.ranks.len(),
+                crate::merge::stride(identities.ranks.len()),
+            ),
             boards,
             totals: Totals::default(),
             matching: Matching::default(),

@@ -9,7 +9,7 @@ use rankscope_formats::session::{Blame, RankBlame};
 /// Members up to which exposed waiting is divided gap by gap; beyond, in proportion to the whole wait.
 const EXACT_MEMBERS: usize = 64;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct OfRank {
     caused: f64,
     caused_exposed: f64,
@@ -59,10 +59,24 @@ impl OfRank {
 }
 
 impl BlameLedger {
-    /// For this many ranks.
-    pub fn new(ranks: usize) -> Self {
+    /// For this many ranks. `ahead`: operations by which one may be read ahead of another.
+    pub fn new(ranks: usize, ahead: usize) -> Self {
+        let covered = Covered::new(2 * ahead);
+        let fresh = OfRank {
+            caused: 0.0,
+            caused_exposed: 0.0,
+            caused_exposed_in_steps: 0.0,
+            lost_ns: 0,
+            lost_exposed_ns: 0,
+            lost_exposed_in_steps_ns: 0,
+            last_arrivals: 0,
+            launches: 0,
+            lost: covered.clone(),
+            lost_exposed: covered.clone(),
+            waited: covered,
+        };
         Self {
-            ranks: vec![OfRank::default(); ranks],
+            ranks: vec![fresh; ranks],
             order: Vec::new(),
             gaps: Vec::new(),
             pieces: Vec::new(),
@@ -277,7 +291,7 @@ mod tests {
             let ranks: Vec<u32> = (0..members.len() as u32).collect();
             let (mut waited, mut new) = (Vec::new(), Vec::new());
             waits(&members, 0, &mut waited);
-            let mut ledger = BlameLedger::new(members.len());
+            let mut ledger = BlameLedger::new(members.len(), 64);
             ledger.take(&members, &waited, &ranks, true, &mut new);
             let summary = ledger.summary();
             let total: i64 = arrivals.iter().map(|at| last - at).sum();
@@ -289,7 +303,7 @@ mod tests {
 
     #[test]
     fn launches_that_wait_for_the_same_rank_at_once_cost_the_job_that_time_once() {
-        let mut ledger = BlameLedger::new(2);
+        let mut ledger = BlameLedger::new(2, 64);
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         for bucket in 0..3 {
             // Three operations asked for at 0, 1, 2 by rank 0 and at 100, 101, 102 by rank 1.
@@ -310,7 +324,7 @@ mod tests {
 
     #[test]
     fn an_instance_that_is_handed_on_early_hides_no_wait_before_it() {
-        let mut ledger = BlameLedger::new(3);
+        let mut ledger = BlameLedger::new(3, 64);
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         // Two of the ranks are read first, and what they did later among themselves comes first.
         let pair = [
@@ -345,7 +359,7 @@ mod tests {
         }
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         waits(&members, 0, &mut waited);
-        let mut ledger = BlameLedger::new(3);
+        let mut ledger = BlameLedger::new(3, 64);
         ledger.take(&members, &waited, &[0, 1, 2], false, &mut new);
         assert_eq!(ledger.summary().total_rank_ns, 50);
         assert_eq!(ledger.summary().ranks[0].rank, 0);

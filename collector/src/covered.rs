@@ -3,28 +3,27 @@
 //! Instances are handed on when their last member was read, and ranks are read by the stride: what two of three ranks
 //! did among themselves comes before what all three did meanwhile.
 
-/// Intervals that are remembered. Of a full list the older half is forgotten: what comes before counts as covered.
-const MOST: usize = 2048;
-
 /// A union of intervals.
 #[derive(Clone, Debug)]
 pub struct Covered {
+    /// Intervals that are remembered. Of a full list the older half is forgotten: what comes before counts as covered.
+    most: usize,
     /// Disjoint, in order.
     list: Vec<(i64, i64)>,
     /// Everything before is taken for covered.
     before: i64,
 }
 
-impl Default for Covered {
-    fn default() -> Self {
+impl Covered {
+    /// Nothing is covered; `most` intervals are remembered.
+    pub fn new(most: usize) -> Self {
         Self {
+            most: most.max(2),
             list: Vec::new(),
             before: i64::MIN,
         }
     }
-}
 
-impl Covered {
     /// Covers an interval; appends to `new` the pieces of it that were not covered.
     pub fn add(&mut self, from: i64, until: i64, new: &mut Vec<(i64, i64)>) {
         let from = from.max(self.before);
@@ -54,8 +53,8 @@ impl Covered {
             end = end.max(other.1);
         }
         self.list.splice(first..last, [(start, end)]);
-        if self.list.len() > MOST {
-            let half = MOST / 2;
+        if self.list.len() > self.most {
+            let half = self.most / 2;
             self.before = self.list[half - 1].1;
             self.list.drain(..half);
         }
@@ -76,7 +75,7 @@ mod tests {
         /// In whatever order intervals come, each moment is new once.
         #[test]
         fn each_moment_is_new_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
-            let mut covered = Covered::default();
+            let mut covered = Covered::new(2048);
             let mut seen = vec![0; 400];
             let mut wanted = vec![0; 400];
             for (from, length) in intervals {
@@ -94,12 +93,12 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut covered = Covered::default();
+        let mut covered = Covered::new(2048);
         let mut new = Vec::new();
         for n in 0..100_000 {
             covered.add(10 * n, 10 * n + 5, &mut new);
         }
-        assert!(covered.list.len() <= MOST);
+        assert!(covered.list.len() <= 2048);
         assert_eq!(length(&new), 500_000);
         covered.add(0, 100, &mut new);
         assert_eq!(length(&new), 500_000, "long ago");

@@ -274,7 +274,7 @@ fn rows_per_handover(ranks: usize) -> usize {
 
 /// Records by which a rank goes forward at once, so that those of all ranks are about a quarter of a million: half of
 /// what the matcher lets wait.
-fn stride(ranks: usize) -> usize {
+pub(crate) fn stride(ranks: usize) -> usize {
     (MOST_PENDING / 2 / ranks.max(1)).clamp(128, 8192)
 }
 

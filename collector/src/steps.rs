@@ -304,9 +304,11 @@ struct Sequence<'a, 'b> {
     ended: bool,
 }
 
-/// True unless the operation was in progress at the end of its log. What was only enqueued is over for the host.
-fn is_over(operation: &RankOperation) -> bool {
-    operation.leave_ns != crate::rank::NO_TIME || operation.state == OperationState::Enqueued
+/// True unless the operation was in progress at the end of its log. What was only enqueued is over for the host; but
+/// beside operations whose times are a device's, the host's have no place in the order.
+fn is_over(operation: &RankOperation, has_device_times: bool) -> bool {
+    operation.leave_ns != crate::rank::NO_TIME
+        || (operation.state == OperationState::Enqueued && !has_device_times)
 }
 
 impl Sequence<'_, '_> {
@@ -321,11 +323,12 @@ impl Sequence<'_, '_> {
                 break;
             } else {
                 // Two lists, each nearly in order; the heap has room only for nearby events.
+                let has_device_times = self.reader.has_device_times();
                 let mut events: Vec<Event> = self
                     .batch
                     .operations
                     .iter()
-                    .filter(|operation| operation.has_key() && is_over(operation))
+                    .filter(|operation| operation.has_key() && is_over(operation, has_device_times))
                     .map(|operation| symbols.event(operation, width))
                     .collect();
                 events.extend(self.batch.reducer_waits.iter().map(|&(start, end)| Event {

@@ -141,6 +141,20 @@ impl Entry {
         unsafe { self.pending.load(Ordering::Acquire).as_ref() }
     }
 
+    /// Makes that list for a communicator that was defined before the plugin was there. Once, and only if this thread is
+    /// the first.
+    #[cold]
+    pub fn make_pending(&self) {
+        let fresh: *mut Pending = renewed(std::ptr::null_mut());
+        let before =
+            self.pending
+                .compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire);
+        if before.is_err() && !fresh.is_null() {
+            // SAFETY: a mapping of our own that nobody else has seen.
+            unsafe { libc::munmap(fresh.cast(), size_of::<Pending>()) };
+        }
+    }
+
     /// Ordinal for the next communicator made from this one.
     pub fn next_child(&self) -> u32 {
         self.children.fetch_add(1, Ordering::Relaxed)

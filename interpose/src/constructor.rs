@@ -41,9 +41,23 @@ fn own_path() -> Option<&'static CStr> {
     }
 }
 
+/// True if the library came with the process: its names are everybody's then. Whoever loads it later (NCCL as a plugin,
+/// NVTX as an injection) may have other threads, which read the environment.
+fn is_preloaded() -> bool {
+    // SAFETY: looks up a name in what is loaded for all.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ncclProfiler_v6".as_ptr()) };
+    std::ptr::eq(
+        found.cast_const(),
+        (&raw const crate::nccl::plugin::ncclProfiler_v6).cast(),
+    )
+}
+
 extern "C" fn at_load() {
     type SetVariable = unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int;
     if value(c"RANKSCOPE_DIR").is_none_or(CStr::is_empty) {
+        return;
+    }
+    if !is_preloaded() {
         return;
     }
     let Some(path) = own_path().filter(|path| path.to_bytes().starts_with(b"/")) else {
@@ -66,7 +80,7 @@ extern "C" fn at_load() {
             } else {
                 path
             };
-            // SAFETY: two C strings; no other thread is there yet.
+            // SAFETY: two C strings; preloaded libraries are initialised before there is another thread.
             unsafe { set(name.as_ptr(), path.as_ptr(), 0) };
         }
     }

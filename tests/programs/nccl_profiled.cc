@@ -1,6 +1,7 @@
 // A training on NCCL of which the library itself tells: gradient buckets alone and in groups, messages along a ring,
 // a graph that is captured once and replayed in every step, and one rank that comes late.
 //   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
+// With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block.
 #include "nccl_rank.h"
 
 int main(int argc, char** argv) {
@@ -11,7 +12,13 @@ int main(int argc, char** argv) {
   const int lateUs = argc > 6 ? std::atoi(argv[6]) : 0;
   const ncclUniqueId id = self.share("id");
   ncclComm_t comm;
-  NCCL(ncclCommInitRank(&comm, size, id, rank));
+  if (std::getenv("NCCL_PROFILED_NONBLOCKING") != nullptr) {
+    ncclConfig_t config = {sizeof config, 0xcafebeef, 22800, 0, -1, -1, -1, nullptr, -1, -1, "patient"};
+    CHECK(ncclCommInitRankConfig(&comm, size, id, rank, &config) == ncclInProgress);
+    for (ncclResult_t state = ncclInProgress; state == ncclInProgress;) NCCL(ncclCommGetAsyncError(comm, &state));
+  } else {
+    NCCL(ncclCommInitRank(&comm, size, id, rank));
+  }
   static char buffer[1 << 16];
   DoubleStream stream = {}, captured = {};
   auto reduce = [&](size_t count, DoubleStream* on) {
@@ -42,7 +49,7 @@ int main(int argc, char** argv) {
     NCCL(ncclReduceScatter(buffer, buffer, 3000, ncclBfloat16, ncclAvg, comm, &stream));
     NCCL(ncclReduce(buffer, buffer, 99, ncclFloat32, ncclSum, 0, comm, &stream));
     ring(&stream);
-    NCCL(ncclAlltoAll(buffer, buffer, 40, ncclFloat32, comm, &stream));
+    NCCL(ncclAlltoAll(buffer, buffer + 8192, 40, ncclFloat32, comm, &stream));
     ncclDoubleReplay(&captured);
     // As a training does that looks at its loss.
     ncclDoubleSynchronize(comm);

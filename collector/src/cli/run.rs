@@ -149,7 +149,9 @@ impl Run {
                     command.env(nvtx::NEXT, next);
                 }
             }
-            if let Some(plugin) = nccl::plugin(std::env::var_os(nccl::PLUGIN).as_deref(), library) {
+            let chosen = std::env::var_os(nccl::PLUGIN).filter(|value| !value.is_empty());
+            let chosen = chosen.or_else(nccl::configured);
+            if let Some(plugin) = nccl::plugin(chosen.as_deref(), library).or(chosen) {
                 command.env(nccl::PLUGIN, plugin);
             }
         }

@@ -25,9 +25,19 @@ const WINDOW_NS: i64 = 30_000_000_000;
 /// No two clocks drift faster than this (METRICS.md, section 4).
 const MOST_DRIFT_PPM: f64 = 200.0;
 /// By how much bounds may contradict each other before it is told: stamps are rounded, ns.
-const TOLERANCE_NS: f64 = 1000.0;
+const TOLERANCE_NS: i64 = 1000;
 /// Calls whose device record is awaited at once while evidence is gathered.
 const MOST_CALLS: usize = 1 << 16;
+
+/// A device's clock beyond this, a hundred years after 1970 and more, is damage, and arithmetic on it would not fit.
+const LATEST_NS: u64 = 1 << 62;
+/// Times are cut to ± this, as everywhere (see [`Line`]).
+const FARTHEST_NS: i64 = 1 << 56;
+
+/// True for a moment that a device can have told.
+pub fn is_usable(device_ns: u64) -> bool {
+    (1..LATEST_NS).contains(&device_ns)
+}
 
 /// A bound of the offset host − device: a moment of the device, and what the offset is at most or at least then, ns.
 type Bound = (i64, i64);
@@ -142,32 +152,34 @@ impl DeviceClock {
                 .values()
                 .filter_map(|bounds| bounds.below.as_ref().map(turned)),
         );
-        let (origin, end) = (above.first()?.0, above.last()?.0);
+        let origin = above.first()?.0;
         let mut knots: Vec<Bound> = Vec::new();
         let mut widths: Vec<i64> = Vec::new();
         let mut contradictions = 0;
-        let mut from = origin;
-        while from <= end {
-            let until = (from + WINDOW_NS).min(end + 1);
+        // Only where there is evidence: a program may pause for hours.
+        for window in
+            above.chunk_by(|one, other| (one.0 - origin) / WINDOW_NS == (other.0 - origin) / WINDOW_NS)
+        {
+            let (Some(&(from, _)), Some(&(until, _))) = (window.first(), window.last()) else {
+                continue;
+            };
             // Half a window more on both sides: at its ends a hull goes to whatever point is there.
             let around = from - WINDOW_NS / 2..until + WINDOW_NS / 2;
             let upper = lower_hull(within(&above, &around));
             let lower: Vec<Bound> = lower_hull(within(&below, &around)).iter().map(turned).collect();
             let mut contradicts = false;
-            for &(at, _) in within(&above, &(from..until)) {
+            for &(at, _) in window {
                 if let (Some(most), Some(least)) = (inside(&upper, at), inside(&lower, at)) {
                     contradicts |= most - least < -TOLERANCE_NS;
-                    widths.push((most - least).max(0.0) as i64);
+                    widths.push((most - least).max(0));
                 }
             }
             contradictions += u64::from(contradicts);
-            knots.push((from, interpolated(&upper, from)));
+            let ends = [from, until].map(|at| inside(&upper, at).map(|offset| (at, offset)));
+            let [first, last] = ends;
+            knots.extend(first);
             knots.extend(upper.iter().filter(|knot| knot.0 > from && knot.0 < until));
-            from = until;
-        }
-        if end > origin {
-            let last = within(&above, &(end - WINDOW_NS..end + 1));
-            knots.push((end, interpolated(&lower_hull(last), end)));
+            knots.extend(last.filter(|_| until > from));
         }
         let (&first, &last) = (knots.first()?, knots.last()?);
         let drift = if last.0 > first.0 {
@@ -196,47 +208,38 @@ impl DeviceClock {
         let offset = match (self.knots.first(), self.knots.last()) {
             (Some(&first), _) if device_ns < first.0 => self.beyond(first, device_ns),
             (_, Some(&last)) if device_ns > last.0 => self.beyond(last, device_ns),
-            _ => inside(&self.knots, device_ns).map_or(0, |_| interpolated(&self.knots, device_ns)),
+            _ => inside(&self.knots, device_ns).unwrap_or(0),
         };
-        device_ns.saturating_add(offset)
+        device_ns.saturating_add(offset).clamp(-FARTHEST_NS, FARTHEST_NS)
     }
 
     fn beyond(&self, knot: Bound, device_ns: i64) -> i64 {
         let distance = device_ns.saturating_sub(knot.0);
-        knot.1 + (self.drift * distance as f64).round() as i64
+        knot.1
+            .saturating_add((self.drift * distance as f64).round() as i64)
     }
 }
 
 /// Height of a line through these points at a moment between the first and the last, in whole ns.
-fn interpolated(points: &[Bound], at: i64) -> i64 {
+fn inside(points: &[Bound], at: i64) -> Option<i64> {
     let after = points.partition_point(|point| point.0 <= at);
-    match (
-        after.checked_sub(1).map(|before| points[before]),
-        points.get(after),
-    ) {
-        (Some(one), Some(other)) => {
-            let share = (at - one.0) as f64 / (other.0 - one.0) as f64;
-            one.1 + (share * (other.1 - one.1) as f64).round() as i64
+    let before = *points.get(after.checked_sub(1)?)?;
+    match points.get(after) {
+        Some(next) => {
+            let share = (at - before.0) as f64 / (next.0 - before.0) as f64;
+            Some(before.1 + (share * (next.1 - before.1) as f64).round() as i64)
         }
-        (Some(one), None) => one.1,
-        (None, other) => other.map_or(0, |other| other.1),
+        // The last point itself.
+        None => (before.0 == at).then_some(before.1),
     }
-}
-
-/// The same, if the moment is between the first and the last.
-fn inside(points: &[Bound], at: i64) -> Option<f64> {
-    let (first, last) = (points.first()?, points.last()?);
-    (first.0 <= at && at <= last.0).then(|| interpolated(points, at) as f64)
 }
 
 fn take(evidence: &mut Evidence, record: &Record, line: Line, calls: &mut FxHashMap<CallKey, i64>) {
-    let Ok(start) = i64::try_from(record.object) else {
-        return;
-    };
-    if start == 0 {
+    if !is_usable(record.object) {
         return;
     }
-    let stop = start.saturating_add(DeviceWork::from_aux(record.aux).duration_ns as i64);
+    let start = record.object as i64;
+    let stop = start + DeviceWork::from_aux(record.aux).duration_ns as i64;
     for (at, told) in [
         (start, line.ns(record.enter_ticks)),
         (stop, line.ns(record.leave_ticks)),
@@ -371,6 +374,47 @@ mod tests {
             );
         }
         assert!((clock.drift_ppm() + 20.0).abs() < 0.5, "{}", clock.drift_ppm());
+    }
+
+    #[test]
+    fn a_pause_of_minutes_leaves_no_hole() {
+        let ahead = 1_700_000_000_000_000_000;
+        let drift = |host: i64| (host as f64 * 30e-6) as i64;
+        let mut all = Evidence::default();
+        let noise = noise(5, 3_000, 1_000);
+        for n in (0..300).chain(40_000..40_300) {
+            let (wait, delay) = noise(n);
+            let began = n * 10_000_000 + wait;
+            let device = began + ahead + drift(began);
+            all.above(device, began + delay - device);
+            all.below(device, n * 10_000_000 - device);
+        }
+        let clock = DeviceClock::fit(&all).expect("evidence");
+        assert_eq!(clock.contradictions, 0);
+        for host in (0..403).map(|second| second * 1_000_000_000 + 55_555) {
+            let off = clock.ns((host + ahead + drift(host)) as u64) - host;
+            assert!((-20_000..200_000).contains(&off), "{off} at {host}");
+        }
+    }
+
+    #[test]
+    fn absurd_moments_are_left_out() {
+        for object in [0, 1 << 62, u64::MAX] {
+            assert!(!is_usable(object));
+        }
+        let mut all = Evidence::default();
+        for (at, offset) in [
+            (1, (1 << 56) - 1),
+            ((1 << 62) - 1, -(1 << 62) - (1 << 56)),
+            (5, -(1 << 56) - 5),
+        ] {
+            all.above(at, offset);
+            all.below(at, offset);
+        }
+        let clock = DeviceClock::fit(&all).expect("evidence");
+        for object in [0, 1, 7, 1 << 61, u64::MAX] {
+            assert!(clock.ns(object).abs() <= FARTHEST_NS);
+        }
     }
 
     #[test]

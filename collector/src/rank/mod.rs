@@ -36,7 +36,7 @@ use works::Works;
 const MOST_HELD: usize = 1 << 17;
 
 /// Operations held behind one whose device records have not come. One that waits longer is let go as it is.
-const MOST_AWAITING: usize = 1 << 14;
+const MOST_AWAITING: usize = 1 << 12;
 
 /// The property that says by which version of its interface the library told of its devices.
 const PLUGIN: &str = "source.nccl_plugin";
@@ -281,6 +281,11 @@ impl<'a> RankReader<'a> {
     pub fn with_stride(self, records: usize) -> Self {
         let stride = records.max(1);
         Self { stride, ..self }
+    }
+
+    /// True if times of this log's operations are a device's; known after the first [`RankReader::advance`].
+    pub fn has_device_times(&self) -> bool {
+        self.device_clock.is_some()
     }
 
     /// Problems met in the records.
@@ -588,7 +593,7 @@ impl<'a> RankReader<'a> {
             // NOTHING is never a number of one.
             self.next_awaited = (awaited + 1) % NOTHING;
             self.awaited.insert(awaited, what);
-        } else if enqueued.parts == 0 && self.device_clock.is_some() && record.flags & FLAG_CAPTURED == 0 {
+        } else if self.device_clock.is_some() && record.flags & FLAG_CAPTURED == 0 {
             self.sums.hooks_only += 1;
         }
         self.breakdown.trains(entry.lane);
@@ -770,14 +775,16 @@ impl<'a> RankReader<'a> {
                 }
             }
             if held.awaited != NOTHING
-                && let Some(awaited) = self.awaited.get(&held.awaited)
+                && let Some(awaited) = self.awaited.get_mut(&held.awaited)
             {
                 let is_on_its_way = operation.state == OperationState::Enqueued;
-                let answer = self.devices.answer(awaited, all || !is_on_its_way);
-                if answer == Answer::Wait && count - released <= MOST_AWAITING {
+                let is_let_go = count - released > MOST_AWAITING;
+                let answer = self.devices.answer(awaited, all || !is_on_its_way || is_let_go);
+                if answer == Answer::Wait {
                     break;
                 }
                 self.awaited.remove(&held.awaited);
+                self.sums.hooks_only += u64::from(!all && is_on_its_way && answer == Answer::Known(None));
                 if let Answer::Known(Some(work)) = answer
                     && is_on_its_way
                 {
@@ -845,7 +852,9 @@ impl<'a> RankReader<'a> {
             self.groups.forget_before(oldest);
         }
         self.held_for.drain(..released);
-        if out.operations.is_empty() {
+        if released == 0 {
+            // Nothing moves.
+        } else if out.operations.is_empty() {
             // Mostly all of them go: few move.
             std::mem::swap(&mut out.operations, &mut self.held);
             self.held.extend(out.operations.drain(released..));

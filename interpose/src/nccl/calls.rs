@@ -1,7 +1,7 @@
 //! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
 
-use super::plugin::handles;
-use super::plugin::pending::{Asked, Pending};
+use super::plugin::pending::Asked;
+use super::plugin::{self, handles};
 use super::{capture, communicators, data_type, groups, result};
 use crate::communicators::Entry;
 use crate::in_progress::InProgress;
@@ -145,12 +145,12 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
     thread.nccl_call.set(as_handle);
     thread.nccl_handle.set(arguments[roles.communicator]);
     thread.nccl_parts.set(0);
-    if let Some(entry) = communicator
-        && let Some(pending) = entry.pending()
+    if plugin::needs_pending()
+        && let Some(entry) = communicator
         && record.flags & FLAG_CAPTURED == 0
         && entry.size() > 1
     {
-        await_operation(roles, arguments, &record, pending, as_handle, thread);
+        await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
     let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
     // SAFETY: handed through.
@@ -160,6 +160,9 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         record.tag = result;
         record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
         if !result::is_fine(result) {
+            if let Some(pending) = communicator.and_then(Entry::pending) {
+                pending.withdraw_call(as_handle);
+            }
             refused(record, roles, communicator, result);
         }
     });
@@ -173,13 +176,22 @@ fn await_operation(
     roles: &Roles,
     arguments: &Wide,
     record: &Record,
-    pending: &Pending,
+    entry: &Entry,
     as_handle: u64,
     thread: &ThreadState,
 ) {
+    if entry.pending().is_none() {
+        entry.make_pending();
+    }
+    let Some(pending) = entry.pending() else { return };
     // Empty collectives are no operations; empty messages are.
     let is_message = matches!(roles.operation, Operation::Send | Operation::Receive);
-    if roles.payload.is_none() || (record.bytes == 0 && !is_message) {
+    // These came with versions that name the call, and are told as others.
+    let is_later = matches!(
+        roles.operation,
+        Operation::AllToAll | Operation::Gather | Operation::Scatter | Operation::Put
+    );
+    if is_later || roles.payload.is_none() || (record.bytes == 0 && !is_message) {
         return;
     }
     let asked = Asked {
@@ -189,7 +201,7 @@ fn await_operation(
         bytes: record.bytes,
         peer: if is_message { record.peer } else { 0 },
     };
-    pending.push(&asked, as_handle);
+    pending.push(&asked, as_handle, groups::number(thread));
     thread.nccl_parts.set(1);
 }
 

@@ -1,6 +1,6 @@
 //! Groups: calls between start and end reach their streams at the outermost end, as one launch or several.
 
-use super::{communicators, result};
+use super::{communicators, plugin, result};
 use crate::in_progress::InProgress;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
@@ -114,8 +114,21 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
             record.flags |= FLAG_FAILED;
         }
     });
+    if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(result::of(returned))) {
+        nothing_comes_of(group);
+    }
     // SAFETY: the places in which handles are awaited belong to calls of this group, which the library itself has
     // just written to.
     unsafe { communicators::group_ended(thread, group, result::of(returned), real) };
     returned
+}
+
+/// The plugin is not to wait for a group's operations.
+#[cold]
+fn nothing_comes_of(group: u32) {
+    for (_, entry) in crate::communicators::live() {
+        if let Some(pending) = entry.pending() {
+            pending.withdraw_group(group);
+        }
+    }
 }

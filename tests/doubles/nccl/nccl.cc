@@ -36,6 +36,7 @@ struct ncclComm {
   // What all members call it, and how many were made of it.
   uint64_t id;
   uint64_t children;
+  bool blocks;
   profiler::Communicator* profiler;
 };
 
@@ -101,7 +102,7 @@ ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id) {
     freed.pop_back();
   }
   const bool blocks = config == nullptr || config->size < 24 || config->blocking != 0;
-  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, nullptr};
+  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, blocks, nullptr};
   const char* name = config != nullptr && config->size >= sizeof *config ? config->commName : nullptr;
   auto open = [&] { comm->profiler = profiler::opened(id, name, size, rank); };
   // In a group, and where the caller is not to block, the real library does this on a thread of its own.
@@ -177,7 +178,10 @@ void launch(std::vector<Plan> all) {
       first.tasks.insert(first.tasks.end(), one->tasks.begin(), one->tasks.end());
       one = all.erase(one);
     }
-    profiler::launched(first.comm->profiler, std::move(first.tasks));
+    auto now = [&] { profiler::launched(first.comm->profiler, std::move(first.tasks)); };
+    // Where the caller is not to block, the real library launches on a thread of its own.
+    if (first.comm->blocks) now();
+    else std::thread(now).join();
   }
 }
 

@@ -26,6 +26,8 @@ pub struct Context {
     /// The program's handle, once a hook met this communicator; 0 before.
     handle: AtomicUsize,
     index_plus_one: AtomicU32,
+    /// 1 once it is known that nothing of it goes through hooks.
+    bypasses: AtomicU32,
     /// Written by whoever takes the place, before it is handed out.
     name: UnsafeCell<[u8; NAME_BYTES]>,
     name_bytes: AtomicU32,
@@ -43,6 +45,7 @@ static CONTEXT: [Context; CONTEXTS] = [const {
         size: AtomicU32::new(0),
         handle: AtomicUsize::new(0),
         index_plus_one: AtomicU32::new(0),
+        bypasses: AtomicU32::new(0),
         name: UnsafeCell::new([0; NAME_BYTES]),
         name_bytes: AtomicU32::new(0),
     }
@@ -90,6 +93,7 @@ pub unsafe fn open(told: &Told) -> Option<&'static Context> {
     context.size.store(told.size, Ordering::Relaxed);
     context.handle.store(0, Ordering::Relaxed);
     context.index_plus_one.store(0, Ordering::Relaxed);
+    context.bypasses.store(0, Ordering::Relaxed);
     let mut bytes = 0;
     if !told.name.is_null() {
         // SAFETY: the caller's promise; the place is this thread's until its address is handed out.
@@ -136,6 +140,27 @@ impl Context {
             0 => self.bypassed_so_far().map(Entry::index),
             index_plus_one => Some(index_plus_one - 1),
         }
+    }
+
+    /// Our rank in it.
+    pub fn rank(&self) -> u32 {
+        self.rank.load(Ordering::Relaxed)
+    }
+
+    /// True if hooks' entry can be of this communicator, as far as this version tells.
+    pub fn can_be(&self, entry: &Entry) -> bool {
+        let size = self.size.load(Ordering::Relaxed);
+        size == 0 || (size == entry.size() && self.rank() == entry.rank())
+    }
+
+    /// Nothing of it goes through hooks, as far as its first operation told.
+    pub fn set_bypasses(&self) {
+        self.bypasses.store(1, Ordering::Relaxed);
+    }
+
+    /// See [`Context::set_bypasses`].
+    pub fn bypasses(&self) -> bool {
+        self.bypasses.load(Ordering::Relaxed) == 1
     }
 
     /// What hooks know of it, if they met it.

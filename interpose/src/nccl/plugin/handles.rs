@@ -10,6 +10,7 @@ const CALL: u64 = 1;
 const TASK: u64 = 2;
 const TRAFFIC: u64 = 3;
 const STEP: u64 = 4;
+const CHANNEL: u64 = 5;
 
 const CAPTURED: u64 = 1 << 60;
 const WITHOUT_NUMBER: u64 = 1 << 59;
@@ -101,7 +102,7 @@ impl Slot {
     }
 }
 
-/// Handle of an operation on the device; its channels have the same.
+/// Handle of an operation on the device.
 pub const fn of_task(slot: Slot) -> u64 {
     slot.to_bits(TASK)
 }
@@ -109,6 +110,16 @@ pub const fn of_task(slot: Slot) -> u64 {
 /// Its place, if it is such a handle.
 pub const fn task(bits: u64) -> Option<Slot> {
     Slot::from_bits(bits, TASK)
+}
+
+/// Handle of a channel that works on it. Another than the operation's: the end of one is not the end of the other.
+pub const fn of_channel(slot: Slot) -> u64 {
+    slot.to_bits(CHANNEL)
+}
+
+/// The place of its operation, if it is such a handle.
+pub const fn channel(bits: u64) -> Option<Slot> {
+    Slot::from_bits(bits, CHANNEL)
 }
 
 /// Handle of a proxy's work for one peer.
@@ -165,6 +176,8 @@ mod tests {
         assert_eq!(task(of_task(slot)), Some(slot));
         assert_eq!(traffic(of_traffic(slot)), Some(slot));
         assert_eq!(step(of_step(slot)), Some(slot));
+        assert_eq!(channel(of_channel(slot)), Some(slot));
+        assert_eq!(task(of_channel(slot)), None);
         assert_eq!(Call::from_bits(of_task(slot)), None);
         assert_ne!(of_task(Slot { position: 0, turn: 0 }), 0);
     }

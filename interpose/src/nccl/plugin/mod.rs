@@ -42,6 +42,9 @@ const SUCCESS: c_int = 0;
 /// Version of the interface that the library chose; 0: it has not loaded us.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
+/// The process to which the library spoke last: what its proxies do for others is not ours.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
 /// Where the library looks for which events we want, and which that are.
 static MASK: AtomicPtr<AtomicI32> = AtomicPtr::new(std::ptr::null_mut());
 static WANTED: AtomicI32 = AtomicI32::new(0);
@@ -98,6 +101,7 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
             return SUCCESS;
         }
         life::wait_for_start();
+        PROCESS.store(libc::getpid(), Ordering::Relaxed);
         let is_first = VERSION.swap(told.version, Ordering::Relaxed) == 0;
         if is_first && let Some(set) = life::definitions() {
             define(set);
@@ -182,6 +186,7 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     if let Some(context) = contexts::known(context) {
         if let Some(index) = context.index() {
             tasks::communicator_ended(index);
+            traffic::communicator_ended(index);
         }
         context.close();
         if contexts::none_is_open() {
@@ -380,20 +385,33 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         bytes: operated.bytes,
         peer: if is_message(operation) { operated.peer } else { 0 },
     };
-    let take = |entry: &'static Entry| entry.pending().and_then(|pending| pending.take(&asked));
+    // A call outside groups is launched before it returns: then it is that one and no other.
+    let in_progress = if is_under_a_hook {
+        thread.nccl_call.get()
+    } else {
+        0
+    };
+    let take = |entry: &'static Entry| {
+        let pending = entry.pending()?;
+        if in_progress != 0 && pending.take_call(in_progress) {
+            return Some(in_progress);
+        }
+        pending.take(&asked)
+    };
     if let Some(entry) = context.hooked() {
         if let Some(call) = take(entry).and_then(Call::from_bits) {
             return call;
         }
-    } else if is_under_a_hook {
-        // The first operation of this communicator: whose buffers are these?
-        let found =
-            crate::communicators::live().find_map(|(handle, entry)| take(entry).map(|call| (handle, call)));
-        if let Some((handle, call)) = found {
-            if let Some(call) = Call::from_bits(call) {
-                context.belongs_to(handle, call.communicator);
-                return call;
-            }
+    } else if !context.bypasses() {
+        // The first operation of this communicator, on whatever thread: whose buffers are these?
+        let found = crate::communicators::live()
+            .filter(|(_, entry)| context.can_be(entry))
+            .find_map(|(handle, entry)| take(entry).map(|call| (handle, call)));
+        if let Some((handle, call)) = found
+            && let Some(call) = Call::from_bits(call)
+        {
+            context.belongs_to(handle, call.communicator);
+            return call;
         }
     }
     if is_under_a_hook || context.hooked().is_some() {
@@ -405,6 +423,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
             flags: FLAG_SEQUENCE_UNKNOWN,
         };
     }
+    context.set_bypasses();
     bypassed(context, operated, 0, false)
 }
 
@@ -452,6 +471,10 @@ unsafe extern "C" fn start_event_5(
                 let told = &(*descriptor.cast::<Wide<abi::P2p4>>()).what;
                 reached_message(context, told, parent)
             }
+            // Told while it is captured, and not when it is replayed: nothing ran.
+            event::CE_COLL if Call::from_bits(parent).is_some_and(|call| call.flags & FLAG_CAPTURED != 0) => {
+                GROUP
+            }
             event::CE_COLL => {
                 let mut operated = Operated::coll(&copy_engine(descriptor));
                 operated.channels = 0;
@@ -491,8 +514,11 @@ unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u
             told.peer,
         )
     };
-    operated.channels = told.channels;
-    operated.work.channels = told.channels;
+    // What a rank sends to itself is a copy, of which no channel will tell.
+    if u32::try_from(told.peer) != Ok(context.rank()) {
+        operated.channels = told.channels;
+        operated.work.channels = told.channels;
+    }
     if parent == GROUP && version() >= 5 {
         let parent = bypassed(context, &operated, 0, false).to_bits();
         return reached(context, &operated, parent);
@@ -526,13 +552,17 @@ fn channel_began(parent: u64, told: &abi::KernelCh) -> u64 {
     match handles::task(parent) {
         Some(slot) => {
             tasks::channel_began(slot, told.timer_ns);
-            parent
+            handles::of_channel(slot)
         }
         None => 0,
     }
 }
 
 fn proxy_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
+    if told.pid != PROCESS.load(Ordering::Relaxed) {
+        // Done for another process of this node, whose context this is an address of (PXN).
+        return 0;
+    }
     traffic::work_began(context, told)
 }
 
@@ -651,8 +681,7 @@ unsafe fn coll_before_4<const V: u32>(descriptor: *const c_void) -> Operated {
 
 unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     let bits = handle as u64;
-    // A channel has its operation's handle. It has no effect here: what a channel has to say at its end it says by its
-    // state, and the operation itself waits for it.
+    // What a channel has to say at its end it says by its state.
     if let Some(slot) = handles::task(bits) {
         tasks::handed_on(slot);
     } else if let Some(slot) = handles::step(bits) {
@@ -668,7 +697,7 @@ unsafe extern "C" fn record_event_state(handle: *mut c_void, to: c_int, argument
     if arguments.is_null() {
         return SUCCESS;
     }
-    if let Some(slot) = handles::task(bits) {
+    if let Some(slot) = handles::channel(bits) {
         if to == state::KERNEL_CH_STOP {
             // SAFETY: this state's argument is the device's timer (profiler_v4.h and later).
             tasks::channel_ended(slot, unsafe { arguments.cast::<u64>().read() });

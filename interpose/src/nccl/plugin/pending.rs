@@ -33,6 +33,7 @@ struct Place {
     receive: AtomicU64,
     bytes: AtomicU64,
     call: AtomicU64,
+    group: AtomicU32,
 }
 
 /// The calls of one communicator. One thread writes at a time: the library itself forbids two.
@@ -43,9 +44,9 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// A call is being made; `call` is its handle.
+    /// A call is being made; `call` is its handle, `group` its group's number, 0 if it is in none.
     #[inline]
-    pub fn push(&self, asked: &Asked, call: u64) {
+    pub fn push(&self, asked: &Asked, call: u64, group: u32) {
         let number = self.count.load(Ordering::Relaxed);
         self.count.store(number + 1, Ordering::Relaxed);
         let place = &self.places[number as usize % PLACES];
@@ -58,7 +59,43 @@ impl Pending {
         place.receive.store(asked.receive as u64, Ordering::Relaxed);
         place.bytes.store(asked.bytes, Ordering::Relaxed);
         place.call.store(call, Ordering::Relaxed);
+        place.group.store(group, Ordering::Relaxed);
         place.waits.store(number + 1, Ordering::Release);
+    }
+
+    /// Calls of which this is true no longer wait: the library refused them, or only simulated their group.
+    #[cold]
+    fn withdraw(&self, which: impl Fn(&Place) -> bool) {
+        for place in &self.places {
+            if place.waits.load(Ordering::Acquire) != 0 && which(place) {
+                place.waits.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The call was refused.
+    pub fn withdraw_call(&self, call: u64) {
+        self.withdraw(|place| place.call.load(Ordering::Relaxed) == call);
+    }
+
+    /// Nothing of the group comes.
+    pub fn withdraw_group(&self, group: u32) {
+        self.withdraw(|place| place.group.load(Ordering::Relaxed) == group);
+    }
+
+    /// This very call, if it waits; it then no longer does.
+    pub fn take_call(&self, call: u64) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        let oldest = count.saturating_sub(PLACES as u64);
+        // The call in progress is the newest.
+        (oldest..count).rev().any(|number| {
+            let place = &self.places[number as usize % PLACES];
+            place.call.load(Ordering::Relaxed) == call
+                && place
+                    .waits
+                    .compare_exchange(number + 1, 0, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        })
     }
 
     /// The oldest call that this can come from, which then no longer waits.
@@ -107,15 +144,21 @@ mod tests {
         // SAFETY: all zero is an empty list.
         let pending: Box<Pending> = unsafe { Box::new(std::mem::zeroed()) };
         for (send, call) in [(8, 1), (16, 2), (8, 3)] {
-            pending.push(&asked(send), call);
+            pending.push(&asked(send), call, 0);
         }
         assert_eq!(pending.take(&asked(16)), Some(2));
         assert_eq!(pending.take(&asked(8)), Some(1));
         assert_eq!(pending.take(&asked(8)), Some(3));
         assert_eq!(pending.take(&asked(8)), None);
         for call in 0..1000 {
-            pending.push(&asked(8), call);
+            pending.push(&asked(8), call, 7);
         }
         assert_eq!(pending.take(&asked(8)), Some(1000 - PLACES as u64));
+        pending.withdraw_call(1001 - PLACES as u64);
+        assert_eq!(pending.take(&asked(8)), Some(1002 - PLACES as u64));
+        assert!(pending.take_call(999));
+        assert!(!pending.take_call(999));
+        pending.withdraw_group(7);
+        assert_eq!(pending.take(&asked(8)), None);
     }
 }

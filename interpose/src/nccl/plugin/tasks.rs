@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Operations that may be under way at one time, of all communicators.
 const TASKS: usize = 4096;
-/// Places that are looked at before the one whose turn it is must go.
+/// Places that are looked at before the oldest of them must go.
 const LOOKED_AT: usize = 64;
 
 /// What was told when an operation reached its stream.
@@ -36,6 +36,9 @@ pub struct Told {
 struct Task {
     /// Turn × 2, plus one while taken.
     state: AtomicU64,
+    /// How many operations began before it.
+    serial: AtomicU64,
+    /// 0 while the place changes hands.
     call: AtomicU64,
     peer: AtomicU32,
     number: AtomicU32,
@@ -54,6 +57,7 @@ struct Task {
 static TASK: [Task; TASKS] = [const {
     Task {
         state: AtomicU64::new(0),
+        serial: AtomicU64::new(0),
         call: AtomicU64::new(0),
         peer: AtomicU32::new(0),
         number: AtomicU32::new(0),
@@ -69,7 +73,7 @@ static TASK: [Task; TASKS] = [const {
 }; TASKS];
 
 /// Where the next search for a free place begins.
-static NEXT: AtomicU32 = AtomicU32::new(0);
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Task {
     fn take(&self) -> Option<u32> {
@@ -84,6 +88,8 @@ impl Task {
 
     /// Gives the place back; false if somebody else has.
     fn give_back(&self, turn: u32) -> bool {
+        // Whoever looks for a communicator's operations must not find the last owner's in the next one's place.
+        self.call.store(0, Ordering::Relaxed);
         let state = u64::from(turn) << 1 | 1;
         // The turn stays within 32 bits, as handles have it.
         let next = u64::from(turn.wrapping_add(1)) << 1;
@@ -141,19 +147,17 @@ const NOBODY: Call = Call {
 
 /// An operation reached its stream. Its handle.
 pub fn begin(told: &Told) -> u64 {
-    let first = NEXT.fetch_add(1, Ordering::Relaxed) as usize;
-    let mut places = (0..LOOKED_AT).map(|step| (first + step) % TASKS);
-    let found = places.find_map(|position| TASK[position].take().map(|turn| (position, turn)));
-    let (position, turn) = match found {
-        Some(found) => found,
-        None => match evict(first % TASKS) {
-            Some(turn) => (first % TASKS, turn),
-            // Another thread was faster: this operation stays without what the device tells.
-            None => return 0,
-        },
-    };
+    let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+    let places = || (0..LOOKED_AT).map(move |step| (serial as usize + step) % TASKS);
+    let found = places().find_map(|position| TASK[position].take().map(|turn| (position, turn)));
+    let found = found.or_else(|| {
+        let oldest = places().min_by_key(|&position| TASK[position].serial.load(Ordering::Relaxed))?;
+        evict(oldest).map(|turn| (oldest, turn))
+    });
+    // Another thread was faster: this operation stays without what the device tells.
+    let Some((position, turn)) = found else { return 0 };
     let task = &TASK[position];
-    task.call.store(told.call.to_bits(), Ordering::Relaxed);
+    task.serial.store(serial, Ordering::Relaxed);
     task.peer.store(told.peer as u32, Ordering::Relaxed);
     task.number.store(told.number, Ordering::Relaxed);
     task.bytes.store(told.bytes, Ordering::Relaxed);
@@ -166,8 +170,9 @@ pub fn begin(told: &Told) -> u64 {
     task.ended.store(0, Ordering::Relaxed);
     task.first_ticks.store(u64::MAX, Ordering::Relaxed);
     task.start_ns.store(u64::MAX, Ordering::Relaxed);
+    task.stop_ns.store(0, Ordering::Relaxed);
     // The library hands the handle to its other threads by locks of its own: what stands here is there before them.
-    task.stop_ns.store(0, Ordering::Release);
+    task.call.store(told.call.to_bits(), Ordering::Release);
     handles::of_task(Slot {
         position: position as u16,
         turn,
@@ -233,7 +238,7 @@ fn finish(task: &Task, turn: u32) {
 pub fn communicator_ended(communicator: u32) {
     for task in &TASK {
         let state = task.state.load(Ordering::Acquire);
-        let call = Call::from_bits(task.call.load(Ordering::Relaxed));
+        let call = Call::from_bits(task.call.load(Ordering::Acquire));
         if state & 1 == 1 && call.is_some_and(|call| call.communicator == communicator) {
             finish(task, (state >> 1) as u32);
         }

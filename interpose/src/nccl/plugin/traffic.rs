@@ -67,14 +67,14 @@ struct Step {
     bytes: AtomicU64,
 }
 
-/// What a step waits for: position in [`Work::waited`].
+/// What a step waits for: position in [`Work::waited`] plus one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum Waiting {
-    Device = 0,
-    Peer = 1,
-    Network = 2,
-    Nothing = 3,
+    Nothing = 0,
+    Device = 1,
+    Peer = 2,
+    Network = 3,
 }
 
 static WORK: [Work; WORKS] = [const {
@@ -93,7 +93,7 @@ static STEP: [Step; STEPS] = [const {
     Step {
         turns: Turns::new(),
         work: AtomicU64::new(0),
-        waiting: AtomicU32::new(Waiting::Nothing as u32),
+        waiting: AtomicU32::new(0),
         since_ticks: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     }
@@ -152,7 +152,7 @@ pub fn work_ended(slot: Slot) {
     let Some(work) = work_at(slot) else { return };
     let is_send = work.is_send.load(Ordering::Relaxed) != 0;
     let waited = |waiting: Waiting| {
-        let units = work.waited[waiting as usize].load(Ordering::Relaxed) / ProxyWaits::UNIT_TICKS;
+        let units = work.waited[waiting as usize - 1].load(Ordering::Relaxed) / ProxyWaits::UNIT_TICKS;
         u32::try_from(units).unwrap_or(u32::MAX)
     };
     let waits = ProxyWaits {
@@ -200,7 +200,7 @@ fn account(step: &Step, now: u64) {
     let waited = now.saturating_sub(step.since_ticks.load(Ordering::Relaxed));
     let waiting = step.waiting.load(Ordering::Relaxed) as usize;
     if let Some(work) = handles::traffic(step.work.load(Ordering::Relaxed)).and_then(work_at)
-        && let Some(sum) = work.waited.get(waiting)
+        && let Some(sum) = waiting.checked_sub(1).and_then(|at| work.waited.get(at))
     {
         sum.fetch_add(waited, Ordering::Relaxed);
     }
@@ -234,4 +234,23 @@ pub fn step_ended(slot: Slot) {
             .fetch_add(step.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     step.turns.give_back(slot.turn);
+}
+
+/// The communicator is gone, and with it what its proxies were at: those places are free.
+pub fn communicator_ended(communicator: u32) {
+    for work in &WORK {
+        let turns = work.turns.0.load(Ordering::Acquire);
+        if turns & 1 == 1 && work.communicator.load(Ordering::Relaxed) == communicator {
+            work.turns.give_back((turns >> 1) as u32);
+        }
+    }
+    for step in &STEP {
+        let turns = step.turns.0.load(Ordering::Acquire);
+        let is_orphan = handles::traffic(step.work.load(Ordering::Relaxed))
+            .and_then(work_at)
+            .is_none();
+        if turns & 1 == 1 && is_orphan {
+            step.turns.give_back((turns >> 1) as u32);
+        }
+    }
 }
