@@ -27,6 +27,7 @@ pub mod quantiles;
 pub mod rank;
 pub mod report;
 pub mod step_board;
+pub mod step_marks;
 pub mod steps;
 pub mod summary;
 pub mod waiting;

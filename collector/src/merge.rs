@@ -8,6 +8,7 @@ use crate::matching::{MOST_PENDING, Matcher};
 use crate::pool::{Pool, RankTask};
 use crate::rank::{RankReader, RankSums};
 use crate::step_board::StepBoard;
+use crate::step_marks;
 use crate::steps::{self, Anchors, StepPlan};
 use crate::summary;
 use rankscope_formats::ranklog::reader::RankLog;
@@ -241,14 +242,23 @@ fn plan_steps(
                     ..StepPlan::default()
                 };
             };
-            let mut reader = reader(first as usize, logs, clocks, identities, Anchors::default());
+            let reader_of = |rank: u32| reader(rank as usize, logs, clocks, identities, Anchors::default());
             let width = |communicator: u32| {
                 identities
                     .communicators
                     .get(communicator as usize)
                     .map_or(0, |known| known.size)
             };
-            steps::plan(&mut reader, width)
+            // Reading a log for marks takes as long as reading it for a pattern: only where its texts promise some.
+            let marking = world.ranks.iter().copied().find(|&rank| {
+                let log = &logs[identities.ranks[rank as usize].log];
+                log.texts.values().any(|text| step_marks::is_step_like(text))
+            });
+            let by_marks = marking.and_then(|rank| {
+                let marks = step_marks::find(&mut reader_of(rank))?;
+                steps::plan_by_marks(&mut reader_of(rank), &marks, width)
+            });
+            by_marks.unwrap_or_else(|| steps::plan(&mut reader_of(first), width))
         })
         .collect()
 }

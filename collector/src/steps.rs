@@ -1,10 +1,11 @@
-//! Steps from the repeating sequence of operations (METRICS.md, section 7).
+//! Steps from the program's marks, or from the repeating sequence of operations (METRICS.md, section 7).
 //!
 //! One rank of each world, the reference, is read first: its sequence of (communicator, operation, type), without
 //! sizes, and of waits of DistributedDataParallel's reducer. The operation that ends a cycle is an *anchor*: its key
 //! is the same on all ranks, so all ranks are cut at the same instances and number their steps alike.
 
 use crate::rank::{RankBatch, RankOperation, RankReader};
+use crate::step_marks::Marks;
 use rankscope_formats::Operation;
 use rankscope_formats::session::OperationState;
 use rustc_hash::FxHashMap;
@@ -194,7 +195,7 @@ impl Anchors {
 /// The steps of a world, as its reference rank tells them.
 #[derive(Clone, Debug, Default)]
 pub struct StepPlan {
-    /// `pattern`, `pattern-with-sizes` or `none`.
+    /// `marks`, `pattern`, `pattern-with-sizes` or `none`.
     pub source: &'static str,
     /// The cycle, for people.
     pub pattern: Option<String>,
@@ -451,6 +452,74 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
         plan.median_ns = None;
     }
     plan
+}
+
+/// The steps that a program marks, from the reference rank's log, read once more. `None` if the marks divide it badly:
+/// then the pattern may do better.
+pub fn plan_by_marks(
+    reader: &mut RankReader<'_>,
+    marks: &Marks,
+    width: impl Fn(u32) -> u32,
+) -> Option<StepPlan> {
+    let mut symbols = Symbols::new();
+    let mut sequence = Sequence {
+        reader,
+        batch: RankBatch::default(),
+        heap: BinaryHeap::new(),
+        waiting: FxHashMap::default(),
+        next: 0,
+        incoming: VecDeque::new(),
+        ended: false,
+    };
+    let mut anchors = AnchorList::default();
+    let mut inside = 0;
+    let mut boundaries = marks.boundaries.iter().copied().peekable();
+    // The last operation of the step that all ranks take part in, as far as there is one.
+    let mut last: Option<(u32, Key, i64)> = None;
+    let mut times = Vec::new();
+    let mut last_end = None;
+    let mut cut = |last: &mut Option<(u32, Key, i64)>, anchors: &mut AnchorList| {
+        let found = last.take();
+        if let Some((_, key, end)) = found {
+            anchors.push(key);
+            if let Some(before) = last_end.replace(end)
+                && times.len() < WINDOW
+            {
+                times.push(end - before);
+            }
+        }
+        found.is_some()
+    };
+    let mut divided = 0;
+    while let Some(event) = sequence.next(&mut symbols, &width) {
+        let Some(key) = event.key else { continue };
+        while boundaries.next_if(|&boundary| boundary <= event.start).is_some() {
+            divided += usize::from(cut(&mut last, &mut anchors));
+        }
+        // What lies before the first mark and behind the last one is in no step, and no fault of theirs.
+        inside += u64::from(boundaries.peek().is_some() && marks.boundaries[0] <= event.start);
+        let members = symbols.widths[event.symbol as usize];
+        if last.is_none_or(|(widest, ..)| members >= widest) {
+            last = Some((members, key, event.end));
+        }
+    }
+    for _ in boundaries {
+        divided += usize::from(cut(&mut last, &mut anchors));
+    }
+    // Before the first mark there need be no operation; between two marks there must.
+    if (divided as f64) < LEAST_CONFIDENCE * (marks.boundaries.len() - 1) as f64 {
+        return None;
+    }
+    times.sort_unstable();
+    Some(StepPlan {
+        source: "marks",
+        pattern: Some(marks.what.clone()),
+        explained: inside,
+        total: inside,
+        anchors: Arc::new(anchors),
+        median_ns: times.get(times.len() / 2).copied(),
+        reason: None,
+    })
 }
 
 /// The shortest sequence of which the events are, as nearly as of any, a repetition.

@@ -70,7 +70,12 @@ pub struct OpenRange {
     pub domain: u32,
     /// Number of its text plus one; 0: it is not kept.
     pub text_plus_one: u32,
+    /// The number at the end of what it is called, [`NO_NUMBER`] if there is none.
+    pub number: u32,
 }
+
+/// No number stands at the end of a text.
+pub const NO_NUMBER: u32 = u32::MAX;
 
 thread_local! {
     static STATE: ThreadState = const {
@@ -103,6 +108,7 @@ thread_local! {
                     enter_ticks: 0,
                     domain: 0,
                     text_plus_one: 0,
+                    number: NO_NUMBER,
                 })
             }; RANGES],
         }

@@ -1,6 +1,7 @@
 //! NVTX ranges of a program, through NVTX's real header: they become spans, in nobody's way.
 
 use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_formats::session::{SpanRow, TableReader, rank_path};
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::python::Python;
@@ -181,6 +182,60 @@ fn ranges_of_pytorch_become_spans() {
         assert_eq!(marks.get("training step"), Some(&(20, 0)), "{marks:?}");
         assert_eq!(marks.get("forward"), Some(&(20, 0)), "{marks:?}");
     }
+}
+
+/// Iterations that a rank marks are the steps of all ranks, where their operations repeat in no order.
+#[test]
+fn what_a_rank_marks_are_the_steps_of_all() {
+    let turn = turn::take();
+    let Some(python) = Python::wheel() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    // The variable by which NVTX finds us is set when the library is loaded.
+    let finished = Job::torch(&python, "nvtx_steps.py", 2)
+        .record_into(directory.path())
+        .run(&turn);
+    finished.expect_status(0);
+    for (rank, recorded) in recorded::read_ranks(directory.path(), &finished.pids)
+        .iter()
+        .enumerate()
+    {
+        let numbers: Vec<u32> = recorded
+            .of_kind(RecordKind::Mark)
+            .filter(|record| recorded.log.texts[&(record.object as u32)] == "iteration #")
+            .map(|record| record.sequence)
+            .collect();
+        let wanted: Vec<u32> = if rank == 0 {
+            (100..130).collect()
+        } else {
+            Vec::new()
+        };
+        assert_eq!(numbers, wanted);
+    }
+    results::merge(directory.path());
+    let session = results::report(directory.path());
+    let steps = &session["steps"];
+    assert_eq!(steps["source"], "marks", "{steps}");
+    assert_eq!(steps["pattern"], "iteration #");
+    let list = steps["list"].as_array().expect("a list");
+    assert_eq!(list.len(), 30, "{steps}");
+    // Each is as long as the program says; but for what lies between its last operation and its mark, and a busy machine.
+    let mut off: Vec<f64> = list
+        .iter()
+        .zip(finished.truth(1))
+        .map(|(found, told)| {
+            let (found, told) = (&found["duration_ns"], &told["duration_ns"]);
+            (found.as_f64().expect("ns") / told.as_f64().expect("ns") - 1.0).abs()
+        })
+        .collect();
+    off.sort_by(f64::total_cmp);
+    assert!(off[off.len() / 2] < 0.05, "{off:?}");
+    let spans = Path::new(directory.path()).join("session");
+    let rows = TableReader::<SpanRow>::read_all(&rank_path::<SpanRow>(&spans, 0)).expect("a table");
+    assert!(
+        rows.iter()
+            .any(|row| row.name.as_deref() == Some("iteration 117"))
+    );
+    drop(turn);
 }
 
 /// A program that has more ranges and texts than places: what is kept and what is counted as lost are what happened,

@@ -398,7 +398,8 @@ impl<'a> RankReader<'a> {
                 self.counts[lane].extend(record.continuation_counts());
             }
             RecordKind::Mark => {
-                let name = self.log.texts.get(&(record.object as u32)).cloned();
+                let name = self.log.texts.get(&(record.object as u32));
+                let name = name.map(|name| mark_name(name, record));
                 self.named_span(SpanKind::Mark, name, entry, enter, leave, out);
             }
             RecordKind::Enqueue => self.take_enqueue(entry, enter, leave),
@@ -1045,6 +1046,14 @@ fn ran(operation: &mut RankOperation, work: &Work, clock: Option<&DeviceClock>, 
         sums.on_device += 1;
         sums.completed += 1;
         sums.waited += 1;
+    }
+}
+
+/// What a mark is called: a number at its end is kept apart from its text.
+fn mark_name(text: &str, record: &Record) -> String {
+    match text.strip_suffix('#') {
+        Some(what) if record.tag == 1 => format!("{what}{}", record.sequence),
+        _ => text.to_owned(),
     }
 }
 

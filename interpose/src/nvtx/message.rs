@@ -37,6 +37,20 @@ impl Message {
         &self.bytes[..self.length]
     }
 
+    /// What is counted and its number, if the text ends in one: "step 12". Only a number that can be put together again.
+    pub fn counted(&self) -> Option<(&[u8], u32)> {
+        let text = self.as_bytes();
+        let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let (what, number) = text.split_at(text.len() - digits);
+        // A text that was cut may have lost digits.
+        let is_whole = self.length < texts::MOST_BYTES;
+        if what.is_empty() || number.is_empty() || !is_whole || (number[0] == b'0' && digits > 1) {
+            return None;
+        }
+        let number: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
+        (number != crate::thread::NO_NUMBER).then_some((what, number))
+    }
+
     /// # Safety
     /// `text` must be null or end in a zero.
     pub unsafe fn narrow(text: *const c_char) -> Self {
@@ -105,6 +119,33 @@ pub unsafe fn of_attributes(attributes: *const u8) -> Said {
             2 => Said::Text(Message::wide(value as *const u32)),
             3 => REGISTERED.get(value).map_or(Said::Nothing, Said::Number),
             _ => Said::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn a_number_at_the_end_is_told_apart() {
+        let counted = |text: &CStr| {
+            // SAFETY: a C string.
+            let message = unsafe { Message::narrow(text.as_ptr()) };
+            message.counted().map(|(what, number)| (what.to_vec(), number))
+        };
+        assert_eq!(counted(c"step 12"), Some((b"step ".to_vec(), 12)));
+        assert_eq!(counted(c"ProfilerStep#0"), Some((b"ProfilerStep#".to_vec(), 0)));
+        for text in [
+            c"forward",
+            c"12",
+            c"step 007",
+            c"",
+            c"at 4294967295",
+            c"n 99999999999",
+        ] {
+            assert_eq!(counted(text), None, "{text:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use super::handles::Handles;
 use super::message::{self, Message, Said};
 use crate::life;
 use crate::texts;
-use crate::thread::{self, OpenRange, RANGES};
+use crate::thread::{self, NO_NUMBER, OpenRange, RANGES};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
@@ -61,37 +61,59 @@ fn is_wanted(domain: u32) -> bool {
     is_recording() && (thread::state().nccl_depth.get() == 0 || domain_name(domain) != NCCL)
 }
 
-/// Number of the text of an event in a domain.
-fn text(domain: u32, said: &Said) -> Option<u32> {
-    let name = domain_name(domain);
-    let within: &[&[u8]] = if name.is_empty() { &[] } else { &[name, b": "] };
-    match (said, within) {
-        (Said::Number(number), _) => Some(*number),
-        (Said::Nothing, _) => texts::number(&[name]),
-        (Said::Text(message), []) => texts::number(&[message.as_bytes()]),
-        (Said::Text(message), within) => texts::number(&[within[0], within[1], message.as_bytes()]),
-    }
+/// What an event is called: the number of its text, and the number at the text's end, which is kept apart. A program that
+/// counts its steps says one thing, not another in every step.
+#[derive(Clone, Copy)]
+struct Called {
+    text: u32,
+    number: u32,
 }
 
-fn commit(text: u32, enter_ticks: u64, leave_ticks: u64) {
-    if !texts::write_down(text) {
+/// What an event in a domain is called.
+fn called(domain: u32, said: &Said) -> Option<Called> {
+    let name = domain_name(domain);
+    let within: [&[u8]; 2] = if name.is_empty() {
+        [b"", b""]
+    } else {
+        [name, b": "]
+    };
+    let (text, number) = match said {
+        Said::Number(text) => (Some(*text), NO_NUMBER),
+        Said::Nothing => (texts::number(&[name]), NO_NUMBER),
+        Said::Text(message) => match message.counted() {
+            Some((what, number)) => (texts::number(&[within[0], within[1], what, b"#"]), number),
+            None => (
+                texts::number(&[within[0], within[1], message.as_bytes()]),
+                NO_NUMBER,
+            ),
+        },
+    };
+    text.map(|text| Called { text, number })
+}
+
+fn commit(called: Called, enter_ticks: u64, leave_ticks: u64) {
+    if !texts::write_down(called.text) {
         return;
     }
-    let record = Record {
+    let mut record = Record {
         enter_ticks,
         leave_ticks,
-        object: u64::from(text),
+        object: u64::from(called.text),
         ..Record::new(RecordKind::Mark)
     };
+    if called.number != NO_NUMBER {
+        record.tag = 1;
+        record.sequence = called.number;
+    }
     life::commit(thread::state(), &record);
 }
 
 fn mark(domain: u32, said: &Said) {
     if is_wanted(domain)
-        && let Some(text) = text(domain, said)
+        && let Some(called) = called(domain, said)
     {
         let now = ticks();
-        commit(text, now, now);
+        commit(called, now, now);
     }
 }
 
@@ -101,15 +123,16 @@ fn push(domain: u32, said: &Said) -> c_int {
     let depth = thread.nvtx_depth.get();
     thread.nvtx_depth.set(depth.wrapping_add(1));
     if let Some(slot) = thread.nvtx_ranges.get(depth as usize) {
-        let number = if is_wanted(domain) {
-            text(domain, said)
+        let called = if is_wanted(domain) {
+            called(domain, said)
         } else {
             None
         };
         slot.set(OpenRange {
             enter_ticks: ticks(),
             domain,
-            text_plus_one: number.map_or(0, |number| number + 1),
+            text_plus_one: called.map_or(0, |called| called.text + 1),
+            number: called.map_or(NO_NUMBER, |called| called.number),
         });
     } else if is_wanted(domain) {
         count_lost();
@@ -150,7 +173,11 @@ fn pop(domain: u32) -> c_int {
         ranges[inner].set(ranges[inner + 1].get());
     }
     if range.text_plus_one > 0 && is_recording() {
-        commit(range.text_plus_one - 1, range.enter_ticks, ticks());
+        let called = Called {
+            text: range.text_plus_one - 1,
+            number: range.number,
+        };
+        commit(called, range.enter_ticks, ticks());
     }
     depth as c_int - 1
 }
@@ -166,6 +193,7 @@ const MOST_STEPS: usize = 32;
 struct Started {
     id: AtomicU64,
     text: AtomicU32,
+    number: AtomicU32,
     enter_ticks: AtomicU64,
 }
 
@@ -173,6 +201,7 @@ static STARTED: [Started; MOST_OPEN] = [const {
     Started {
         id: AtomicU64::new(0),
         text: AtomicU32::new(0),
+        number: AtomicU32::new(0),
         enter_ticks: AtomicU64::new(0),
     }
 }; MOST_OPEN];
@@ -192,7 +221,7 @@ fn start(domain: u32, said: &Said, given: u64) -> u64 {
         LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
     };
     if is_wanted(domain)
-        && let Some(text) = text(domain, said)
+        && let Some(called) = called(domain, said)
     {
         let free = places(id).find(|started| {
             started
@@ -204,7 +233,8 @@ fn start(domain: u32, said: &Said, given: u64) -> u64 {
             count_lost();
             return id;
         };
-        started.text.store(text, Ordering::Relaxed);
+        started.text.store(called.text, Ordering::Relaxed);
+        started.number.store(called.number, Ordering::Relaxed);
         started.enter_ticks.store(ticks(), Ordering::Relaxed);
         started.id.store(id, Ordering::Release);
     }
@@ -216,13 +246,14 @@ fn end(id: u64) {
         return;
     }
     if let Some(started) = places(id).find(|started| started.id.load(Ordering::Acquire) == id) {
-        let (text, enter_ticks) = (
-            started.text.load(Ordering::Relaxed),
-            started.enter_ticks.load(Ordering::Relaxed),
-        );
+        let called = Called {
+            text: started.text.load(Ordering::Relaxed),
+            number: started.number.load(Ordering::Relaxed),
+        };
+        let enter_ticks = started.enter_ticks.load(Ordering::Relaxed);
         started.id.store(0, Ordering::Release);
         if is_recording() {
-            commit(text, enter_ticks, ticks());
+            commit(called, enter_ticks, ticks());
         }
     }
 }
@@ -277,7 +308,14 @@ fn level(next: c_int, ours: c_int, slot: &Slot) -> c_int {
 }
 
 fn register(said: Message, domain: usize, given: usize) -> usize {
-    let number = text(domain_of(domain), &Said::Text(said));
+    // Registered to be said often: whole, whatever it ends in.
+    let name = domain_name(domain_of(domain));
+    let within: [&[u8]; 2] = if name.is_empty() {
+        [b"", b""]
+    } else {
+        [name, b": "]
+    };
+    let number = texts::number(&[within[0], within[1], said.as_bytes()]);
     let handle = if given != 0 {
         given
     } else {

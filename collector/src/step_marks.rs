@@ -1,0 +1,141 @@
+//! Steps as the program marks them (METRICS.md, section 7): the NVTX ranges or marks that it puts around its iterations.
+//!
+//! One rank of each world is read for them. Where a step ends is said by the last operation that was asked for before the
+//! next one was marked: its key is the same on all ranks, so that those are cut alike that mark nothing themselves.
+
+use crate::rank::{RankBatch, RankReader};
+use rankscope_formats::session::SpanKind;
+use std::collections::BTreeMap;
+
+/// Marks without which there are no steps.
+const FEWEST: usize = 3;
+/// Words that name an iteration, alone or at the end of another.
+const WORDS: [&str; 4] = ["step", "iter", "iteration", "batch"];
+
+/// When steps began on one rank, by what the program says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// What marks them: `step #`.
+    pub what: String,
+    /// Where each began, and where the last one ended, ns.
+    pub boundaries: Vec<i64>,
+}
+
+/// True for a text that may stand at an iteration. Numbers do not count: `step #`, `ProfilerStep#12`.
+pub fn is_step_like(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphabetic())
+        .map(str::to_lowercase)
+        .any(|word| WORDS.iter().any(|step| word.ends_with(step)))
+}
+
+/// What is said without the number at its end, and that number.
+fn parted(name: &str) -> (&str, Option<u64>) {
+    let what = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (what, name[what.len()..].parse().ok())
+}
+
+/// One kind of mark on one thread.
+#[derive(Default)]
+struct Candidate {
+    intervals: Vec<(i64, i64)>,
+    last_number: Option<u64>,
+    /// Numbers that follow on the one before.
+    consecutive: usize,
+    overlaps: bool,
+}
+
+impl Candidate {
+    fn add(&mut self, start: i64, end: i64, number: Option<u64>) {
+        if let (Some(last), Some(number)) = (self.last_number, number) {
+            self.consecutive += usize::from(number == last + 1);
+        }
+        self.last_number = number;
+        self.overlaps |= self.intervals.last().is_some_and(|last| start < last.1);
+        self.intervals.push((start, end));
+    }
+
+    /// Who counts first, then who covers more of the time.
+    fn weight(&self) -> (bool, i64) {
+        let counts = self.consecutive * 10 >= (self.intervals.len() - 1) * 9;
+        let covered = self.intervals.iter().map(|(start, end)| end - start).sum();
+        (counts, covered)
+    }
+}
+
+/// The marks of a rank's log that divide it best into steps.
+pub fn find(reader: &mut RankReader<'_>) -> Option<Marks> {
+    let mut candidates: BTreeMap<(u32, String), Candidate> = BTreeMap::new();
+    let mut batch = RankBatch::default();
+    while reader.advance(&mut batch) {
+        for span in &batch.spans {
+            if let (SpanKind::Mark, Some(name)) = (span.kind, &span.name)
+                && is_step_like(name)
+            {
+                let (what, number) = parted(name);
+                candidates
+                    .entry((span.thread_id, what.to_owned()))
+                    .or_default()
+                    .add(span.start_ns, span.end_ns, number);
+            }
+        }
+    }
+    let ((_, what), best) = candidates
+        .into_iter()
+        .filter(|(_, candidate)| candidate.intervals.len() >= FEWEST && !candidate.overlaps)
+        .max_by_key(|(_, candidate)| candidate.weight())?;
+    let counts = best.last_number.is_some();
+    let mut boundaries: Vec<i64> = best.intervals.iter().map(|&(start, _)| start).collect();
+    // A range says where the last one ends; a mark does not.
+    boundaries.extend(
+        best.intervals
+            .last()
+            .filter(|last| last.1 > last.0)
+            .map(|last| last.1),
+    );
+    Some(Marks {
+        what: if counts { format!("{what}#") } else { what },
+        boundaries,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_an_iteration_is_known_by_its_words() {
+        for text in [
+            "step 12",
+            "train_step",
+            "ProfilerStep#3",
+            "Iteration",
+            "batch-7",
+            "[pl] run_training_batch",
+        ] {
+            assert!(is_step_like(text), "{text}");
+        }
+        for text in ["forward", "stepping stone", "ncclAllReduce", "iterator", ""] {
+            assert!(!is_step_like(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_parted_from_what_they_count() {
+        assert_eq!(parted("step 12"), ("step ", Some(12)));
+        assert_eq!(parted("train_step"), ("train_step", None));
+    }
+
+    #[test]
+    fn who_counts_goes_before_who_covers_more() {
+        let (mut counting, mut covering) = (Candidate::default(), Candidate::default());
+        for n in 0..10 {
+            counting.add(100 * n, 100 * n + 50, Some(n as u64));
+            covering.add(100 * n, 100 * n + 90, None);
+        }
+        assert!(counting.weight() > covering.weight());
+        counting.add(1020, 1030, Some(3));
+        assert!(!counting.overlaps);
+        counting.add(1025, 1030, Some(4));
+        assert!(counting.overlaps);
+    }
+}
