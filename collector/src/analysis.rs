@@ -170,7 +170,14 @@ impl<'a> Analysis<'a> {
     fn take_complete(&mut self, number: u64, communicator: u32, members: &[RankOperation]) {
         self.ranks.clear();
         self.ranks.extend(members.iter().map(|member| member.rank));
-        let error_ns = self.error_of.get(communicator as usize).copied().unwrap_or(0);
+        let between_hosts = self.error_of.get(communicator as usize).copied().unwrap_or(0);
+        // Devices' times lie too late by up to that, each by itself.
+        let of_devices = members
+            .iter()
+            .map(|member| member.clock_error_ns)
+            .max()
+            .unwrap_or(0);
+        let error_ns = between_hosts.saturating_add(i64::from(of_devices));
         let wait = waits(members, error_ns, &mut self.waits);
         let band = bandwidth(members, &wait, error_ns);
         let in_step = members[0].step != NO_STEP;

@@ -80,7 +80,7 @@ fn what_a_job_inherits_is_the_same_with_and_without_us() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Signals ignored and blocked, directory, limits, descriptors, group, arguments, environment.
     let look = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls /proc/self/fd;
-        cut -d" " -f5,6 /proc/$$/stat; umask; printf "%s|" "$0" "$@"; env | grep -vE "^(LD_PRELOAD|NVTX_INJECTION64_PATH|RANKSCOPE_.*|_)=" | sort"#;
+        cut -d" " -f5,6 /proc/$$/stat; umask; printf "%s|" "$0" "$@"; env | grep -vE "^(LD_PRELOAD|NVTX_INJECTION64_PATH|NCCL_PROFILER_PLUGIN|RANKSCOPE_.*|_)=" | sort"#;
     for trap in ["", "trap '' PIPE HUP CHLD USR1; "] {
         let plain = format!("{trap} cd /usr && sh -c '{look}' zero 'a b' '' c");
         let program = env!("CARGO_BIN_EXE_rankscope");

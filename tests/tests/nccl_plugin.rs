@@ -299,6 +299,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
             "unmatched_messages",
             "without_key",
             "enqueued",
+            "causality_violations",
         ] {
             assert_eq!(number(matching, &format!("/{name}")), 0, "{name} {matching}");
         }

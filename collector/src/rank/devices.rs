@@ -89,6 +89,8 @@ impl Work {
                 operation.called_ns = operation.enter_ns;
                 operation.enter_ns = clock.ns(start);
                 operation.leave_ns = clock.ns(stop).max(operation.enter_ns);
+                let widest = clock.error_ns.map_or(0, |(widest, _)| widest);
+                operation.clock_error_ns = u32::try_from(widest).unwrap_or(u32::MAX);
                 true
             }
             _ => false,

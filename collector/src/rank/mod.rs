@@ -507,6 +507,7 @@ impl<'a> RankReader<'a> {
             algorithm: Algorithm::Unknown,
             protocol: Protocol::Unknown,
             channels: 0,
+            clock_error_ns: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
         }

@@ -110,6 +110,8 @@ pub struct RankOperation {
     pub protocol: Protocol,
     /// By how many channels, 0 where it does not tell.
     pub channels: u8,
+    /// How far its times may lie too late on the axis because its device's clock is known only so well, ns.
+    pub clock_error_ns: u32,
     /// When the program was blocked because of it.
     pub blocked: Blocked,
     /// Bytes per member of a v-variant, empty if not recorded.
@@ -143,6 +145,7 @@ impl RankOperation {
             algorithm: Algorithm::Unknown,
             protocol: Protocol::Unknown,
             channels: 0,
+            clock_error_ns: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
         }

@@ -4,7 +4,7 @@
 // By the environment:
 //   NCCL_DOUBLE_PROFILER=N    plugins up to version N are loaded, as the release that brought N does; unset: none
 //   NCCL_PROFILER_PLUGIN      as in the real library: a path, a name, STATIC_PLUGIN, none
-//   NCCL_DOUBLE_MEET=DIR      kernels of collectives end together on all ranks of a communicator, as real ones do
+//   NCCL_DOUBLE_MEET=DIR      kernels end together on all ranks of a communicator: all of them must launch alike
 //   NCCL_DOUBLE_KERNEL_US=N   how long a kernel works when all are there; default 300
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer is this far ahead of CLOCK_MONOTONIC_RAW, and runs this much faster
 //   NCCL_DOUBLE_TRUTH=DIR     every task's true times are appended to DIR/PID.jsonl
@@ -335,7 +335,6 @@ class Communicator {
         kernels.pop_front();
       }
       int64_t start = rawNs();
-      const bool meets = std::any_of(kernel.begin(), kernel.end(), [](const Task& task) { return !task.isMessage; });
       std::vector<int64_t> starts(kernel.size()), stops(kernel.size());
       int64_t together = 0;
       for (size_t at = 0; at < kernel.size(); at++) {
@@ -354,7 +353,7 @@ class Communicator {
           what.kernelCh = {static_cast<uint8_t>(channel), timer(start + 500 * channel)};
           this->start(kKernelCh, task.handle, &channels[static_cast<size_t>(channel)], what);
         }
-        if (at == 0 || together == 0) together = meets ? all(meetings++, start) : start;
+        if (at == 0 || together == 0) together = all(meetings++, start);
         const int64_t stop = std::max(together, start) + kernelUs() * 1000LL;
         until(stop);
         stops[at] = stop;

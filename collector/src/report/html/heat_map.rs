@@ -14,7 +14,8 @@ pub const MOST_ROWS: usize = 64;
 pub const MOST_COLUMNS: usize = 128;
 const WIDEST: f64 = 860.0;
 const WIDEST_CELL: f64 = 28.0;
-const LEGEND: f64 = 46.0;
+/// Height of a legend.
+pub const LEGEND: f64 = 46.0;
 const LEGEND_WIDTH: f64 = 200.0;
 const LEGEND_KEY: f64 = 40.0;
 
@@ -61,9 +62,12 @@ pub fn draw(session: &Session, quantity: &Quantity) -> Option<String> {
         LEGEND + height * rows.len() as f64,
     );
     let description = format!("{} per rank and step as a heat map", quantity.name);
-    let legend_width = LEGEND_WIDTH + LEGEND_KEY + text_width("not seen") + 44.0 + text_width(quantity.name);
-    let mut svg = Svg::new(right.max(left + legend_width) + 30.0, bottom + 34.0, &description);
-    legend(&mut svg, left, top, quantity.name);
+    let mut svg = Svg::new(
+        right.max(left + legend_width(quantity.name)) + 30.0,
+        bottom + 34.0,
+        &description,
+    );
+    legend(&mut svg, left, top, units::time_f, quantity.name);
     for ((row, label), y) in cells.iter().zip(&labels).zip(0..) {
         let y = LEGEND + height * f64::from(y);
         svg.text(
@@ -163,7 +167,13 @@ fn step_label(matrix: &WaitMatrix, columns: &Range<usize>) -> String {
     }
 }
 
-fn legend(svg: &mut Svg, left: f64, top: f64, name: &str) {
+/// Width of a legend with this name.
+pub fn legend_width(name: &str) -> f64 {
+    LEGEND_WIDTH + LEGEND_KEY + text_width("not seen") + 44.0 + text_width(name)
+}
+
+/// The colours and what they stand for, `top` at the last one.
+pub fn legend(svg: &mut Svg, left: f64, top: f64, unit: fn(f64) -> String, name: &str) {
     const STEPS: u32 = 40;
     for step in 0..STEPS {
         let x = left + LEGEND_WIDTH * f64::from(step) / f64::from(STEPS);
@@ -171,17 +181,12 @@ fn legend(svg: &mut Svg, left: f64, top: f64, name: &str) {
         svg.rect(x, 2.0, LEGEND_WIDTH / f64::from(STEPS) + 0.3, 10.0, &colour, "");
     }
     svg.text(left, 25.0, Anchor::Start, "0");
-    svg.text(
-        left + LEGEND_WIDTH / 2.0,
-        25.0,
-        Anchor::Middle,
-        &units::time_f(top / 2.0),
-    );
+    svg.text(left + LEGEND_WIDTH / 2.0, 25.0, Anchor::Middle, &unit(top / 2.0));
     svg.text(
         left + LEGEND_WIDTH,
         25.0,
         Anchor::Middle,
-        &format!("≥ {}", units::time_f(top)),
+        &format!("≥ {}", unit(top)),
     );
     let end = svg.key(left + LEGEND_WIDTH + LEGEND_KEY, 11.0, "missing", "not seen");
     svg.text(end, 11.0, Anchor::Start, name);

@@ -14,6 +14,7 @@ mod steps;
 mod svg;
 mod table;
 mod tables;
+mod traffic_map;
 
 use super::units;
 use super::words::{self, Line, Mood};
@@ -50,6 +51,18 @@ pub fn page(session: &Session) -> String {
         ),
         &tables::blame(session),
     );
+    if !session.traffic.is_empty() {
+        let pictured = traffic_map::draw(session).unwrap_or_default();
+        section(
+            &mut out,
+            "Traffic between ranks",
+            Some(
+                "As the proxies of NCCL measured it; what goes by shared memory or directly between devices is not in \
+                 it. Waits are summed over steps, which overlap.",
+            ),
+            &format!("{pictured}{}", tables::traffic(session)),
+        );
+    }
     section(
         &mut out,
         "Ranks and their logs",
@@ -62,6 +75,16 @@ pub fn page(session: &Session) -> String {
         Some(&clocks(session)),
         &tables::hosts(session),
     );
+    if !session.devices.is_empty() {
+        section(
+            &mut out,
+            "Devices",
+            Some(
+                "A device's times come onto the axis by what the run itself tells of its clock; they lie at most so much too late.",
+            ),
+            &tables::devices(session),
+        );
+    }
     section(
         &mut out,
         "Communicators",
@@ -127,6 +150,10 @@ fn verdicts(out: &mut String, session: &Session) {
     );
     entry(out, "Losses", &words::losses(session));
     entry(out, "Run", &[words::run(session)]);
+    let devices = words::devices(session);
+    if !devices.is_empty() {
+        entry(out, "Devices", &devices);
+    }
     entry(out, "Steps", &[words::steps(session)]);
     entry(out, "Who is late", &[words::verdict(session)]);
     entry(out, "Matching", &words::matching(session));

@@ -227,6 +227,71 @@ pub fn hosts(session: &Session) -> String {
     table.finish()
 }
 
+/// What libraries told of the work on devices.
+pub fn devices(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Word("told by"),
+        Number("operations with times"),
+        Number("replays of graphs"),
+        Number("calls known from it alone"),
+        Number("calls known from hooks alone"),
+        Number("device records without a call"),
+        Number("clock drift"),
+        Number("late on the axis, at most"),
+        Number("in the middle"),
+    ]);
+    for device in session.devices.iter().take(MOST) {
+        let reasons = &mut table.reasons;
+        let row = vec![
+            words::rank_name(session, device.rank),
+            device.source.clone(),
+            units::count(device.operations),
+            units::count(device.replays),
+            units::count(device.bypassed),
+            units::count(device.hooks_only),
+            units::count(device.without_call),
+            reasons.figure(&device.drift_ppm, |ppm| format!("{ppm:.1} ppm")),
+            reasons.figure(&device.widest_error_ns, |&ns| units::time(ns)),
+            reasons.figure(&device.median_error_ns, |&ns| units::time(ns)),
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// What proxies moved between ranks.
+pub fn traffic(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Word("peer"),
+        Number("communicator"),
+        Number("sent"),
+        Number("received"),
+        Number("waited for the device"),
+        Number("for the peer"),
+        Number("for the network"),
+    ]);
+    for entry in session.traffic.iter().take(MOST) {
+        table.push(vec![
+            words::rank_name(session, entry.rank),
+            entry.peer_rank.map_or_else(
+                || format!("member {}", entry.peer),
+                |rank| words::rank_name(session, rank),
+            ),
+            entry
+                .communicator
+                .map_or_else(|| "–".to_owned(), |index| index.to_string()),
+            units::bytes(entry.sent_bytes),
+            units::bytes(entry.received_bytes),
+            units::time(entry.device_wait_ns),
+            units::time(entry.peer_wait_ns),
+            units::time(entry.network_wait_ns),
+        ]);
+    }
+    table.finish()
+}
+
 /// Communicators.
 pub fn communicators(session: &Session) -> String {
     let mut table = Table::new(&[
