@@ -362,7 +362,9 @@ mod tests {
     #[test]
     fn a_drift_that_changes_is_followed() {
         // One ppm faster or slower within ten minutes, as a warming crystal does.
-        let drift = |host: i64| (20e-6 * host as f64 + 40_000.0 * (host as f64 / 600e9 * 6.28).sin()) as i64;
+        let drift = |host: i64| {
+            (20e-6 * host as f64 + 40_000.0 * (host as f64 / 600e9 * std::f64::consts::TAU).sin()) as i64
+        };
         let clock = DeviceClock::fit(&evidence(7, drift, 60_000, noise(3, 5_000, 2_000))).expect("evidence");
         for n in (10..59_990).step_by(11) {
             let host = n * 10_000_000;
