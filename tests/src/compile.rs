@@ -134,6 +134,19 @@ pub fn c(source: &str, arguments: &[&str]) -> Option<PathBuf> {
     compile("cc", source, arguments)
 }
 
+/// A Rust program on the double of NCCL.
+pub fn nccl_rust(source: &str) -> Option<PathBuf> {
+    let linked = on_nccl("libnccl.so.2")?;
+    let input = programs().join(source);
+    let stem = input.file_stem().expect("a source has a name").to_str()?;
+    let mut arguments = vec!["--edition".to_owned(), "2024".to_owned()];
+    for argument in linked {
+        arguments.extend(["-C".to_owned(), format!("link-arg={argument}")]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    build("rustc", &input, stem, &arguments)
+}
+
 fn compile(compiler: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
     let input = programs().join(source);
     let stem = input.file_stem().expect("a source has a name").to_str()?;
@@ -155,8 +168,10 @@ fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Opti
     let source = input.display();
     // Made under another name and moved: another process may be running it.
     let fresh = output.with_extension(format!("{}.fresh", std::process::id()));
+    let optimised: &[&str] = if compiler == "rustc" { &["-O", "-g"] } else { &["-O1", "-g"] };
     let result = Command::new(compiler)
-        .args(["-O1", "-g", "-o"])
+        .args(optimised)
+        .arg("-o")
         .arg(&fresh)
         .arg(input)
         .args(arguments)

@@ -2,6 +2,7 @@
 //! preload can see it.
 
 use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_tests::job::Job;
 use rankscope_tests::process;
 use rankscope_tests::recorded::{self, Recorded};
 use rankscope_tests::{compile, turn};
@@ -133,6 +134,30 @@ fn a_thousand_communicators_are_told_apart_though_their_addresses_come_again() {
     // Each starts counting anew.
     for record in recorded.of_kind(RecordKind::Enqueue) {
         assert_eq!(record.bytes, 4 * (1 + u64::from(record.sequence)), "{record:?}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn a_rust_program_is_recorded_from_both_sides() {
+    let turn = turn::take();
+    let Some(program) = compile::nccl_rust("nccl_rust.rs") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let finished = Job::program(&program, 2)
+        .arg("25")
+        .env("NCCL_DOUBLE_PROFILER", "5")
+        .record_into(directory.path())
+        .run(&turn);
+    finished.expect_status(0);
+    for recorded in recorded::read_ranks(directory.path(), &finished.pids) {
+        recorded.expect_whole();
+        let mut bytes: Vec<u64> = recorded.of_kind(RecordKind::Enqueue).map(|record| record.bytes).collect();
+        bytes.sort_unstable();
+        assert_eq!(bytes, (0..25).map(|call| 8 * (10 + call)).collect::<Vec<u64>>());
+        let on_device: BTreeSet<u32> = recorded.of_kind(RecordKind::Device).map(|record| record.sequence).collect();
+        assert_eq!(on_device, (0..25).collect());
     }
     drop(turn);
 }
