@@ -23,8 +23,10 @@ struct OfRank {
     /// cost the job that time once.
     lost: Covered,
     lost_exposed: Covered,
-    /// Time in which this rank's own waiting has been counted.
+    /// Time in which this rank's own waiting has been counted, and that in which it was blocked meanwhile: what was
+    /// counted as hidden may be exposed by another operation.
     waited: Covered,
+    waited_exposed: Covered,
 }
 
 /// What a member newly waited: its wait without the part that an earlier operation has counted already.
@@ -44,6 +46,9 @@ pub struct BlameLedger {
     /// Of the instance at hand the pieces of waiting that are new, and per member where its own end.
     pieces: Vec<(i64, i64)>,
     ends: Vec<usize>,
+    /// The same of waiting while the program was blocked.
+    exposed: Vec<(i64, i64)>,
+    exposed_ends: Vec<usize>,
     /// Kept from one instance to the next for its memory.
     lost: Vec<(i64, i64)>,
     in_step: bool,
@@ -73,7 +78,8 @@ impl BlameLedger {
             launches: 0,
             lost: covered.clone(),
             lost_exposed: covered.clone(),
-            waited: covered,
+            waited: covered.clone(),
+            waited_exposed: covered,
         };
         Self {
             ranks: vec![fresh; ranks],
@@ -81,6 +87,8 @@ impl BlameLedger {
             gaps: Vec::new(),
             pieces: Vec::new(),
             ends: Vec::new(),
+            exposed: Vec::new(),
+            exposed_ends: Vec::new(),
             lost: Vec::new(),
             in_step: false,
         }
@@ -108,23 +116,31 @@ impl BlameLedger {
         self.in_step = in_step;
         self.pieces.clear();
         self.ends.clear();
+        self.exposed.clear();
+        self.exposed_ends.clear();
         for (member, wait) in waits.iter().enumerate() {
-            let waited = &mut self.ranks[ranks[member] as usize].waited;
-            waited.add(members[member].arrival_ns(), wait.until_ns, &mut self.pieces);
+            let own = &mut self.ranks[ranks[member] as usize];
+            let (from, until) = (members[member].arrival_ns(), wait.until_ns);
+            own.waited.add(from, until, &mut self.pieces);
             self.ends.push(self.pieces.len());
+            for (start, end) in members[member].blocked.pieces() {
+                own.waited_exposed
+                    .add(start.max(from), end.min(until), &mut self.exposed);
+            }
+            self.exposed_ends.push(self.exposed.len());
         }
         self.charge(members, waits, ranks);
         self.count_lost(members, waits, ranks);
         new.clear();
         for (member, operation) in members.iter().enumerate() {
             let pieces = self.new_pieces(member);
-            let blocked = |from: i64| -> i64 {
-                let overlap = |&(start, end): &(i64, i64)| operation.blocked.overlap(start.max(from), end);
-                pieces.iter().map(overlap).sum()
-            };
+            let blocked: i64 = pieces
+                .iter()
+                .map(|&(start, end)| operation.blocked.overlap(start, end))
+                .sum();
             new.push(NewWait {
-                exposed_in_call_ns: blocked(operation.enter_ns),
-                hidden_ns: length(pieces) - blocked(i64::MIN),
+                exposed_in_call_ns: self.newly_exposed(member, operation.enter_ns, i64::MAX),
+                hidden_ns: length(pieces) - blocked,
             });
         }
     }
@@ -135,12 +151,14 @@ impl BlameLedger {
         &self.pieces[from..self.ends[member]]
     }
 
-    /// Of it the time between two moments in which the program was blocked.
-    fn newly_exposed(&self, members: &[RankOperation], member: usize, from: i64, until: i64) -> i64 {
-        let blocked = &members[member].blocked;
-        let pieces = self.new_pieces(member).iter();
-        pieces
-            .map(|&(start, end)| blocked.overlap(start.max(from), end.min(until)))
+    /// How long, between two moments, a member of the instance at hand newly waited while it was blocked.
+    fn newly_exposed(&self, member: usize, from: i64, until: i64) -> i64 {
+        let first = member
+            .checked_sub(1)
+            .map_or(0, |before| self.exposed_ends[before]);
+        self.exposed[first..self.exposed_ends[member]]
+            .iter()
+            .map(|&(start, end)| (end.min(until) - start.max(from)).max(0))
             .sum()
     }
 
@@ -151,7 +169,7 @@ impl BlameLedger {
         }
         for (member, wait) in waits.iter().enumerate() {
             let arrival = members[member].arrival_ns();
-            let exposed = self.newly_exposed(members, member, arrival, wait.until_ns);
+            let exposed = self.newly_exposed(member, arrival, wait.until_ns);
             let in_step = self.in_step;
             let culprit = &mut self.ranks[ranks[wait.culprit as usize] as usize];
             culprit.caused += (wait.until_ns - arrival) as f64;
@@ -171,7 +189,7 @@ impl BlameLedger {
                 for next in position + 1..n {
                     let (start, end) = (arrival(next - 1), arrival(next).min(until));
                     if start < end {
-                        self.gaps[next] += self.newly_exposed(members, member, start, end) as f64;
+                        self.gaps[next] += self.newly_exposed(member, start, end) as f64;
                     }
                 }
             }
@@ -190,7 +208,9 @@ impl BlameLedger {
         }
         debug_assert!(total_exposed <= total + 1.0 || n > EXACT_MEMBERS);
         if n > EXACT_MEMBERS && total > 0.0 {
-            let exposed: i64 = waits.iter().map(|wait| wait.exposed_ns).sum();
+            let exposed: i64 = (0..n)
+                .map(|member| self.newly_exposed(member, i64::MIN, i64::MAX))
+                .sum();
             let share = exposed as f64 / total;
             let mut caused = 0.0;
             for position in 1..n {
@@ -227,11 +247,10 @@ impl BlameLedger {
         culprit.lost_ns += length(pieces);
         pieces.clear();
         let end = until.min(members[second].leave_ns);
-        culprit.lost_exposed.add(from, end, pieces);
-        let exposed: i64 = pieces
-            .iter()
-            .map(|&(start, end)| members[second].blocked.overlap(start, end))
-            .sum();
+        for (start, stop) in members[second].blocked.pieces() {
+            culprit.lost_exposed.add(start.max(from), stop.min(end), pieces);
+        }
+        let exposed = length(pieces);
         culprit.lost_exposed_ns += exposed;
         if self.in_step {
             culprit.lost_exposed_in_steps_ns += exposed;
@@ -344,6 +363,21 @@ mod tests {
         assert_eq!(exposed, [100, 100, 0]);
         assert_eq!(ledger.caused_exposed_in_steps_ns(2), 200);
         assert_eq!(ledger.lost_exposed_in_steps_ns(2), 100);
+    }
+
+    #[test]
+    fn what_was_hidden_behind_one_operation_is_exposed_by_another() {
+        let mut ledger = BlameLedger::new(2, 64);
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        let mut asynchronous = [RankOperation::sample(0, 0, 20), RankOperation::sample(1, 10, 20)];
+        asynchronous[0].blocked = crate::rank::Blocked::default();
+        let barrier = [RankOperation::sample(0, 5, 20), RankOperation::sample(1, 10, 20)];
+        for (members, wanted) in [(&asynchronous, (0, 10)), (&barrier, (5, 0))] {
+            waits(members, 0, &mut waited);
+            ledger.take(members, &waited, &[0, 1], true, &mut new);
+            assert_eq!((new[0].exposed_in_call_ns, new[0].hidden_ns), wanted);
+        }
+        assert_eq!(ledger.caused_exposed_in_steps_ns(1), 5);
     }
 
     #[test]

@@ -24,6 +24,9 @@ use std::sync::mpsc::sync_channel;
 /// Marks a session directory whose merge is not finished.
 const UNFINISHED: &str = ".unfinished";
 
+/// Kinds of marks that are tried: each takes a pass over a log.
+const MOST_MARKS: usize = 3;
+
 /// What to merge, and where to.
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
@@ -255,8 +258,11 @@ fn plan_steps(
                 log.texts.values().any(|text| step_marks::is_step_like(text))
             });
             let by_marks = marking.and_then(|rank| {
-                let marks = step_marks::find(&mut reader_of(rank))?;
-                steps::plan_by_marks(&mut reader_of(rank), &marks, width)
+                let likely = step_marks::find(&mut reader_of(rank));
+                likely
+                    .iter()
+                    .take(MOST_MARKS)
+                    .find_map(|marks| steps::plan_by_marks(&mut reader_of(rank), marks, width))
             });
             by_marks.unwrap_or_else(|| steps::plan(&mut reader_of(first), width))
         })

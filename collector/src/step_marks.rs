@@ -23,9 +23,12 @@ pub struct Marks {
 
 /// True for a text that may stand at an iteration. Numbers do not count: `step #`, `ProfilerStep#12`.
 pub fn is_step_like(text: &str) -> bool {
-    text.split(|c: char| !c.is_alphabetic())
-        .map(str::to_lowercase)
-        .any(|word| WORDS.iter().any(|step| word.ends_with(step)))
+    let words = text.split(|c: char| !c.is_alphabetic());
+    let last = words
+        .filter(|word| !word.is_empty())
+        .last()
+        .map(str::to_lowercase);
+    last.is_some_and(|word| WORDS.iter().any(|step| word.ends_with(step)))
 }
 
 /// What is said without the number at its end, and that number.
@@ -47,7 +50,7 @@ struct Candidate {
 impl Candidate {
     fn add(&mut self, start: i64, end: i64, number: Option<u64>) {
         if let (Some(last), Some(number)) = (self.last_number, number) {
-            self.consecutive += usize::from(number == last + 1);
+            self.consecutive += usize::from(last.checked_add(1) == Some(number));
         }
         self.last_number = number;
         self.overlaps |= self.intervals.last().is_some_and(|last| start < last.1);
@@ -56,14 +59,32 @@ impl Candidate {
 
     /// Who counts first, then who covers more of the time.
     fn weight(&self) -> (bool, i64) {
-        let counts = self.consecutive * 10 >= (self.intervals.len() - 1) * 9;
+        // Micro-steps count too, and begin again in every step.
+        let restarts = self.intervals.len() - 1 - self.consecutive;
+        let counts = restarts <= 1 + self.intervals.len() / 100;
         let covered = self.intervals.iter().map(|(start, end)| end - start).sum();
         (counts, covered)
     }
 }
 
-/// The marks of a rank's log that divide it best into steps.
-pub fn find(reader: &mut RankReader<'_>) -> Option<Marks> {
+impl Candidate {
+    /// True if it lies inside another: a step is the outer one, with micro-steps inside (METRICS.md, section 7).
+    fn is_inside(&self, other: &Self) -> bool {
+        let is_covered = |&(start, end): &(i64, i64)| {
+            let after = other.intervals.partition_point(|outer| outer.0 <= start);
+            after > 0 && other.intervals[after - 1].1 >= end
+        };
+        let inside = self
+            .intervals
+            .iter()
+            .filter(|interval| is_covered(interval))
+            .count();
+        other.intervals.len() < self.intervals.len() && inside * 10 >= self.intervals.len() * 9
+    }
+}
+
+/// The marks of a rank's log that may divide it into steps, the likeliest first.
+pub fn find(reader: &mut RankReader<'_>) -> Vec<Marks> {
     let mut candidates: BTreeMap<(u32, String), Candidate> = BTreeMap::new();
     let mut batch = RankBatch::default();
     while reader.advance(&mut batch) {
@@ -79,23 +100,33 @@ pub fn find(reader: &mut RankReader<'_>) -> Option<Marks> {
             }
         }
     }
-    let ((_, what), best) = candidates
+    candidates.retain(|_, candidate| candidate.intervals.len() >= FEWEST && !candidate.overlaps);
+    let mut likely: Vec<(&(u32, String), &Candidate)> = candidates
+        .iter()
+        .filter(|((thread, _), candidate)| {
+            !candidates
+                .iter()
+                .any(|((other, _), outer)| other == thread && candidate.is_inside(outer))
+        })
+        .collect();
+    likely.sort_by_key(|(_, candidate)| std::cmp::Reverse(candidate.weight()));
+    likely
         .into_iter()
-        .filter(|(_, candidate)| candidate.intervals.len() >= FEWEST && !candidate.overlaps)
-        .max_by_key(|(_, candidate)| candidate.weight())?;
-    let counts = best.last_number.is_some();
-    let mut boundaries: Vec<i64> = best.intervals.iter().map(|&(start, _)| start).collect();
-    // A range says where the last one ends; a mark does not.
-    boundaries.extend(
-        best.intervals
-            .last()
-            .filter(|last| last.1 > last.0)
-            .map(|last| last.1),
-    );
-    Some(Marks {
-        what: if counts { format!("{what}#") } else { what },
-        boundaries,
-    })
+        .map(|((_, what), candidate)| {
+            let mut boundaries: Vec<i64> = candidate.intervals.iter().map(|&(start, _)| start).collect();
+            // A range says where the last one ends; a mark does not.
+            let last = candidate.intervals.last().filter(|last| last.1 > last.0);
+            boundaries.extend(last.map(|last| last.1));
+            Marks {
+                what: if candidate.last_number.is_some() {
+                    format!("{what}#")
+                } else {
+                    what.clone()
+                },
+                boundaries,
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -114,9 +145,36 @@ mod tests {
         ] {
             assert!(is_step_like(text), "{text}");
         }
-        for text in ["forward", "stepping stone", "ncclAllReduce", "iterator", ""] {
+        for text in [
+            "forward",
+            "stepping stone",
+            "ncclAllReduce",
+            "iterator",
+            "aten::batch_norm",
+            "Optimizer.step#SGD.zero",
+            "",
+        ] {
             assert!(!is_step_like(text), "{text}");
         }
+    }
+
+    #[test]
+    fn micro_steps_lie_inside_steps() {
+        let (mut step, mut micro) = (Candidate::default(), Candidate::default());
+        for n in 0..20 {
+            step.add(1000 * n, 1000 * n + 900, None);
+            for inner in 0..4 {
+                micro.add(
+                    1000 * n + 200 * inner,
+                    1000 * n + 200 * inner + 150,
+                    Some(inner as u64),
+                );
+            }
+        }
+        assert!(micro.is_inside(&step) && !step.is_inside(&micro));
+        assert!(!micro.weight().0, "it begins again in every step");
+        micro.add(i64::MAX - 2, i64::MAX - 1, Some(u64::MAX));
+        micro.add(i64::MAX - 1, i64::MAX, Some(0));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use crate::rank::{RankBatch, RankOperation, RankReader};
 use crate::step_marks::Marks;
-use rankscope_formats::Operation;
 use rankscope_formats::session::OperationState;
+use rankscope_formats::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -233,6 +233,8 @@ struct Event {
     symbol: u32,
     sized: u32,
     key: Option<Key>,
+    /// A device ran it, and no call is known.
+    is_replay: bool,
 }
 
 /// Numbers for what events are, in order of appearance.
@@ -242,6 +244,8 @@ struct Symbols {
     names: Vec<String>,
     sized_names: Vec<String>,
     widths: Vec<u32>,
+    /// Events stand at the time at which the host asked, also of operations whose times are a device's.
+    by_host: bool,
 }
 
 impl Symbols {
@@ -252,6 +256,7 @@ impl Symbols {
             names: vec!["reducer wait".to_owned()],
             sized_names: vec!["reducer wait".to_owned()],
             widths: vec![0],
+            by_host: false,
         }
     }
 
@@ -283,13 +288,20 @@ impl Symbols {
             sized_names.push(format!("{}, {} bytes", names[symbol as usize], operation.bytes));
             sized_names.len() as u32 - 1
         });
-        let start = operation.arrival_ns();
+        let start = if self.by_host && operation.called_ns != crate::rank::NO_TIME {
+            operation.called_ns
+        } else {
+            operation.arrival_ns()
+        };
         Event {
             start,
             end: operation.leave_ns.max(start),
             symbol,
             sized,
             key: Some(Key::of(operation)),
+            is_replay: operation.library == Library::Nccl
+                && operation.called_ns == crate::rank::NO_TIME
+                && operation.returned_ns == crate::rank::NO_TIME,
         }
     }
 }
@@ -338,6 +350,7 @@ impl Sequence<'_, '_> {
                     symbol: REDUCER,
                     sized: REDUCER,
                     key: None,
+                    is_replay: false,
                 }));
                 events.sort_by_key(|event| event.start);
                 self.incoming.extend(events);
@@ -461,7 +474,10 @@ pub fn plan_by_marks(
     marks: &Marks,
     width: impl Fn(u32) -> u32,
 ) -> Option<StepPlan> {
-    let mut symbols = Symbols::new();
+    let mut symbols = Symbols {
+        by_host: true,
+        ..Symbols::new()
+    };
     let mut sequence = Sequence {
         reader,
         batch: RankBatch::default(),
@@ -492,7 +508,15 @@ pub fn plan_by_marks(
     };
     let mut divided = 0;
     while let Some(event) = sequence.next(&mut symbols, &width) {
-        let Some(key) = event.key else { continue };
+        // What all members of its communicator do: a message has another name on its other end. A replay was asked for by
+        // nobody at a time that is known.
+        let is_shared = |key: &Key| {
+            let pattern = key.operation.pattern();
+            !matches!(pattern, Pattern::PointToPoint | Pattern::OneSided) && !event.is_replay
+        };
+        let Some(key) = event.key.filter(is_shared) else {
+            continue;
+        };
         while boundaries.next_if(|&boundary| boundary <= event.start).is_some() {
             divided += usize::from(cut(&mut last, &mut anchors));
         }

@@ -108,6 +108,13 @@ impl Entry {
         self.size.load(Ordering::Relaxed)
     }
 
+    /// True if it is defined and this library's.
+    pub fn is_of(&self, library: Library) -> bool {
+        // SAFETY: as in `identity`.
+        self.state.load(Ordering::Acquire) == DEFINED
+            && unsafe { (*self.text.get()).assume_init_ref().library == library }
+    }
+
     /// Its identity, once defined.
     pub fn identity(&self) -> Option<[u8; 16]> {
         // SAFETY: DEFINED was acquired, after which `text` does not change while the entry lives.

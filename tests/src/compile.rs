@@ -168,7 +168,11 @@ fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Opti
     let source = input.display();
     // Made under another name and moved: another process may be running it.
     let fresh = output.with_extension(format!("{}.fresh", std::process::id()));
-    let optimised: &[&str] = if compiler == "rustc" { &["-O", "-g"] } else { &["-O1", "-g"] };
+    let optimised: &[&str] = if compiler == "rustc" {
+        &["-O", "-g"]
+    } else {
+        &["-O1", "-g"]
+    };
     let result = Command::new(compiler)
         .args(optimised)
         .arg("-o")

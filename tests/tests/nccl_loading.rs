@@ -153,10 +153,16 @@ fn a_rust_program_is_recorded_from_both_sides() {
     finished.expect_status(0);
     for recorded in recorded::read_ranks(directory.path(), &finished.pids) {
         recorded.expect_whole();
-        let mut bytes: Vec<u64> = recorded.of_kind(RecordKind::Enqueue).map(|record| record.bytes).collect();
+        let mut bytes: Vec<u64> = recorded
+            .of_kind(RecordKind::Enqueue)
+            .map(|record| record.bytes)
+            .collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..25).map(|call| 8 * (10 + call)).collect::<Vec<u64>>());
-        let on_device: BTreeSet<u32> = recorded.of_kind(RecordKind::Device).map(|record| record.sequence).collect();
+        let on_device: BTreeSet<u32> = recorded
+            .of_kind(RecordKind::Device)
+            .map(|record| record.sequence)
+            .collect();
         assert_eq!(on_device, (0..25).collect());
     }
     drop(turn);

@@ -298,11 +298,19 @@ const PLUGINS: std::ops::RangeInclusive<u32> = 1..=6;
 fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
     for nccl in Nccl::all() {
         // A name of its own in the library's strings: at its end stands a zero byte.
-        let found = output(
-            "grep",
-            &["-aoE", "ncclProfiler_v[0-9]+"],
-            &nccl.directory.join("libnccl.so.2"),
+        let library = nccl.directory.join("libnccl.so.2");
+        let found = Command::new("grep")
+            .args(["-aoE", "ncclProfiler_v[0-9]+"])
+            .arg(&library)
+            .output()
+            .expect("grep");
+        // 1: it asks for none.
+        assert!(
+            matches!(found.status.code(), Some(0 | 1)),
+            "{}",
+            library.display()
         );
+        let found = String::from_utf8_lossy(&found.stdout);
         let asked: BTreeSet<u32> = found
             .lines()
             .filter_map(|line| line.strip_prefix("ncclProfiler_v")?.parse().ok())

@@ -204,6 +204,8 @@ pub struct RankReader<'a> {
     last_leave: i64,
     /// End of the last work on the device that was launched so far.
     device_end: i64,
+    /// Lane under which the device's time is kept.
+    device_lane: Option<u32>,
     ended: bool,
     /// Sums so far; whole at the end.
     pub sums: RankSums,
@@ -267,6 +269,7 @@ impl<'a> RankReader<'a> {
             step: NO_STEP,
             last_leave: i64::MIN,
             device_end: i64::MIN,
+            device_lane: None,
             ended: false,
             sums: RankSums {
                 adds_up: true,
@@ -781,7 +784,9 @@ impl<'a> RankReader<'a> {
             {
                 let is_on_its_way = operation.state == OperationState::Enqueued;
                 let is_let_go = count - released > MOST_AWAITING;
-                let answer = self.devices.answer(awaited, all || !is_on_its_way || is_let_go);
+                let answer = self
+                    .devices
+                    .answer(awaited, all || !is_on_its_way, is_let_go && is_on_its_way);
                 if answer == Answer::Wait {
                     break;
                 }
@@ -815,9 +820,12 @@ impl<'a> RankReader<'a> {
             if is_on_device {
                 // On the device communication is all that is known: it is blocked throughout, and what lies between is
                 // its own time.
+                // One lane, whichever threads called: a device's time passes once.
                 let (enter, leave) = (operation.enter_ns, operation.leave_ns);
+                let lane = *self.device_lane.get_or_insert(held.lane);
                 self.breakdown.communicated(enter, leave);
-                self.breakdown.blocked(held.lane, enter, leave);
+                self.breakdown.blocked(lane, enter, leave);
+                self.breakdown.trains(lane);
                 self.device_end = self.device_end.max(leave);
             }
             // For the host an operation that it put on a stream is over when the call returns.

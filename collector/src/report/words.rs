@@ -274,9 +274,9 @@ pub fn run(session: &Session) -> Line {
 /// Who told what of the work on devices, and what only one source saw.
 pub fn devices(session: &Session) -> Vec<Line> {
     let devices = &session.devices;
-    let Some(first) = devices.first() else {
+    if devices.is_empty() {
         return Vec::new();
-    };
+    }
     let mut sources: Vec<&str> = devices.iter().map(|device| device.source.as_str()).collect();
     sources.sort_unstable();
     sources.dedup();
@@ -287,12 +287,14 @@ pub fn devices(session: &Session) -> Vec<Line> {
         units::counted(devices.len() as u64, "rank"),
         units::counted(sum(|device| device.operations), "operation"),
     );
-    let widest = devices
+    let errors: Option<Vec<i64>> = devices
         .iter()
         .map(|device| device.widest_error_ns.value)
-        .max()
-        .flatten();
-    match (widest, &first.widest_error_ns.reason) {
+        .collect();
+    let unknown = devices
+        .iter()
+        .find_map(|device| device.widest_error_ns.reason.as_ref());
+    match (errors.and_then(|errors| errors.into_iter().max()), unknown) {
         (Some(widest), _) => text += &format!(", at most {} late on the axis", units::time(widest)),
         (None, Some(reason)) => text += &format!(" ({reason})"),
         (None, None) => {}

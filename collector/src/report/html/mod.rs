@@ -57,8 +57,8 @@ pub fn page(session: &Session) -> String {
             &mut out,
             "Traffic between ranks",
             Some(
-                "As the proxies of NCCL measured it; what goes by shared memory or directly between devices is not in \
-                 it. Waits are summed over steps, which overlap.",
+                "As the proxies of NCCL measured it; what goes by shared memory, directly between devices or through another \
+                 process's proxy is not in it. Waits are summed over steps, which overlap.",
             ),
             &format!("{pictured}{}", tables::traffic(session)),
         );

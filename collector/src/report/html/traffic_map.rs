@@ -1,4 +1,4 @@
-//! Rank × rank picture of what was moved, as the senders' proxies measured it.
+//! Rank × rank picture of what was moved, as the proxies measured it.
 
 use super::cividis;
 use super::heat_map::{LEGEND, legend, legend_width};
@@ -15,10 +15,20 @@ const WIDEST_CELL: f64 = 44.0;
 /// The picture; nothing where no traffic was measured, or among too many ranks.
 pub fn draw(session: &Session) -> Option<String> {
     let mut moved: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    // Each end tells; where one was not recorded, or lost something, the other knows more.
+    let mut arrived: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for entry in &session.traffic {
-        if let Some(peer) = entry.peer_rank {
+        let Some(peer) = entry.peer_rank else { continue };
+        if entry.sent_bytes > 0 {
             *moved.entry((entry.rank, peer)).or_insert(0) += entry.sent_bytes;
         }
+        if entry.received_bytes > 0 {
+            *arrived.entry((peer, entry.rank)).or_insert(0) += entry.received_bytes;
+        }
+    }
+    for (pair, bytes) in arrived {
+        let sent = moved.entry(pair).or_insert(0);
+        *sent = (*sent).max(bytes);
     }
     let mut ranks: Vec<u32> = moved.keys().flat_map(|&(from, to)| [from, to]).collect();
     ranks.sort_unstable();

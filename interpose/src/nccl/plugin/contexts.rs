@@ -118,6 +118,13 @@ pub fn known(context: *mut c_void) -> Option<&'static Context> {
         .filter(|context| context.is_taken.load(Ordering::Acquire) == 1)
 }
 
+/// True if hooks met this handle as one of ours.
+pub fn is_met(handle: usize) -> bool {
+    CONTEXT.iter().any(|context| {
+        context.is_taken.load(Ordering::Acquire) == 1 && context.handle.load(Ordering::Relaxed) == handle
+    })
+}
+
 impl Context {
     /// What the library is to hand back.
     pub fn address(&'static self) -> *mut c_void {

@@ -26,7 +26,6 @@ use abi::{Narrow, Plugin, Wide, event, state};
 use contexts::Context;
 use handles::Call;
 use pending::Asked;
-use rankscope_formats::Operation;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_formats::ranklog::lanes::LaneSet;
@@ -34,8 +33,9 @@ use rankscope_formats::ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_DIRECT, FLAG_SEQUENCE_UNKNOWN,
     NO_COMMUNICATOR, NO_PEER, Record, RecordKind,
 };
+use rankscope_formats::{Library, Operation};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 const SUCCESS: c_int = 0;
 
@@ -49,6 +49,9 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 static MASK: AtomicPtr<AtomicI32> = AtomicPtr::new(std::ptr::null_mut());
 static WANTED: AtomicI32 = AtomicI32::new(0);
 
+/// Nothing is asked for until [`resume`].
+static PAUSED: AtomicBool = AtomicBool::new(false);
+
 fn want(events: i32) {
     // SAFETY: null or the library's one mask for the whole process, which it reads as an atomic; forgotten when its last
     // communicator is gone.
@@ -59,11 +62,13 @@ fn want(events: i32) {
 
 /// Asks the library for nothing, so that it does nothing for us, until [`resume`].
 pub fn pause() {
+    PAUSED.store(true, Ordering::Relaxed);
     want(0);
 }
 
 /// Asks for what was asked for before.
 pub fn resume() {
+    PAUSED.store(false, Ordering::Relaxed);
     want(WANTED.load(Ordering::Relaxed));
 }
 
@@ -77,8 +82,9 @@ pub fn version() -> u32 {
 }
 
 /// True if the library tells of operations without naming the calls they come from.
+#[inline]
 pub fn needs_pending() -> bool {
-    (1..=4).contains(&version())
+    (1..=4).contains(&version()) && !PAUSED.load(Ordering::Relaxed)
 }
 
 /// Writes down that this source is active, when the recorder is ready.
@@ -123,7 +129,11 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
         }
         WANTED.store(wanted as i32, Ordering::Relaxed);
         MASK.store(mask.cast(), Ordering::Release);
-        resume();
+        want(if PAUSED.load(Ordering::Relaxed) {
+            0
+        } else {
+            wanted as i32
+        });
     }
     SUCCESS
 }
@@ -188,10 +198,11 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
             tasks::communicator_ended(index);
             traffic::communicator_ended(index);
         }
+        let mask = MASK.load(Ordering::Acquire);
         context.close();
         if contexts::none_is_open() {
-            // The library may be unloaded from here on, and the mask is its own.
-            MASK.store(std::ptr::null_mut(), Ordering::Release);
+            // The library may be unloaded from here on, and the mask is its own; unless another has come meanwhile.
+            let _ = MASK.compare_exchange(mask, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
         }
     }
     SUCCESS
@@ -414,7 +425,16 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
             return call;
         }
     }
-    if is_under_a_hook || context.hooked().is_some() {
+    // A communicator that hooks know and that no plugin's has met may be this one, whose calls were captured.
+    let may_be_hooked = || {
+        crate::communicators::live().any(|(handle, entry)| {
+            contexts::known(handle as *mut c_void).is_none()
+                && entry.is_of(Library::Nccl)
+                && context.can_be(entry)
+                && !contexts::is_met(handle)
+        })
+    };
+    if is_under_a_hook || context.hooked().is_some() || (!context.bypasses() && may_be_hooked()) {
         // A replay of a graph: this version does not say of which call.
         return Call {
             communicator: context.index().unwrap_or(NO_COMMUNICATOR),

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Calls that may be between the hook and the stream at one time, per communicator.
-const PLACES: usize = 256;
+const PLACES: usize = 1024;
 
 /// What a call and what is told of its operation have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +67,12 @@ impl Pending {
     #[cold]
     fn withdraw(&self, which: impl Fn(&Place) -> bool) {
         for place in &self.places {
-            if place.waits.load(Ordering::Acquire) != 0 && which(place) {
-                place.waits.store(0, Ordering::Relaxed);
+            let waits = place.waits.load(Ordering::Acquire);
+            if waits != 0 && which(place) {
+                // Whoever took it, or the place, meanwhile keeps it.
+                let _ = place
+                    .waits
+                    .compare_exchange(waits, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
@@ -150,14 +154,14 @@ mod tests {
         assert_eq!(pending.take(&asked(8)), Some(1));
         assert_eq!(pending.take(&asked(8)), Some(3));
         assert_eq!(pending.take(&asked(8)), None);
-        for call in 0..1000 {
+        for call in 0..2000 {
             pending.push(&asked(8), call, 7);
         }
-        assert_eq!(pending.take(&asked(8)), Some(1000 - PLACES as u64));
-        pending.withdraw_call(1001 - PLACES as u64);
-        assert_eq!(pending.take(&asked(8)), Some(1002 - PLACES as u64));
-        assert!(pending.take_call(999));
-        assert!(!pending.take_call(999));
+        assert_eq!(pending.take(&asked(8)), Some(2000 - PLACES as u64));
+        pending.withdraw_call(2001 - PLACES as u64);
+        assert_eq!(pending.take(&asked(8)), Some(2002 - PLACES as u64));
+        assert!(pending.take_call(1999));
+        assert!(!pending.take_call(1999));
         pending.withdraw_group(7);
         assert_eq!(pending.take(&asked(8)), None);
     }

@@ -88,14 +88,20 @@ impl Task {
 
     /// Gives the place back; false if somebody else has.
     fn give_back(&self, turn: u32) -> bool {
-        // Whoever looks for a communicator's operations must not find the last owner's in the next one's place.
-        self.call.store(0, Ordering::Relaxed);
         let state = u64::from(turn) << 1 | 1;
-        // The turn stays within 32 bits, as handles have it.
-        let next = u64::from(turn.wrapping_add(1)) << 1;
-        self.state
-            .compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        // Nobody's turn and not free: who comes here first clears up alone.
+        let is_first = self
+            .state
+            .compare_exchange(state, state | CLOSING, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if is_first {
+            // Whoever looks for a communicator's operations must not find the last owner's in the next one's place.
+            self.call.store(0, Ordering::Relaxed);
+            // The turn stays within 32 bits, as handles have it.
+            self.state
+                .store(u64::from(turn.wrapping_add(1)) << 1, Ordering::Release);
+        }
+        is_first
     }
 
     fn is_turn(&self, turn: u32) -> bool {
@@ -137,6 +143,9 @@ impl Task {
         record
     }
 }
+
+/// Part of a place's state while it is given back.
+const CLOSING: u64 = 1 << 62;
 
 const NOBODY: Call = Call {
     communicator: rankscope_formats::ranklog::record::NO_COMMUNICATOR,
@@ -184,7 +193,7 @@ pub fn begin(told: &Told) -> u64 {
 fn evict(position: usize) -> Option<u32> {
     let task = &TASK[position];
     let state = task.state.load(Ordering::Relaxed);
-    if state & 1 == 1 {
+    if state & 1 == 1 && state & CLOSING == 0 {
         let record = task.record();
         if !task.give_back((state >> 1) as u32) {
             return None;
@@ -239,7 +248,10 @@ pub fn communicator_ended(communicator: u32) {
     for task in &TASK {
         let state = task.state.load(Ordering::Acquire);
         let call = Call::from_bits(task.call.load(Ordering::Acquire));
-        if state & 1 == 1 && call.is_some_and(|call| call.communicator == communicator) {
+        if state & 1 == 1
+            && state & CLOSING == 0
+            && call.is_some_and(|call| call.communicator == communicator)
+        {
             finish(task, (state >> 1) as u32);
         }
     }

@@ -41,9 +41,13 @@ impl Turns {
         self.0.load(Ordering::Acquire) == u64::from(turn) << 1 | 1
     }
 
+    /// Only whoever has this turn can end it, and once.
     fn give_back(&self, turn: u32) {
         let next = u64::from(turn.wrapping_add(1)) << 1;
-        self.0.store(next, Ordering::Release);
+        let taken = u64::from(turn) << 1 | 1;
+        let _ = self
+            .0
+            .compare_exchange(taken, next, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
@@ -233,6 +237,7 @@ pub fn step_ended(slot: Slot) {
         work.bytes
             .fetch_add(step.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
+    step.work.store(0, Ordering::Relaxed);
     step.turns.give_back(slot.turn);
 }
 
@@ -246,9 +251,9 @@ pub fn communicator_ended(communicator: u32) {
     }
     for step in &STEP {
         let turns = step.turns.0.load(Ordering::Acquire);
-        let is_orphan = handles::traffic(step.work.load(Ordering::Relaxed))
-            .and_then(work_at)
-            .is_none();
+        // 0: taken a moment ago, by whoever is about to say for what.
+        let work = step.work.load(Ordering::Acquire);
+        let is_orphan = work != 0 && handles::traffic(work).and_then(work_at).is_none();
         if turns & 1 == 1 && is_orphan {
             step.turns.give_back((turns >> 1) as u32);
         }
