@@ -35,6 +35,8 @@ int main(int argc, char** argv) {
   reduce(333, &captured);
   ring(&captured);
   captured.capturing = 0;
+  // The first that the device sees of this communicator is a replay.
+  ncclDoubleReplay(&captured);
   for (int step = 0; step < steps; step++) {
     usleep(2000);
     if (rank == late) usleep(lateUs);

@@ -275,14 +275,14 @@ fn operations_have_the_devices_times_within_the_stated_error() {
         }
         let session = run.session();
         // Per step and rank: nine calls, two messages, and the graph's three operations.
-        let operations = RANKS as i64 * STEPS as i64 * (8 + 2 + 3);
+        let operations = RANKS as i64 * (STEPS as i64 * (8 + 2 + 3) + 3);
         assert_eq!(number(&session, "/totals/operations"), operations);
         assert_eq!(number(&session, "/totals/enqueued"), 0);
         assert_eq!(number(&session, "/totals/captured"), RANKS as i64 * 3);
         for rank in 0..RANKS {
             let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
             assert_eq!(of("operations"), operations / RANKS as i64);
-            assert_eq!(of("replays"), STEPS as i64 * 3);
+            assert_eq!(of("replays"), (STEPS as i64 + 1) * 3);
             assert_eq!([of("bypassed"), of("hooks_only"), of("without_call")], [0; 3]);
             assert_eq!(of("contradictions"), 0);
             assert!(of("median_error_ns/value") < 500_000);
@@ -291,7 +291,8 @@ fn operations_have_the_devices_times_within_the_stated_error() {
         }
         let matching = &session["matching"];
         // Messages are one instance of two members' operations.
-        let instances = STEPS as i64 * (8 + RANKS as i64 + 1 + RANKS as i64);
+        let in_graph = 1 + RANKS as i64;
+        let instances = STEPS as i64 * (8 + RANKS as i64 + in_graph) + in_graph;
         assert_eq!(number(matching, "/complete"), instances, "{matching}");
         for name in [
             "incomplete",
@@ -343,7 +344,7 @@ fn expect_in_perfetto(run: &Run, session: &Value) {
         operations
     );
     // Every call that the device answered is there by itself; replays nobody called.
-    let replays = (RANKS as u64 * STEPS * 3) as i64;
+    let replays = (RANKS as u64 * (STEPS + 1) * 3) as i64;
     let called = number(session, "/totals/operations") - replays;
     assert_eq!(
         counted("select count(*) from slice where category = 'call'"),
@@ -386,7 +387,7 @@ fn expect_calls_to_be_found(run: &Run) {
         assert_eq!(compared as u64, STEPS * 7);
         let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
         assert_eq!(of("operations") as u64, STEPS * 9);
-        assert_eq!(of("without_call") as u64, STEPS * (3 + 2 * RANKS as u64));
+        assert_eq!(of("without_call") as u64, 3 + STEPS * (3 + 2 * RANKS as u64));
         assert_eq!(of("replays"), 0);
     }
     assert_eq!(number(&session, "/totals/enqueued") as u64, RANKS as u64 * STEPS);
