@@ -23,11 +23,8 @@ pub struct Marks {
 
 /// True for a text that may stand at an iteration. Numbers do not count: `step #`, `ProfilerStep#12`.
 pub fn is_step_like(text: &str) -> bool {
-    let words = text.split(|c: char| !c.is_alphabetic());
-    let last = words
-        .filter(|word| !word.is_empty())
-        .last()
-        .map(str::to_lowercase);
+    let mut words = text.split(|c: char| !c.is_alphabetic());
+    let last = words.rfind(|word| !word.is_empty()).map(str::to_lowercase);
     last.is_some_and(|word| WORDS.iter().any(|step| word.ends_with(step)))
 }
 
