@@ -2,6 +2,7 @@
 
 mod support;
 
+use proptest::prelude::*;
 use rankscope_collector::export::perfetto::{PerfettoOptions, export};
 use rankscope_collector::{MergeError, MergeOptions, merge};
 use rankscope_formats::Operation;
@@ -683,4 +684,59 @@ fn a_session_becomes_a_trace_with_every_operation() {
     let part = export(&run.join("session"), &session, &part, &mut |_| {}).expect("export");
     assert_eq!(part.ranks, 1);
     assert!(part.operations < work.operations() / 3 && part.operations > 10);
+}
+
+/// A number that is small, a moment, or anything.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0u64..6,
+        3 => 1_700_000_000_000_000_000u64..1_700_000_000_900_000_000,
+        1 => any::<u64>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever stands in records of calls, groups, devices and marks: the merge says what it can, counts every
+    /// operation, and does not panic (this build checks arithmetic).
+    #[test]
+    fn what_devices_tell_may_be_anything(
+        records in proptest::collection::vec(
+            (
+                prop_oneof![3 => Just(RecordKind::Enqueue), 3 => Just(RecordKind::Device), 1 => Just(RecordKind::Group),
+                    1 => Just(RecordKind::Mark)],
+                prop_oneof![4 => Just(1u8), 1 => 0u8..24], any::<u8>(), 0u32..3, 0u32..40, -1i32..3, number(), number(),
+                number(), 0u64..2_000_000,
+            ),
+            0..400,
+        ),
+        version in "[0-9]?",
+    ) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for rank in 0..2u32 {
+            let mut log = SyntheticLog::create(folder.path(), rank, 2, "host-a").expect("create");
+            log.property("source.nccl_plugin", &version).expect("property");
+            log.communicator_of(rankscope_formats::Library::Nccl, 0, rank, 2, 9).expect("communicator");
+            log.communicator(1, rank, 2, 10).expect("communicator");
+            let mut at = START;
+            for &(kind, operation, flags, communicator, sequence, peer, object, aux, bytes, duration) in &records {
+                at += 1_000;
+                log.push(0, Record {
+                    operation, flags, communicator, sequence, peer, object, aux, bytes,
+                    element_bytes: 4,
+                    tag: flags.into(),
+                    enter_ticks: at,
+                    leave_ticks: at + 500,
+                    ..Record::new(kind)
+                });
+                at += duration;
+            }
+            log.end().expect("end");
+        }
+        let session = merged(folder.path());
+        let rows: usize = (0..2).map(|rank| operations(folder.path(), rank).len()).sum();
+        prop_assert!(rows as u64 >= session.totals.operations);
+        prop_assert!(rows as u64 <= session.totals.operations + session.totals.captured);
+    }
 }

@@ -643,13 +643,13 @@ impl<'a> RankReader<'a> {
         let waits = ProxyWaits::from_aux(record.aux);
         let sums = &mut self.sums.traffic.entry((communicator, peer)).or_default()[usize::from(is_receive)];
         sums.works += 1;
-        sums.bytes += record.bytes;
+        sums.bytes = sums.bytes.saturating_add(record.bytes);
         for (sum, units) in sums
             .waited_ns
             .iter_mut()
             .zip([waits.device, waits.peer, waits.network])
         {
-            *sum += self.line.duration_ns(u64::from(units) * ProxyWaits::UNIT_TICKS);
+            *sum = sum.saturating_add(self.line.duration_ns(u64::from(units) * ProxyWaits::UNIT_TICKS));
         }
     }
 

@@ -77,9 +77,21 @@ impl<W: Write> SyntheticLog<W> {
 
     /// A communicator.
     pub fn communicator(&mut self, index: u32, rank: u32, size: u32, identity: u8) -> io::Result<()> {
+        self.communicator_of(Library::Gloo, index, rank, size, identity)
+    }
+
+    /// A communicator of another library.
+    pub fn communicator_of(
+        &mut self,
+        library: Library,
+        index: u32,
+        rank: u32,
+        size: u32,
+        identity: u8,
+    ) -> io::Result<()> {
         let payload = Payload::communicator(
             index,
-            Library::Gloo,
+            library,
             IdentitySource::KeyAndBlob,
             rank,
             size,

@@ -20,10 +20,12 @@ pub fn draw(session: &Session) -> Option<String> {
     for entry in &session.traffic {
         let Some(peer) = entry.peer_rank else { continue };
         if entry.sent_bytes > 0 {
-            *moved.entry((entry.rank, peer)).or_insert(0) += entry.sent_bytes;
+            let sent = moved.entry((entry.rank, peer)).or_insert(0);
+            *sent = sent.saturating_add(entry.sent_bytes);
         }
         if entry.received_bytes > 0 {
-            *arrived.entry((peer, entry.rank)).or_insert(0) += entry.received_bytes;
+            let received = arrived.entry((peer, entry.rank)).or_insert(0);
+            *received = received.saturating_add(entry.received_bytes);
         }
     }
     for (pair, bytes) in arrived {
