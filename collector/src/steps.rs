@@ -324,7 +324,19 @@ fn is_over(operation: &RankOperation, has_device_times: bool) -> bool {
         || (operation.state == OperationState::Enqueued && !has_device_times)
 }
 
-impl Sequence<'_, '_> {
+impl<'a, 'b> Sequence<'a, 'b> {
+    fn new(reader: &'b mut RankReader<'a>) -> Self {
+        Self {
+            reader,
+            batch: RankBatch::default(),
+            heap: BinaryHeap::new(),
+            waiting: FxHashMap::default(),
+            next: 0,
+            incoming: VecDeque::new(),
+            ended: false,
+        }
+    }
+
     fn next(&mut self, symbols: &mut Symbols, width: &impl Fn(u32) -> u32) -> Option<Event> {
         while self.heap.len() < REORDER {
             if let Some(event) = self.incoming.pop_front() {
@@ -364,15 +376,7 @@ impl Sequence<'_, '_> {
 /// Finds the steps of a world in its reference rank's log. `width` is the size of a communicator.
 pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan {
     let mut symbols = Symbols::new();
-    let mut sequence = Sequence {
-        reader,
-        batch: RankBatch::default(),
-        heap: BinaryHeap::new(),
-        waiting: FxHashMap::default(),
-        next: 0,
-        incoming: VecDeque::new(),
-        ended: false,
-    };
+    let mut sequence = Sequence::new(reader);
     let mut window = Vec::with_capacity(WINDOW);
     while window.len() < WINDOW
         && let Some(event) = sequence.next(&mut symbols, &width)
@@ -478,15 +482,7 @@ pub fn plan_by_marks(
         by_host: true,
         ..Symbols::new()
     };
-    let mut sequence = Sequence {
-        reader,
-        batch: RankBatch::default(),
-        heap: BinaryHeap::new(),
-        waiting: FxHashMap::default(),
-        next: 0,
-        incoming: VecDeque::new(),
-        ended: false,
-    };
+    let mut sequence = Sequence::new(reader);
     let mut anchors = AnchorList::default();
     let mut inside = 0;
     let mut boundaries = marks.boundaries.iter().copied().peekable();

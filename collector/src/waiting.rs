@@ -196,7 +196,9 @@ pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>
             continue;
         };
         needs_anybody = true;
-        acausal |= members[culprit].enter_ns.saturating_sub(error_ns) > own.leave_ns;
+        // Only of whom it needs by the operation's meaning: a member that an algorithm waits for may be queued still.
+        acausal |=
+            meant.is_some_and(|(needed, _)| members[needed].enter_ns.saturating_sub(error_ns) > own.leave_ns);
         let until = needed.min(own.leave_ns).max(arrival);
         let exposed = own.blocked.overlap(arrival, until);
         let inside = |needed: i64| {
@@ -438,6 +440,27 @@ mod tests {
         assert_eq!(waits(&members, 0, &mut out).class, WaitClass::SkewBound);
         assert_eq!(waits(&members, 80, &mut out).class, WaitClass::Inconclusive);
         assert_eq!(waits(&members, i64::MAX, &mut out).class, WaitClass::Inconclusive);
+    }
+
+    #[test]
+    fn whom_an_operation_does_not_need_cannot_come_too_late() {
+        // The last to come is the shortest: the root waited for it. It was asked for at 80 and ran when the root had left.
+        let mut members = [
+            RankOperation::sample(0, 0, 84),
+            RankOperation::sample(1, 2, 40),
+            RankOperation::sample(2, 90, 92),
+        ];
+        for member in &mut members {
+            member.operation = Operation::Broadcast;
+            member.peer = 0;
+        }
+        members[2].issue_ns = 80;
+        let mut out = Vec::new();
+        let wait = waits(&members, 0, &mut out);
+        assert_eq!((out[0].culprit, wait.acausal), (2, false));
+        // A root that begins when a member has left is another matter.
+        members[0].enter_ns = 50;
+        assert!(waits(&members, 0, &mut out).acausal);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum LossCause {
     NoInFlightSlot = 5,
     /// Messages inside one collective beyond the bounded number kept as clock evidence.
     EvidenceBound = 6,
-    /// Too many ranges were open at one time, or on one thread inside each other.
+    /// Too many ranges were open at one time, or on one thread inside each other; or too many works of proxies.
     NoRange = 7,
 }
 

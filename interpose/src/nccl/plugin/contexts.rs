@@ -17,8 +17,6 @@ const NAME_BYTES: usize = 64;
 /// A communicator as the plugin sees it. All of it starts as zero.
 pub struct Context {
     is_taken: AtomicU32,
-    /// Version of the interface that it was given.
-    version: AtomicU32,
     /// The same on all members; 0 where this version does not tell.
     identity: AtomicU64,
     rank: AtomicU32,
@@ -39,7 +37,6 @@ unsafe impl Sync for Context {}
 static CONTEXT: [Context; CONTEXTS] = [const {
     Context {
         is_taken: AtomicU32::new(0),
-        version: AtomicU32::new(0),
         identity: AtomicU64::new(0),
         rank: AtomicU32::new(0),
         size: AtomicU32::new(0),
@@ -87,7 +84,6 @@ pub unsafe fn open(told: &Told) -> Option<&'static Context> {
                 .is_ok()
     })?;
     OPEN.fetch_add(1, Ordering::AcqRel);
-    context.version.store(told.version, Ordering::Relaxed);
     context.identity.store(told.identity, Ordering::Relaxed);
     context.rank.store(told.rank, Ordering::Relaxed);
     context.size.store(told.size, Ordering::Relaxed);

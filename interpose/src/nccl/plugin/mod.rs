@@ -196,7 +196,9 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     if let Some(context) = contexts::known(context) {
         if let Some(index) = context.index() {
             tasks::communicator_ended(index);
-            traffic::communicator_ended(index);
+            if life::wants_traffic() {
+                traffic::communicator_ended(index);
+            }
         }
         let mask = MASK.load(Ordering::Acquire);
         context.close();
@@ -397,10 +399,9 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         peer: if is_message(operation) { operated.peer } else { 0 },
     };
     // A call outside groups is launched before it returns: then it is that one and no other.
-    let in_progress = if is_under_a_hook {
-        thread.nccl_call.get()
-    } else {
-        0
+    let in_progress = match call_in_progress(thread) {
+        Some(call) if call.operation == asked.operation => thread.nccl_call.get(),
+        _ => 0,
     };
     let take = |entry: &'static Entry| {
         let pending = entry.pending()?;

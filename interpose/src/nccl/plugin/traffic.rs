@@ -9,6 +9,7 @@ use crate::life;
 use crate::thread;
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{FLAG_TRAFFIC, NO_COMMUNICATOR, ProxyWaits, Record, RecordKind};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -111,7 +112,7 @@ fn free<T>(
     turns: impl Fn(&T) -> &Turns,
 ) -> Option<(&'static T, Slot)> {
     let first = next.fetch_add(1, Ordering::Relaxed) as usize;
-    (0..LOOKED_AT).find_map(|step| {
+    let found = (0..LOOKED_AT).find_map(|step| {
         let position = (first + step) % table.len();
         let turn = turns(&table[position]).take()?;
         let slot = Slot {
@@ -119,7 +120,21 @@ fn free<T>(
             turn,
         };
         Some((&table[position], slot))
-    })
+    });
+    if found.is_none() {
+        count_lost();
+    }
+    found
+}
+
+/// Of a work, or of a step of one, nothing is kept for want of a place.
+#[cold]
+fn count_lost() {
+    if let Some(set) = life::definitions() {
+        let now = ticks();
+        set.area
+            .count_loss(LossCause::NoRange, RecordKind::Device, 1, now, now);
+    }
 }
 
 fn work_at(slot: Slot) -> Option<&'static Work> {
