@@ -5,7 +5,7 @@ use crate::clock::Clocks;
 use crate::findings::{self, LatenessView, shown};
 use crate::identity::Identities;
 use crate::merge::{MergeOptions, world_error};
-use crate::rank::RankSums;
+use crate::rank::{EVENTS, PLUGIN, RankSums};
 use crate::step_board::ColumnCell;
 use crate::steps::{LEAST_CONFIDENCE, StepPlan};
 use rankscope_formats::ranklog::definition::IdentitySource;
@@ -486,10 +486,18 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
 fn devices(parts: &Parts<'_>) -> Vec<DeviceSource> {
     let told = |rank: usize| {
         let log = parts.identities.ranks.get(rank)?.log;
-        parts.logs.get(log)?.properties.get("source.nccl_plugin")
+        let properties = &parts.logs.get(log)?.properties;
+        let plugin = properties
+            .get(PLUGIN)
+            .map(|version| format!("NCCL profiler plugin, version {version}"));
+        let events = properties
+            .contains_key(EVENTS)
+            .then(|| "events around launches".to_owned());
+        let sources: Vec<String> = plugin.into_iter().chain(events).collect();
+        (!sources.is_empty()).then(|| sources.join(", "))
     };
     let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
-        let version = told(rank)?;
+        let source = told(rank)?;
         let no_times = "the library told no times of the device";
         let no_bounds = "no call bounds the device's clock";
         let clock = sums.device_clock;
@@ -501,8 +509,9 @@ fn devices(parts: &Parts<'_>) -> Vec<DeviceSource> {
         };
         Some(DeviceSource {
             rank: rank as u32,
-            source: format!("NCCL profiler plugin, version {version}"),
+            source,
             operations: sums.on_device,
+            timed_by_events: sums.by_events,
             replays: sums.replays,
             bypassed: sums.bypassed,
             hooks_only: sums.hooks_only,

@@ -2,6 +2,7 @@
 //! lock. An address is never an identity: an entry is made anew each time a communicator is.
 
 use crate::life;
+use crate::nccl::events::OfCommunicator;
 use crate::nccl::plugin::{self, pending::Pending};
 use rankscope_formats::Library;
 use rankscope_formats::ranklog::clock::ticks;
@@ -47,6 +48,8 @@ pub struct Entry {
     tags: AtomicPtr<TagTable>,
     /// Calls whose operations the library is still to tell of, where it does so without naming the call; else null.
     pending: AtomicPtr<Pending>,
+    /// What its launches are timed by, where they are.
+    events: OfCommunicator,
     text: UnsafeCell<MaybeUninit<Text>>,
 }
 
@@ -85,6 +88,7 @@ impl Entry {
             failure: AtomicU32::new(0),
             tags: AtomicPtr::new(std::ptr::null_mut()),
             pending: AtomicPtr::new(std::ptr::null_mut()),
+            events: OfCommunicator::new(),
             text: UnsafeCell::new(MaybeUninit::zeroed()),
         }
     }
@@ -160,6 +164,11 @@ impl Entry {
             // SAFETY: a mapping of our own that nobody else has seen.
             unsafe { libc::munmap(fresh.cast(), size_of::<Pending>()) };
         }
+    }
+
+    /// See [`OfCommunicator`].
+    pub fn events(&self) -> &OfCommunicator {
+        &self.events
     }
 
     /// Ordinal for the next communicator made from this one.
@@ -335,6 +344,7 @@ pub fn made(address: usize, rank: u32, size: u32) {
     entry.children.store(0, Ordering::Relaxed);
     entry.failure.store(0, Ordering::Relaxed);
     entry.sample_at_ticks.store(0, Ordering::Relaxed);
+    entry.events.reset();
     entry.created_ticks.store(ticks(), Ordering::Relaxed);
     entry.state.store(MADE, Ordering::Release);
     let start = start_place(address);

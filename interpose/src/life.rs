@@ -4,7 +4,7 @@
 //! thread's. Everything else here is cold.
 
 use crate::communicators;
-use crate::nccl::plugin;
+use crate::nccl::{events, plugin};
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
@@ -264,6 +264,7 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
 fn ready(set: &LaneSet) {
     communicators::define_all(set);
     plugin::define(set);
+    events::define(set);
     // SAFETY: a plain call on the calling thread, the background one; failure leaves it at normal priority.
     unsafe {
         let parameters: libc::sched_param = std::mem::zeroed();
@@ -281,7 +282,7 @@ struct Configuration {
 }
 
 /// Every variable that the library reads. The table is their documentation.
-const VARIABLES: [(&CStr, &str); 8] = [
+const VARIABLES: [(&CStr, &str); 9] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -308,6 +309,10 @@ const VARIABLES: [(&CStr, &str); 8] = [
         c"RANKSCOPE_NCCL_TRAFFIC",
         "1: record what NCCL's proxies move to and from each peer, NCCL 2.27 and later",
     ),
+    (
+        c"RANKSCOPE_NCCL_EVENTS",
+        "launches per second and communicator to be timed by events on the program's streams, where NCCL tells no times",
+    ),
 ];
 const DIR: usize = 0;
 const LIVE_DIR: usize = 1;
@@ -317,6 +322,7 @@ const MIN_FREE_MIB: usize = 4;
 const PARTIAL_MS: usize = 5;
 const EXIT_WAIT_MS: usize = 6;
 const NCCL_TRAFFIC: usize = 7;
+const NCCL_EVENTS: usize = 8;
 
 static CONFIGURATION: Configuration = Configuration {
     values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()],
@@ -430,6 +436,12 @@ pub fn number() -> u32 {
 /// True if what NCCL's proxies move is asked for.
 pub fn wants_traffic() -> bool {
     CONFIGURATION.number(NCCL_TRAFFIC) == Some(1)
+}
+
+/// How many launches per second and communicator are to be timed by events; 0: none.
+pub fn wanted_events() -> u32 {
+    let wanted = CONFIGURATION.number(NCCL_EVENTS).unwrap_or(0);
+    u32::try_from(wanted).unwrap_or(u32::MAX)
 }
 
 /// True if this process records or is about to: cold hooks do nothing else otherwise.

@@ -3,6 +3,7 @@
 
 use crate::gloo::evidence::Sampler;
 use crate::gloo::rendezvous::ConnectFrame;
+use crate::nccl::events::{Launch, STREAMS};
 use rankscope_formats::ranklog::lanes::Lane;
 use std::cell::Cell;
 
@@ -52,6 +53,10 @@ pub struct ThreadState {
     pub nccl_handle: Cell<usize>,
     /// Operations that the library told the plugin of inside it.
     pub nccl_parts: Cell<u32>,
+    /// Streams of the open group whose launches are timed, or are not: how many, and which.
+    pub nccl_launches_open: Cell<u8>,
+    /// See `nccl_launches_open`.
+    pub nccl_launches: [Cell<Launch>; STREAMS],
     /// NVTX ranges that are open on this thread: how many, and the outer ones.
     pub nvtx_depth: Cell<u32>,
     /// See `nvtx_depth`.
@@ -102,6 +107,8 @@ thread_local! {
             nccl_call: Cell::new(0),
             nccl_handle: Cell::new(0),
             nccl_parts: Cell::new(0),
+            nccl_launches_open: Cell::new(0),
+            nccl_launches: [const { Cell::new(Launch::NONE) }; STREAMS],
             nvtx_depth: Cell::new(0),
             nvtx_ranges: [const {
                 Cell::new(OpenRange {

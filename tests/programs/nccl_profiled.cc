@@ -1,8 +1,22 @@
 // A training on NCCL of which the library itself tells: gradient buckets alone and in groups, messages along a ring,
 // a graph that is captured once and replayed in every step, and one rank that comes late.
 //   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
-// With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block.
+// With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a thread
+// asks after the communicator all the time, as PyTorch's does, and each tenth step is captured beside the others; at the
+// end the driver's double says whether anybody did what nobody must do.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <thread>
+
+#include "../doubles/nccl/cuda_double.h"
 #include "nccl_rank.h"
+
+static int fromDriver(const char* name) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  CHECK(driver != nullptr);
+  return reinterpret_cast<int (*)()>(dlsym(driver, name))();
+}
 
 int main(int argc, char** argv) {
   const NcclRank self(argc, argv);
@@ -22,7 +36,15 @@ int main(int argc, char** argv) {
   // The recorder starts beside us; on a machine that is busy it may take longer than a communicator waits for it.
   usleep(200000);
   static char buffer[1 << 16];
-  DoubleStream stream = {}, captured = {};
+  DoubleStream stream = {}, captured = {}, other = {};
+  std::atomic<bool> over = false;
+  std::thread watchdog;
+  const bool isWatched = std::getenv("NCCL_PROFILED_WATCHDOG") != nullptr;
+  if (isWatched) {
+    watchdog = std::thread([&] {
+      for (ncclResult_t state; !over; usleep(700)) NCCL(ncclCommGetAsyncError(comm, &state));
+    });
+  }
   auto reduce = [&](size_t count, DoubleStream* on) {
     // Buffers of their own, as buckets have.
     NCCL(ncclAllReduce(buffer + count % 4096, buffer + count % 4096, count, ncclFloat32, ncclSum, comm, on));
@@ -42,6 +64,12 @@ int main(int argc, char** argv) {
   for (int step = 0; step < steps; step++) {
     usleep(2000);
     if (rank == late) usleep(lateUs);
+    other.capturing = isWatched && step % 10 == 5;
+    if (other.capturing) {
+      // While this is captured all else goes on, also the questions of others.
+      reduce(444, &other);
+      ring(&other);
+    }
     reduce(1 << 20, &stream);
     NCCL(ncclGroupStart());
     // The library takes the larger first.
@@ -57,7 +85,12 @@ int main(int argc, char** argv) {
     ncclDoubleReplay(&captured);
     // As a training does that looks at its loss.
     ncclDoubleSynchronize(comm);
+    other.capturing = 0;
   }
+  over = true;
+  if (isWatched) watchdog.join();
   NCCL(ncclCommDestroy(comm));
+  CHECK(fromDriver("cuDoubleViolations") == 0);
+  CHECK(fromDriver("cuDoubleEvents") == 0);
   return 0;
 }

@@ -24,9 +24,9 @@ pub fn gloo(source: &str) -> Option<PathBuf> {
 
 /// The test double of NCCL (`tests/doubles/nccl/`): the directory that holds its `libnccl.so.2`.
 pub fn nccl_double() -> Option<PathBuf> {
-    let driver = root().join("tests/doubles/nccl/cuda.c");
-    let arguments = ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"];
-    build("cc", &driver, "doubles/nccl/libcuda.so.1", &arguments)?;
+    let driver = root().join("tests/doubles/nccl/cuda.cc");
+    let arguments = ["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"];
+    build("c++", &driver, "doubles/nccl/libcuda.so.1", &arguments)?;
     nccl_library("libnccl.so.2")?.parent().map(Path::to_owned)
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::record::{
-    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, FLAG_TRAFFIC, Protocol, RecordKind,
+    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN,
+    FLAG_TRAFFIC, Protocol, RecordKind,
 };
 use rankscope_formats::session::{OperationRow, OperationState, TableReader, rank_path};
 use rankscope_tests::engine::{count, engine};
@@ -98,6 +99,7 @@ impl Run {
                 Done {
                     function: line["function"].as_str().expect("a name").to_owned(),
                     bytes: number("bytes") as u64,
+                    launch: number("launch") as u64,
                     called_ns: number("called_ns"),
                     start_ns: number("start_ns"),
                     stop_ns: number("stop_ns"),
@@ -111,6 +113,7 @@ impl Run {
 struct Done {
     function: String,
     bytes: u64,
+    launch: u64,
     called_ns: i64,
     start_ns: i64,
     stop_ns: i64,
@@ -600,6 +603,147 @@ fn callers_that_bypass_a_preload_are_seen_by_the_plugin() {
         // Thirty all-reduces, and thirty messages each way.
         assert_eq!(number(&session, "/matching/complete"), 90, "{what}");
         assert_eq!(number(&session, "/devices/0/bypassed"), 90, "{what}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn where_the_library_tells_no_times_events_do() {
+    let turn = turn::take();
+    let settings = [
+        ("RANKSCOPE_NCCL_EVENTS", "100000"),
+        ("NCCL_PROFILED_WATCHDOG", "1"),
+    ];
+    let Some(run) = run(&turn, 0, None, &settings) else {
+        return;
+    };
+    for log in run.logs() {
+        let source = log.log.properties.get("source.nccl_events");
+        assert_eq!(source.map(String::as_str), Some("1"));
+        // A launch is told of once, whatever is in it; what is captured is not timed.
+        let told = log
+            .of_kind(RecordKind::Device)
+            .filter(|record| record.flags & FLAG_EVENTS != 0);
+        assert_eq!(told.count() as u64, STEPS * 6);
+        let readings = log
+            .of_kind(RecordKind::Device)
+            .filter(|record| record.flags & FLAG_CLOCK != 0);
+        assert!(readings.count() > 2);
+    }
+    let session = run.session();
+    assert_eq!(number(&session, "/totals/enqueued"), 0);
+    for rank in 0..RANKS {
+        let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+        assert_eq!(session["devices"][rank]["source"], "events around launches");
+        assert_eq!(of("operations") as u64, STEPS * 10);
+        assert_eq!(of("timed_by_events") as u64, STEPS * 10);
+        assert_eq!(
+            [of("hooks_only"), of("without_call"), of("contradictions")],
+            [0; 3]
+        );
+        assert!(of("median_error_ns/value") < 500_000);
+        compare_launches(&run, &session, rank);
+    }
+    drop(turn);
+}
+
+/// Compares the times of one rank's operations with those of the launches they were in; graphs' replays are not seen.
+fn compare_launches(run: &Run, session: &Value, rank: usize) {
+    let error = number(session, &format!("/devices/{rank}/widest_error_ns/value"));
+    let done = run.done(rank);
+    let mut launches: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
+    let mut calls: BTreeMap<(&str, i64), u64> = BTreeMap::new();
+    for one in &done {
+        let launch = launches.entry(one.launch).or_insert((i64::MAX, i64::MIN));
+        *launch = (launch.0.min(one.start_ns), launch.1.max(one.stop_ns));
+        *calls.entry((&one.function, one.called_ns)).or_default() += 1;
+    }
+    // What was captured was called once and ran often.
+    let called: Vec<Done> = done
+        .iter()
+        .filter(|one| calls[&(one.function.as_str(), one.called_ns)] == 1)
+        .cloned()
+        .collect();
+    let rows = run.rows(rank);
+    let mut pairs: Vec<(&OperationRow, &Done)> = Vec::new();
+    let truth = operations(&called);
+    for ((operation, bytes), done) in &truth {
+        let of_kind: Vec<&OperationRow> = rows
+            .iter()
+            .filter(|row| row.operation == *operation && row.bytes == Some(*bytes))
+            .filter(|row| row.state == OperationState::Completed)
+            .collect();
+        assert_eq!(of_kind.len(), done.len(), "{operation:?} of {bytes} bytes");
+        pairs.extend(of_kind.into_iter().zip(done));
+    }
+    assert_eq!(pairs.len() as u64, STEPS * 10);
+    let apart = pairs
+        .iter()
+        .filter_map(|(row, done)| Some(done.called_ns - row.called_ns?))
+        .min()
+        .expect("calls");
+    for (row, done) in &pairs {
+        let (start, stop) = launches[&done.launch];
+        let (enter, leave) = (row.enter_ns + apart, row.leave_ns.expect("done") + apart);
+        let what =
+            format!("{enter} to {leave} for {start} to {stop}, at most {error} late: {row:?} {done:?}");
+        assert!(
+            (-STAMPS_NS..error + STAMPS_NS).contains(&(leave - stop)),
+            "{what}"
+        );
+        // The first event is there before the host launches, but no earlier than the call.
+        assert!(enter < start + error + STAMPS_NS, "{what}");
+        assert!(
+            row.enter_ns > row.called_ns.expect("a call") - STAMPS_NS,
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn of_very_many_launches_some_are_timed() {
+    let turn = turn::take();
+    // One a second: a mark of how far the device has come.
+    let settings = [("RANKSCOPE_NCCL_EVENTS", "1"), ("NCCL_DOUBLE_KERNEL_US", "6000")];
+    let Some(run) = run(&turn, 0, None, &settings) else {
+        return;
+    };
+    run.logs();
+    let session = run.session();
+    let operations = number(&session, "/totals/operations");
+    let enqueued = number(&session, "/totals/enqueued");
+    // The first second is taken whole: it is not known yet how many come.
+    assert!(
+        enqueued > operations / 4 && enqueued < operations,
+        "{enqueued} of {operations}"
+    );
+    assert_eq!(
+        number(&session, "/matching/complete") + number(&session, "/matching/enqueued"),
+        number(&session, "/totals/instances")
+    );
+    drop(turn);
+}
+
+#[test]
+fn a_device_that_is_told_of_by_its_library_is_not_timed_twice() {
+    let turn = turn::take();
+    for (version, by_events) in [(3, STEPS * 10), (5, 0)] {
+        let Some(run) = run(&turn, version, None, &[("RANKSCOPE_NCCL_EVENTS", "100000")]) else {
+            return;
+        };
+        run.logs();
+        let session = run.session();
+        for rank in 0..RANKS {
+            let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}")) as u64;
+            assert_eq!(of("timed_by_events"), by_events, "version {version}");
+        }
+        assert_eq!(number(&session, "/totals/enqueued"), 0, "version {version}");
+        // Each source tells what it knows: how, and when.
+        let rows = run.rows(0);
+        let rings = rows
+            .iter()
+            .filter(|row| row.algorithm == Algorithm::Ring && row.leave_ns.is_some());
+        assert_eq!(rings.count() as u64, STEPS * 2, "version {version}");
     }
     drop(turn);
 }

@@ -66,6 +66,12 @@ pub struct Run {
     #[arg(long)]
     nccl_traffic: bool,
 
+    /// Time launches by pairs of events where NCCL does not tell when they ran (before 2.27): at most N per second and
+    /// communicator, of more every 2nd, 4th, … (default 2000). Puts two events on the program's streams for each launch that is timed.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "2000",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    nccl_events: Option<u32>,
+
     /// Say what is done, also before the command starts.
     #[arg(short, long)]
     verbose: bool,
@@ -160,6 +166,9 @@ impl Run {
             .env("RANKSCOPE_LAUNCH", launch);
         if self.nccl_traffic {
             command.env("RANKSCOPE_NCCL_TRAFFIC", "1");
+        }
+        if let Some(wanted) = self.nccl_events {
+            command.env("RANKSCOPE_NCCL_EVENTS", wanted.to_string());
         }
         if let Some(mib) = self.live_mib {
             command.env("RANKSCOPE_LIVE_MIB", mib.to_string());

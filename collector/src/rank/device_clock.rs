@@ -2,14 +2,15 @@
 //! with an interval.
 //!
 //! Evidence is the run's own: the host was told of a moment no earlier than it was (which bounds the offset from above),
-//! and no kernel began before its call was entered (which bounds it from below). Two clocks that drift evenly are told
+//! and no kernel began before its call was entered (which bounds it from below). Where events tell, a reading of their clock
+//! between two stamps of the host does both. Two clocks that drift evenly are told
 //! apart by a line, and a line that is below all upper bounds is below their convex hull (Duda 1987): so the hull is
 //! taken for what the offset is at most, window by window, because no drift stays even for long.
 
 use crate::clock::Line;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{
-    DeviceWork, FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, FLAG_TRAFFIC, Record, RecordKind,
+    DeviceWork, FLAG_CAPTURED, FLAG_CLOCK, FLAG_SEQUENCE_UNKNOWN, FLAG_TRAFFIC, Record, RecordKind,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -239,6 +240,11 @@ fn take(evidence: &mut Evidence, record: &Record, line: Line, calls: &mut FxHash
         return;
     }
     let start = record.object as i64;
+    if record.flags & FLAG_CLOCK != 0 {
+        evidence.above(start, line.ns(record.leave_ticks).saturating_sub(start));
+        evidence.below(start, line.ns(record.enter_ticks).saturating_sub(start));
+        return;
+    }
     let stop = start + DeviceWork::from_aux(record.aux).duration_ns as i64;
     for (at, told) in [
         (start, line.ns(record.enter_ticks)),

@@ -4,7 +4,7 @@ use super::device_clock::{DeviceClock, is_usable};
 use super::operation::RankOperation;
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::record::{
-    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
+    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
 };
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,8 @@ const SLACK: u64 = 64;
 const MOST_JOINED: usize = 1 << 16;
 /// Captured calls that are told apart.
 const MOST_TEMPLATES: usize = 1 << 18;
+/// Groups whose streams are remembered.
+const MOST_GROUPS: u32 = 4096;
 /// Calls in a row of which nothing came, after which nothing more is awaited of that communicator and operation.
 const MOST_MISSES: u32 = 16;
 
@@ -56,6 +58,8 @@ pub struct Work {
     pub protocol: Protocol,
     /// A part of it had channels that never told when.
     is_partial: bool,
+    /// The times are those of events around the whole launch.
+    pub by_events: bool,
 }
 
 impl Work {
@@ -76,6 +80,13 @@ impl Work {
         }
         if work.protocol != Protocol::Unknown {
             self.protocol = work.protocol;
+        }
+    }
+
+    /// Events around its launch tell when, and better than channels that do not.
+    fn set_times(&mut self, times: Option<(u64, u64)>) {
+        if times.is_some() {
+            (self.times, self.is_partial, self.by_events) = (times, false, true);
         }
     }
 
@@ -105,6 +116,8 @@ pub struct Awaited {
     key: CallKey,
     /// How many there are, 255 for at least so many.
     parts: u8,
+    /// The call by whose key events tell of its launch.
+    launch: Option<CallKey>,
     /// How many calls of its communicator were awaited before.
     serial: u64,
     /// When its communicator has had so many records, this one's do not come any more; 0 before a later call's came.
@@ -118,6 +131,15 @@ pub enum Answer {
     Wait,
     /// All that will be known of it; `None`: nothing.
     Known(Option<Work>),
+}
+
+/// A launch that is timed by events.
+#[derive(Clone, Copy, Default)]
+struct Launch {
+    /// Calls that await it.
+    users: u32,
+    /// What was told: begin and end, or that nothing came of it.
+    told: Option<Option<(u64, u64)>>,
 }
 
 #[derive(Default)]
@@ -149,6 +171,9 @@ pub struct Devices {
     /// Calls in a row of which nothing came, by communicator and operation.
     misses: FxHashMap<(u32, u8), u32>,
     templates: FxHashMap<CallKey, Template>,
+    launches: FxHashMap<CallKey, Launch>,
+    /// By whose key the launches of groups go, by group and stream.
+    leaders: FxHashMap<(u32, u64), CallKey>,
     /// Device records that belong to no call that is known.
     pub without_call: u64,
 }
@@ -156,8 +181,9 @@ pub struct Devices {
 impl Devices {
     /// A call was read. What to wait for before it is handed on, if anything.
     pub fn called(&mut self, record: &Record) -> Option<Awaited> {
-        let parts = Enqueued::from_aux(record.aux).parts;
-        if parts == 0 || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+        let enqueued = Enqueued::from_aux(record.aux);
+        let mut parts = enqueued.parts;
+        if (parts == 0 && !enqueued.is_timed) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
             return None;
         }
         let key = CallKey::of(record);
@@ -175,8 +201,14 @@ impl Devices {
         // The library does not tell of everything: of what symmetric kernels do, of what goes to itself in place.
         let misses = self.misses.get(&(key.communicator, key.operation));
         if misses.is_some_and(|&misses| misses >= MOST_MISSES) && !self.joined.contains_key(&key) {
-            return None;
+            if !enqueued.is_timed {
+                return None;
+            }
+            parts = 0;
         }
+        let launch = enqueued
+            .is_timed
+            .then(|| self.launch_of(record, enqueued.group, key));
         let known = self.communicators.entry(key.communicator).or_default();
         let serial = known.awaited;
         known.awaited += 1;
@@ -187,15 +219,52 @@ impl Devices {
         Some(Awaited {
             key,
             parts,
+            launch,
             serial,
             until: 0,
         })
+    }
+
+    /// The key by which the launch of a call is told of: its own, or in a group that of the first on its stream.
+    fn launch_of(&mut self, record: &Record, group: u32, key: CallKey) -> CallKey {
+        let leader = if group == 0 {
+            key
+        } else {
+            if self.leaders.len() >= MOST_GROUPS as usize {
+                let oldest = group.saturating_sub(MOST_GROUPS / 2);
+                self.leaders.retain(|known, _| known.0 > oldest);
+            }
+            *self.leaders.entry((group, record.object)).or_insert(key)
+        };
+        self.launches.entry(leader).or_default().users += 1;
+        leader
+    }
+
+    /// Events told of a launch.
+    fn told_by_events(&mut self, record: &Record) {
+        let key = CallKey::of(record);
+        let Some(launch) = self.launches.get_mut(&key) else {
+            self.without_call += 1;
+            return;
+        };
+        let start = record.object;
+        let stop = start.saturating_add(DeviceWork::from_aux(record.aux).duration_ns);
+        launch.told = Some(is_usable(start).then_some((start, stop)));
+        let known = self.communicators.entry(key.communicator).or_default();
+        known.told += 1;
+        if let Some(serial) = self.serials.get(&key) {
+            known.latest = known.latest.max(serial + 1);
+        }
     }
 
     /// A device record was read. The replay that it completes, and its number from 1, if it belongs to one.
     pub fn told(&mut self, record: &Record) -> Option<(Work, u32)> {
         if record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
             self.without_call += 1;
+            return None;
+        }
+        if record.flags & FLAG_EVENTS != 0 {
+            self.told_by_events(record);
             return None;
         }
         let key = CallKey::of(record);
@@ -241,7 +310,13 @@ impl Devices {
     pub fn answer(&mut self, awaited: &mut Awaited, is_over: bool, is_let_go: bool) -> Answer {
         let key = awaited.key;
         let work = self.joined.get(&key).copied();
-        let is_whole = awaited.parts < 255 && work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
+        let launch = awaited.launch.map(|leader| {
+            let launch = self.launches.get(&leader);
+            launch.map_or(Some(None), |launch| launch.told)
+        });
+        let has_parts = awaited.parts == 0
+            || awaited.parts < 255 && work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
+        let is_whole = has_parts && launch != Some(None);
         let mut has_passed = false;
         if let Some(known) = self.communicators.get(&key.communicator) {
             // A later call's records are there: this one's are still on their way for a little while, or never were.
@@ -255,7 +330,19 @@ impl Devices {
         }
         self.joined.remove(&key);
         self.serials.remove(&key);
-        if work.is_none() && has_passed || is_let_go {
+        if let Some(leader) = awaited.launch
+            && let Some(known) = self.launches.get_mut(&leader)
+        {
+            known.users = known.users.saturating_sub(1);
+            if known.users == 0 {
+                self.launches.remove(&leader);
+            }
+        }
+        let mut work = work;
+        if let Some(Some(times)) = launch {
+            work.get_or_insert_default().set_times(times);
+        }
+        if awaited.parts > 0 && (work.is_none() && has_passed || is_let_go) {
             *self.misses.entry((key.communicator, key.operation)).or_insert(0) += 1;
         }
         // Of many parts the last may be missing: then it was not done when the log ended. Of parts that were announced
@@ -334,6 +421,48 @@ mod tests {
         assert_eq!(devices.left_over(), 0);
         let mut last = devices.called(&call(n, 1, 0)).expect("announced");
         assert_eq!(devices.answer(&mut last, true, false), Answer::Known(None));
+    }
+
+    #[test]
+    fn all_calls_of_a_launch_on_one_stream_have_its_times() {
+        let mut devices = Devices::default();
+        let timed = |sequence: u32, group: u32, stream: u64| Record {
+            object: stream,
+            aux: Enqueued {
+                group,
+                is_timed: true,
+                ..Enqueued::default()
+            }
+            .to_aux(),
+            ..call(sequence, 0, 0)
+        };
+        let mut calls: Vec<Awaited> = [(0, 1, 70), (1, 1, 71), (2, 1, 70), (3, 0, 70)]
+            .iter()
+            .map(|&(sequence, group, stream)| devices.called(&timed(sequence, group, stream)).expect("timed"))
+            .collect();
+        let events = |sequence, start| Record {
+            flags: FLAG_EVENTS,
+            ..device(sequence, start, 10, 0)
+        };
+        devices.told(&events(0, 100));
+        // Nothing came of it.
+        devices.told(&events(3, 0));
+        let mut times = |call: usize| match devices.answer(&mut calls[call], false, false) {
+            Answer::Wait => None,
+            Answer::Known(work) => Some(work.map(|work| (work.times, work.by_events))),
+        };
+        assert_eq!(times(0), Some(Some((Some((100, 110)), true))));
+        assert_eq!(times(1), None, "another stream");
+        assert_eq!(times(2), Some(Some((Some((100, 110)), true))));
+        assert_eq!(times(3), Some(Some((None, false))));
+        devices.told(&events(1, 200));
+        assert!(matches!(
+            devices.answer(&mut calls[1], false, false),
+            Answer::Known(Some(work)) if work.times == Some((200, 210))
+        ));
+        assert!(devices.launches.is_empty());
+        devices.told(&events(9, 300));
+        assert_eq!(devices.without_call, 1);
     }
 
     #[test]

@@ -23,8 +23,8 @@ use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
-    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall, Protocol,
-    ProxyWaits, Record, RecordKind,
+    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall,
+    Protocol, ProxyWaits, Record, RecordKind,
 };
 use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
 use rankscope_formats::{Library, Operation};
@@ -38,8 +38,10 @@ const MOST_HELD: usize = 1 << 17;
 /// Operations held behind one whose device records have not come. One that waits longer is let go as it is.
 const MOST_AWAITING: usize = 1 << 12;
 
-/// The property that says by which version of its interface the library told of its devices.
-const PLUGIN: &str = "source.nccl_plugin";
+/// The properties that say by which version of its interface the library told of its devices, and that events did.
+pub const PLUGIN: &str = "source.nccl_plugin";
+/// See [`PLUGIN`].
+pub const EVENTS: &str = "source.nccl_events";
 
 /// Records that one call of [`RankReader::advance`] takes at most, where [`RankReader::with_stride`] says nothing else.
 const STRIDE: usize = 1 << 13;
@@ -89,6 +91,8 @@ pub struct RankSums {
     pub enqueued: u64,
     /// Operations whose times are the device's.
     pub on_device: u64,
+    /// Those among them whose times are of events around their launch.
+    pub by_events: u64,
     /// Replays of captured calls among them.
     pub replays: u64,
     /// Calls that bypassed the hooks: only the library told of them.
@@ -189,6 +193,8 @@ pub struct RankReader<'a> {
     ordinals: Ordinals,
     devices: Devices,
     device_clock: Option<DeviceClock>,
+    /// The library tells of its devices, and when.
+    has_plugin: bool,
     /// Of held operations, by a number that counts up.
     awaited: FxHashMap<u32, Awaited>,
     next_awaited: u32,
@@ -259,6 +265,7 @@ impl<'a> RankReader<'a> {
             ordinals: Ordinals::default(),
             devices: Devices::default(),
             device_clock: None,
+            has_plugin: false,
             awaited: FxHashMap::default(),
             next_awaited: 0,
             begun: false,
@@ -335,7 +342,10 @@ impl<'a> RankReader<'a> {
     /// A pass of its own over the log, where a device tells of itself: its clock must be known before the first of its
     /// times is used.
     fn learn_device_clock(&mut self) {
-        if !self.log.properties.contains_key(PLUGIN) {
+        if ![PLUGIN, EVENTS]
+            .iter()
+            .any(|&source| self.log.properties.contains_key(source))
+        {
             return;
         }
         let communicators = &self.communicators;
@@ -345,6 +355,7 @@ impl<'a> RankReader<'a> {
                 .is_none_or(|known| known.0 != NO_COMMUNICATOR)
         };
         self.device_clock = DeviceClock::learn(self.log, self.line, is_ours);
+        self.has_plugin = self.device_clock.is_some() && self.log.properties.contains_key(PLUGIN);
         self.sums.device_clock = self.device_clock.as_ref().map(|clock| DeviceClockSums {
             drift_ppm: clock.drift_ppm(),
             error_ns: clock.error_ns,
@@ -430,6 +441,8 @@ impl<'a> RankReader<'a> {
                 self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
             }
             RecordKind::Device if record.flags & FLAG_TRAFFIC != 0 => self.take_traffic(record),
+            // What the clock is was learnt before.
+            RecordKind::Device if record.flags & FLAG_CLOCK != 0 => {}
             RecordKind::Device => self.take_device(entry),
             RecordKind::Thread | RecordKind::Evidence => {}
         }
@@ -598,7 +611,7 @@ impl<'a> RankReader<'a> {
             // NOTHING is never a number of one.
             self.next_awaited = (awaited + 1) % NOTHING;
             self.awaited.insert(awaited, what);
-        } else if self.device_clock.is_some() && record.flags & FLAG_CAPTURED == 0 {
+        } else if self.has_plugin && record.flags & FLAG_CAPTURED == 0 {
             self.sums.hooks_only += 1;
         }
         self.breakdown.trains(entry.lane);
@@ -791,7 +804,8 @@ impl<'a> RankReader<'a> {
                     break;
                 }
                 self.awaited.remove(&held.awaited);
-                self.sums.hooks_only += u64::from(!all && is_on_its_way && answer == Answer::Known(None));
+                let is_unknown = !all && is_on_its_way && answer == Answer::Known(None);
+                self.sums.hooks_only += u64::from(is_unknown && self.has_plugin);
                 if let Answer::Known(Some(work)) = answer
                     && is_on_its_way
                 {
@@ -1053,6 +1067,7 @@ fn ran(operation: &mut RankOperation, work: &Work, clock: Option<&DeviceClock>, 
         operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);
         sums.enqueued -= 1;
         sums.on_device += 1;
+        sums.by_events += u64::from(work.by_events);
         sums.completed += 1;
         sums.waited += 1;
     }

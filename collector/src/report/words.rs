@@ -300,6 +300,14 @@ pub fn devices(session: &Session) -> Vec<Line> {
         (None, None) => {}
     }
     let mut lines = vec![Line::new(Mood::Plain, text)];
+    let by_events = sum(|device| device.timed_by_events);
+    if by_events > 0 {
+        let text = format!(
+            "{} by events around the launch, which begin as much early as the host took to launch",
+            units::count(by_events)
+        );
+        lines.push(Line::new(Mood::Plain, text));
+    }
     let (bypassed, hooks_only) = (sum(|device| device.bypassed), sum(|device| device.hooks_only));
     if bypassed > 0 || hooks_only > 0 {
         let text = format!(

@@ -57,6 +57,13 @@ pub enum RecordKind {
     ///
     /// With [`FLAG_TRAFFIC`]: a proxy moved data to or from `peer` on the channel in `tag`, `bytes` of it; `operation`
     /// is send or receive, `aux` a [`ProxyWaits`]. Enter and leave are the proxy's.
+    ///
+    /// With [`FLAG_EVENTS`]: `object` and the duration are those of two events, before and behind the whole launch on
+    /// its stream. It belongs to the call that its key names and to all of the same group on the same stream that are
+    /// [`Enqueued::is_timed`]; 0 in `object`: nothing came of it.
+    ///
+    /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device that `communicator` works on showed `object` at some
+    /// moment between enter and leave.
     Device = 15,
 }
 
@@ -163,6 +170,8 @@ pub struct Enqueued {
     pub parts: u8,
     /// The call bypassed the hooks: only the library told of it, when it began.
     pub is_bypass: bool,
+    /// A [`RecordKind::Device`] record with [`FLAG_EVENTS`] tells of its launch.
+    pub is_timed: bool,
 }
 
 impl Enqueued {
@@ -172,6 +181,8 @@ impl Enqueued {
     pub const CUSTOM: u8 = 254;
     /// Where `parts` stands in `aux`.
     pub const PARTS_SHIFT: u32 = 48;
+    /// Where `is_timed` stands in `aux`.
+    pub const TIMED_SHIFT: u32 = 57;
 
     /// As `aux`.
     #[inline]
@@ -181,6 +192,7 @@ impl Enqueued {
             | (self.reduction as u64) << 40
             | (self.parts as u64) << Self::PARTS_SHIFT
             | (self.is_bypass as u64) << 56
+            | (self.is_timed as u64) << Self::TIMED_SHIFT
     }
 
     /// From `aux`.
@@ -191,6 +203,7 @@ impl Enqueued {
             reduction: (aux >> 40) as u8,
             parts: (aux >> Self::PARTS_SHIFT) as u8,
             is_bypass: aux >> 56 & 1 != 0,
+            is_timed: aux >> Self::TIMED_SHIFT & 1 != 0,
         }
     }
 }
@@ -381,6 +394,10 @@ pub const FLAG_SIMULATED: u8 = 64;
 pub const FLAG_CAPTURED: u8 = 128;
 /// Of a device record: it tells of data moved to or from one peer. The bit is [`FLAG_SIMULATED`]'s, which groups have.
 pub const FLAG_TRAFFIC: u8 = 64;
+/// Of a device record: its times are those of events around a launch. The bit is [`FLAG_ANY_PEER`]'s, which calls have.
+pub const FLAG_EVENTS: u8 = 16;
+/// Of a device record: it tells the device's time and nothing else. The bit is [`FLAG_ROLE_BYTES`]'s, which calls have.
+pub const FLAG_CLOCK: u8 = 32;
 
 /// A record in memory, in the layout it has in a chunk. Field meaning depends on `kind` ([`RecordKind`]).
 ///
@@ -547,6 +564,7 @@ mod tests {
             reduction: Enqueued::CUSTOM,
             parts: 254,
             is_bypass: true,
+            is_timed: true,
         };
         assert_eq!(Enqueued::from_aux(enqueued.to_aux()), enqueued);
     }

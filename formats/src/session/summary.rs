@@ -541,10 +541,14 @@ impl RankBreakdown {
 pub struct DeviceSource {
     /// Position in [`Session::ranks`].
     pub rank: u32,
-    /// Who told: `NCCL profiler plugin, version 5`.
+    /// Who told: `NCCL profiler plugin, version 5`, `events around launches`, or both.
     pub source: String,
     /// Operations whose times are the device's, replays among them.
     pub operations: u64,
+    /// Those among them whose times are of a pair of events around the whole launch: it began no earlier than the first,
+    /// and by as much later as the host took to launch it.
+    #[serde(default)]
+    pub timed_by_events: u64,
     /// Replays of captured calls.
     pub replays: u64,
     /// Calls that bypassed the hooks, of which this source alone knows.

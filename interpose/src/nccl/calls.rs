@@ -1,5 +1,6 @@
 //! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
 
+use super::events::{self, Timed};
 use super::plugin::pending::Asked;
 use super::plugin::{self, handles};
 use super::{capture, communicators, data_type, groups, result};
@@ -152,6 +153,17 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
     {
         await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
+    let mut timed = Timed::No;
+    if events::are_on()
+        && let Some(entry) = communicator
+    {
+        let handle = arguments[roles.communicator];
+        // SAFETY: handed through.
+        timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };
+        if !matches!(timed, Timed::No) {
+            record.aux |= 1 << Enqueued::TIMED_SHIFT;
+        }
+    }
     let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
@@ -167,6 +179,11 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         }
     });
     thread.nccl_call.set(0);
+    if let Timed::Alone(held) = timed {
+        // What is in progress reaches the stream later, by a thread of the library: behind our second event.
+        let is_launched = result::of(returned) == result::SUCCESS;
+        events::end(thread, held, arguments[roles.stream], is_launched);
+    }
     returned
 }
 

@@ -5,7 +5,7 @@
 //! group; it is read again when the group has ended. Rank and size of a split are the library's secret until it is
 //! ready to tell; who is asked too early is asked again when the communicator is first used, and nobody ever waits.
 
-use super::{capture, config, groups, result};
+use super::{config, driver, events, groups, result};
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
 use crate::in_progress::InProgress;
@@ -171,6 +171,8 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
         settle(handle, real);
     } else if let Some(place) = place_of(handle, real) {
         // Made by a caller that bypasses a preload: what the others call it cannot be known.
+        driver::find();
+        events::prepare();
         let expected = Expected {
             place: Some(place),
             ..Expected::new(nobody_elses(b"nccl found"), IdentitySource::Ordinal)
@@ -388,7 +390,8 @@ unsafe fn made(
 ) {
     // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
     life::wait_for_start();
-    capture::find_driver();
+    driver::find();
+    events::prepare();
     if let Some(counted) = expected.counted
         && matches!(outcome, result::INVALID_ARGUMENT | result::INVALID_USAGE)
     {
@@ -549,7 +552,8 @@ pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
     unsafe {
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
             life::wait_for_start();
-            capture::find_driver();
+            driver::find();
+            events::prepare();
             if !result::is_fine(outcome) || handles == 0 {
                 return None;
             }
@@ -732,12 +736,18 @@ unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool) -> usize {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
     }
-    let index = communicators::find(arguments[0]).map(Entry::index);
+    let entry = communicators::find(arguments[0]);
+    let index = entry.map(Entry::index);
+    let leaving = entry.filter(|_| is_gone).and_then(events::leaves);
     if is_gone {
         communicators::gone(arguments[0]);
     }
     // SAFETY: handed through.
-    unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) }
+    let returned = unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) };
+    if let Some(leaving) = leaving {
+        events::left(leaving, thread);
+    }
+    returned
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Groups: calls between start and end reach their streams at the outermost end, as one launch or several.
 
-use super::{communicators, plugin, result};
+use super::{communicators, events, plugin, result};
 use crate::in_progress::InProgress;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
@@ -56,6 +56,8 @@ pub unsafe fn start(real: usize, arguments: &Narrow) -> usize {
             thread.nccl_group.set(number);
             thread.nccl_group_operations.set(0);
             thread.nccl_group_start_ticks.set(enter_ticks);
+            // Of a group whose end was not seen.
+            events::group_ended(thread, false);
         }
     }
     returned
@@ -105,6 +107,9 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     let group = thread.nccl_group.get();
     // However it ends, the group is over.
     thread.nccl_group_depth.set(0);
+    if flags & FLAG_SIMULATED == 0 {
+        events::group_ends(thread);
+    }
     let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
@@ -114,6 +119,8 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
             record.flags |= FLAG_FAILED;
         }
     });
+    let is_launched = flags & FLAG_SIMULATED == 0 && result::of(returned) == result::SUCCESS;
+    events::group_ended(thread, is_launched);
     if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(result::of(returned))) {
         nothing_comes_of(group);
     }

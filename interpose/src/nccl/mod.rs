@@ -9,6 +9,8 @@ pub mod capture;
 pub mod communicators;
 pub mod config;
 pub mod data_type;
+pub mod driver;
+pub mod events;
 pub mod failures;
 pub mod groups;
 pub mod memory;

@@ -37,6 +37,7 @@ struct ncclComm {
   uint64_t id;
   uint64_t children;
   bool blocks;
+  int device;
   profiler::Communicator* profiler;
 };
 
@@ -89,10 +90,9 @@ uint64_t hashed(const ncclUniqueId& id) {
   return std::hash<std::string_view>()(std::string_view(id.internal, sizeof id.internal));
 }
 
-ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id) {
+ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id, int device = 0) {
   // As the real library loads the driver when it first needs one; here its double, which lies beside this one.
-  static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  (void)driver;
+  profiler::usesDevice(device);
   std::lock_guard<std::mutex> guard(freedMutex);
   ncclComm* comm;
   if (freed.empty()) {
@@ -102,7 +102,7 @@ ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id) {
     freed.pop_back();
   }
   const bool blocks = config == nullptr || config->size < 24 || config->blocking != 0;
-  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, blocks, nullptr};
+  *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, blocks, device, nullptr};
   const char* name = config != nullptr && config->size >= sizeof *config ? config->commName : nullptr;
   auto open = [&] { comm->profiler = profiler::opened(id, name, size, rank); };
   // In a group, and where the caller is not to block, the real library does this on a thread of its own.
@@ -246,7 +246,7 @@ API(CommInitAll, (ncclComm_t * handles, int count, const int* devices)) {
   const Entered entered("CommInitAll", handles, count, devices);
   uint64_t id = 0;
   if (getentropy(&id, sizeof id) != 0) return ncclSystemError;
-  for (int rank = 0; rank < count; rank++) handles[rank] = make(rank, count, nullptr, id);
+  for (int rank = 0; rank < count; rank++) handles[rank] = make(rank, count, nullptr, id, devices != nullptr ? devices[rank] : rank);
   return ncclSuccess;
 }
 
@@ -312,6 +312,8 @@ static ncclResult_t ask(ncclComm_t comm, int* answer, int value) {
 }
 API(CommCount, (ncclComm_t comm, int* count)) { return ask(comm, count, isGood(comm) ? comm->size : 0); }
 API(CommUserRank, (ncclComm_t comm, int* rank)) { return ask(comm, rank, isGood(comm) ? comm->rank : 0); }
+
+API(CommCuDevice, (ncclComm_t comm, int* device)) { return ask(comm, device, isGood(comm) ? comm->device : 0); }
 
 API(MemAlloc, (void** memory, size_t bytes)) {
   *memory = std::malloc(bytes);

@@ -52,6 +52,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t, int);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t*);
 ncclResult_t ncclCommCount(ncclComm_t, int*);
 ncclResult_t ncclCommUserRank(ncclComm_t, int*);
+ncclResult_t ncclCommCuDevice(ncclComm_t, int*);
 ncclResult_t ncclMemAlloc(void**, size_t);
 ncclResult_t ncclMemFree(void*);
 ncclResult_t ncclCommRegister(ncclComm_t, void*, size_t, void**);
@@ -89,6 +90,7 @@ ncclResult_t ncclGroupSimulateEnd(void*);
 struct DoubleStream {
   long launched;
   int capturing;
+  int device;
 };
 
 // What arrived at the double in its last call from outside: `bytes` sums up all arguments as they came.

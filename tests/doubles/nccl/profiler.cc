@@ -2,7 +2,8 @@
 // src/plugin/plugin_open.cc and src/enqueue.cc of NCCL 2.23 to 2.30, and of a device that works on what it is told to.
 //
 // By the environment:
-//   NCCL_DOUBLE_PROFILER=N    plugins up to version N are loaded, as the release that brought N does; unset: none
+//   NCCL_DOUBLE_PROFILER=N    plugins up to version N are loaded, as the release that brought N does; 0: there is a device
+//                             and no plugin; unset: neither
 //   NCCL_PROFILER_PLUGIN      as in the real library: a path, a name, STATIC_PLUGIN, none
 //   NCCL_DOUBLE_MEET=DIR      kernels end together on all ranks of a communicator: all of them must launch alike
 //   NCCL_DOUBLE_KERNEL_US=N   how long a kernel works when all are there; default 300
@@ -55,6 +56,7 @@ void* openPlugin() {
 bool load() {
   std::lock_guard<std::mutex> guard(loading);
   if (plugin == nullptr) {
+    if (std::atoi(std::getenv("NCCL_DOUBLE_PROFILER")) == 0) return true;
     library = openPlugin();
     if (library == nullptr) return false;
     for (version = std::atoi(std::getenv("NCCL_DOUBLE_PROFILER")); version > 0; version--) {
@@ -70,10 +72,18 @@ bool load() {
 // As the real library does when its last communicator is gone.
 void unload() {
   std::lock_guard<std::mutex> guard(loading);
-  if (--users == 0) {
+  if (plugin != nullptr && --users == 0) {
     dlclose(library);
     plugin = nullptr;
   }
+}
+
+// ---- the driver ----------------------------------------------------------------------------------------------------
+
+template <typename Function>
+Function* inDriver(const char* name) {
+  static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  return driver != nullptr ? reinterpret_cast<Function*>(dlsym(driver, name)) : nullptr;
 }
 
 // ---- the device ----------------------------------------------------------------------------------------------------
@@ -131,7 +141,9 @@ class Communicator {
  public:
   Communicator(uint64_t id, const char* name, int size, int rank) : id(id), name(name == nullptr ? "" : name), size(size), rank(rank) {
     const char* names = this->name.c_str();
-    if (version <= 3) {
+    if (plugin == nullptr) {
+      // A device alone.
+    } else if (version <= 3) {
       reinterpret_cast<int (*)(void**, int*)>(plugin->init)(&context, &mask);
     } else if (version == 4) {
       reinterpret_cast<int (*)(void**, int*, const char*, uint64_t, int, int, int, void*)>(plugin->init)(
@@ -202,6 +214,7 @@ class Communicator {
     {
       // The proxy has its work from here on.
       std::lock_guard<std::mutex> guard(mutex);
+      for (cudaStream_t stream : streamsOf(tasks)) inDriver<void(cudaStream_t)>("cuDoubleSubmitted")(stream);
       kernels.push_back(tasks);
       underWay++;
     }
@@ -233,7 +246,7 @@ class Communicator {
   }
 
   void add(const Info& info, bool isMessage, cudaStream_t stream, bool captured, std::vector<Task>& tasks) {
-    Task task = {info, isMessage, nullptr, nullptr, isMessage ? 1 : 2, rawNs()};
+    Task task = {info, isMessage, nullptr, nullptr, isMessage ? 1 : 2, stream, rawNs()};
     if (version >= 5 && mask != 0) {
       Union what = {};
       if (isMessage) {
@@ -324,8 +337,15 @@ class Communicator {
     for (int64_t left; (left = raw - rawNs()) > 0;) usleep(static_cast<useconds_t>(left / 1000 + 1));
   }
 
+  static std::vector<cudaStream_t> streamsOf(const std::vector<Task>& tasks) {
+    std::vector<cudaStream_t> streams;
+    for (const Task& task : tasks)
+      if (std::find(streams.begin(), streams.end(), task.stream) == streams.end()) streams.push_back(task.stream);
+    return streams;
+  }
+
   void work() {
-    for (uint64_t meetings = 0;;) {
+    for (uint64_t meetings = 0;; launches++) {
       std::vector<Task> kernel;
       {
         std::unique_lock<std::mutex> guard(mutex);
@@ -368,6 +388,7 @@ class Communicator {
         tell(task, starts[at], stop);
         start = stop;
       }
+      for (cudaStream_t stream : streamsOf(kernel)) inDriver<void(cudaStream_t, int64_t)>("cuDoubleCompleted")(stream, start);
       std::lock_guard<std::mutex> guard(mutex);
       if (--underWay == 0) done.notify_all();
     }
@@ -405,9 +426,9 @@ class Communicator {
 
   void tell(const Task& task, int64_t start, int64_t stop) {
     if (truth == nullptr) return;
-    std::fprintf(truth, "{\"communicator\":\"%016llx\",\"rank\":%d,\"function\":\"%s\",\"bytes\":%zu,\"called_ns\":%lld,\"start_ns\":%lld,\"stop_ns\":%lld}\n",
+    std::fprintf(truth, "{\"communicator\":\"%016llx\",\"rank\":%d,\"function\":\"%s\",\"bytes\":%zu,\"launch\":%llu,\"called_ns\":%lld,\"start_ns\":%lld,\"stop_ns\":%lld}\n",
                  static_cast<unsigned long long>(id), rank, task.info.function, task.info.count * elementBytes(task.info.type),
-                 static_cast<long long>(task.calledNs), static_cast<long long>(start), static_cast<long long>(stop));
+                 static_cast<unsigned long long>(launches), static_cast<long long>(task.calledNs), static_cast<long long>(start), static_cast<long long>(stop));
     std::fflush(truth);
   }
 
@@ -417,6 +438,7 @@ class Communicator {
   void* context = nullptr;
   uint64_t numbers[kFunctions] = {};
   int64_t* arrivals = nullptr;
+  uint64_t launches = 0;
   std::FILE* truth = nullptr;
   std::mutex mutex;
   std::condition_variable wake, done;
@@ -425,6 +447,10 @@ class Communicator {
   bool ended = false;
   std::thread device;
 };
+
+void usesDevice(int device) {
+  if (auto* use = inDriver<void(int)>("cuDoubleUse")) use(device);
+}
 
 Communicator* opened(uint64_t id, const char* name, int size, int rank) {
   if (std::getenv("NCCL_DOUBLE_PROFILER") == nullptr || !load()) return nullptr;

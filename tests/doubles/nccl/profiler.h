@@ -27,12 +27,18 @@ struct Task {
   void* apiHandle;
   void* handle;
   int channels;
+  cudaStream_t stream;
   int64_t calledNs;
 };
 
 class Communicator;
 
-// The communicator is made: the plugin is loaded where it is not yet, and told. Null where no plugin is asked for.
+// The calling thread works on this device: the driver is loaded, as the real library does when it first needs one. Here
+// its double, which lies beside this one.
+void usesDevice(int device);
+
+// The communicator is made: the plugin is loaded where it is not yet, and told. Null where neither a plugin nor a device
+// is asked for.
 Communicator* opened(uint64_t id, const char* name, int size, int rank);
 void closed(Communicator*);
 

@@ -72,6 +72,9 @@ pub fn resume() {
     want(WANTED.load(Ordering::Relaxed));
 }
 
+/// The version of the interface from which on the library tells when kernels worked.
+pub const FIRST_WITH_TIMES: u32 = 4;
+
 /// What the header says of this source.
 const SOURCE: &str = "source.nccl_plugin";
 
@@ -118,7 +121,7 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
         };
         context.write(place.address());
         let mut wanted = event::COLL | event::P2P;
-        if told.version >= 4 {
+        if told.version >= FIRST_WITH_TIMES {
             wanted |= event::KERNEL_CH;
             if life::wants_traffic() {
                 wanted |= event::PROXY_OP | event::PROXY_STEP;
@@ -352,6 +355,7 @@ fn bypassed(context: &'static Context, operated: &Operated, stream: usize, is_ca
         // What came without a key cannot be found again.
         parts: u8::from(sequence.is_some()),
         is_bypass: true,
+        is_timed: false,
     };
     record.aux = enqueued.to_aux();
     life::commit(thread::state(), &record);

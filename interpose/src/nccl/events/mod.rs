@@ -1,0 +1,334 @@
+//! When operations ran where NCCL does not tell (before 2.27, or with another plugin): a pair of events around each
+//! launch, on the program's own streams. Only where it is asked for, because it puts something there.
+//!
+//! What keeps it harmless (research: CUDA driver interface, stream capture): nothing is put on a stream that is being
+//! captured; nothing synchronises; events are made once per context and used again; whoever asks the driver whether
+//! they have happened first says that this has nothing to do with anybody's capture. They are read in later hooks, by
+//! threads of the program: a thread of idle priority must never hold the driver's locks.
+//!
+//! A group's launch begins at its outermost end, so that is where its events go, one pair per stream; its calls are
+//! joined with it by group and stream.
+
+pub mod pool;
+pub mod rate;
+
+use super::plugin;
+use super::{driver, groups};
+use crate::communicators::{self, Entry};
+use crate::life;
+use crate::resolve;
+use crate::thread::ThreadState;
+use pool::{Found, Held, Told};
+use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
+use rankscope_formats::ranklog::lanes::LaneSet;
+use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
+use rate::Rate;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Calls per second and communicator that are timed; 0: none.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+static IS_DEFINED: AtomicBool = AtomicBool::new(false);
+
+/// What the header says of this source.
+const SOURCE: &str = "source.nccl_events";
+
+/// `pool` of a communicator: not looked for yet, and none to be had. Other values are numbers plus one.
+const UNKNOWN: u32 = 0;
+const REFUSED: u32 = u32::MAX;
+
+/// Streams of one group that are timed.
+pub const STREAMS: usize = 8;
+
+/// What a communicator's entry keeps for its events. Zeros are one of which nothing is known.
+pub struct OfCommunicator {
+    pool: AtomicU32,
+    rate: Rate,
+}
+
+impl OfCommunicator {
+    /// Nothing known.
+    pub const fn new() -> Self {
+        Self {
+            pool: AtomicU32::new(UNKNOWN),
+            rate: Rate::new(),
+        }
+    }
+
+    /// Forgets what was.
+    pub fn reset(&self) {
+        self.pool.store(UNKNOWN, Ordering::Relaxed);
+        self.rate.reset();
+    }
+}
+
+/// A stream in the group that a thread has open, and who times it.
+#[derive(Clone, Copy)]
+pub struct Launch {
+    stream: usize,
+    held: Option<Held>,
+}
+
+impl Launch {
+    /// No stream.
+    pub const NONE: Self = Self {
+        stream: 0,
+        held: None,
+    };
+}
+
+/// A communicator was made: looks whether events are asked for, and possible. Cold.
+pub fn prepare() {
+    let wanted = life::wanted_events();
+    if wanted > 0 && driver::is_whole() {
+        WANTED.store(wanted, Ordering::Relaxed);
+    }
+}
+
+/// True if launches are timed. NCCL's own times are better where it tells them.
+#[inline]
+pub fn are_on() -> bool {
+    WANTED.load(Ordering::Relaxed) != 0 && plugin::version() < plugin::FIRST_WITH_TIMES
+}
+
+/// Writes down that this source is active, when the recorder is ready.
+pub fn define(set: &LaneSet) {
+    if IS_DEFINED.load(Ordering::Relaxed) {
+        let payload = Payload::property(SOURCE, b"1");
+        set.area.define(KIND_PROPERTY, payload.as_bytes());
+    }
+}
+
+/// The pool of the context that a call's stream is of, if its communicator works there.
+///
+/// # Safety
+/// `stream` and `real` must be the call's.
+unsafe fn pool_of(
+    entry: &'static Entry,
+    handle: usize,
+    stream: usize,
+    real: usize,
+    thread: &'static ThreadState,
+) -> Option<u32> {
+    let known = entry.events().pool.load(Ordering::Relaxed);
+    if known == REFUSED {
+        return None;
+    }
+    let mut context = 0;
+    // SAFETY: the stream is what the program passes to NCCL; a place of ours.
+    if unsafe { driver::stream_context(stream, &raw mut context) } != driver::SUCCESS || context == 0 {
+        return None;
+    }
+    if known != UNKNOWN {
+        // A special stream is that of whatever context is current, which need not be the communicator's.
+        return Some(known - 1).filter(|&number| pool::at(number).is_some_and(|pool| pool.is_of(context)));
+    }
+    if stream <= driver::LAST_SPECIAL_STREAM && !is_on_current_device(handle, real) {
+        return None;
+    }
+    let found = pool::of(context, thread, entry.index());
+    let number = match found {
+        Found::Number(number) => number,
+        Found::Later => return None,
+        Found::Never => {
+            entry.events().pool.store(REFUSED, Ordering::Relaxed);
+            return None;
+        }
+    };
+    entry.events().pool.store(number + 1, Ordering::Relaxed);
+    if !IS_DEFINED.swap(true, Ordering::Relaxed)
+        && let Some(set) = life::definitions()
+    {
+        define(set);
+    }
+    Some(number)
+}
+
+/// True if a communicator works on the device of the current context.
+fn is_on_current_device(handle: usize, real: usize) -> bool {
+    type Ask = unsafe extern "C" fn(usize, *mut i32) -> i32;
+    let address = resolve::beside(real, c"ncclCommCuDevice");
+    if address == 0 {
+        return false;
+    }
+    let (mut of_communicator, mut current) = (-1, -2);
+    // SAFETY: this function of NCCL has this signature in every version and checks the handle itself; places of ours.
+    unsafe {
+        std::mem::transmute::<usize, Ask>(address)(handle, &raw mut of_communicator) == 0
+            && driver::current_device(&raw mut current) == driver::SUCCESS
+            && of_communicator == current
+    }
+}
+
+/// A call whose launch is to be timed, between its hook's beginning and the real function.
+#[derive(Clone, Copy)]
+pub enum Timed {
+    /// Not at all.
+    No,
+    /// By its own pair.
+    Alone(Held),
+    /// With its group.
+    InGroup,
+}
+
+/// A call is about to be made on a stream. `call` is how its record is found, `handle` its communicator.
+///
+/// # Safety
+/// The stream must be the call's, `real` its function.
+#[cold]
+pub unsafe fn begin(
+    thread: &'static ThreadState,
+    entry: &'static Entry,
+    handle: usize,
+    record: &Record,
+    call: u64,
+    real: usize,
+) -> Timed {
+    let stream = record.object as usize;
+    if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) != 0
+        || entry.size() < 2
+        || life::lane(thread).is_none()
+    {
+        return Timed::No;
+    }
+    let is_in_group = groups::is_open(thread);
+    let open = usize::from(thread.nccl_launches_open.get());
+    if is_in_group {
+        let mut launches = thread.nccl_launches.iter().take(open).map(std::cell::Cell::get);
+        if let Some(launch) = launches.find(|launch| launch.stream == stream) {
+            return if launch.held.is_some() {
+                Timed::InGroup
+            } else {
+                Timed::No
+            };
+        }
+        if open == STREAMS {
+            return Timed::No;
+        }
+    }
+    // SAFETY: the caller's promise.
+    let held = unsafe { pool_of(entry, handle, stream, real, thread) }.and_then(|number| {
+        let pool = pool::at(number)?;
+        pool.read(thread, entry.index());
+        let wanted = WANTED.load(Ordering::Relaxed);
+        if !entry
+            .events()
+            .rate
+            .takes(record.sequence, record.enter_ticks, wanted)
+        {
+            return None;
+        }
+        let peer = record.peer;
+        pool.take(number, &Told { call, peer })
+    });
+    if is_in_group {
+        thread.nccl_launches[open].set(Launch { stream, held });
+        thread.nccl_launches_open.set(open as u8 + 1);
+        return if held.is_some() { Timed::InGroup } else { Timed::No };
+    }
+    match held {
+        Some(held) if held.start(stream) => Timed::Alone(held),
+        Some(held) => {
+            held.withdraw();
+            Timed::No
+        }
+        None => Timed::No,
+    }
+}
+
+/// The call has returned. `is_launched`: it is on its stream.
+#[cold]
+pub fn end(thread: &'static ThreadState, held: Held, stream: usize, is_launched: bool) {
+    if is_launched {
+        held.stop(stream, thread);
+    } else {
+        held.give_up(thread);
+    }
+}
+
+/// The outermost end of a group is about to be made.
+#[inline]
+pub fn group_ends(thread: &'static ThreadState) {
+    if thread.nccl_launches_open.get() > 0 {
+        start_group(thread);
+    }
+}
+
+#[cold]
+fn start_group(thread: &'static ThreadState) {
+    for place in open_launches(thread) {
+        let launch = place.get();
+        if let Some(held) = launch.held
+            && !held.start(launch.stream)
+        {
+            held.give_up(thread);
+            place.set(Launch { held: None, ..launch });
+        }
+    }
+}
+
+/// It has been made. `is_launched`: what was in it is on its streams.
+#[inline]
+pub fn group_ended(thread: &'static ThreadState, is_launched: bool) {
+    if thread.nccl_launches_open.get() > 0 {
+        stop_group(thread, is_launched);
+    }
+}
+
+#[cold]
+fn stop_group(thread: &'static ThreadState, is_launched: bool) {
+    for place in open_launches(thread) {
+        let launch = place.replace(Launch::NONE);
+        if let Some(held) = launch.held {
+            end(thread, held, launch.stream, is_launched);
+        }
+    }
+    thread.nccl_launches_open.set(0);
+}
+
+fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static std::cell::Cell<Launch>> {
+    let open = usize::from(thread.nccl_launches_open.get());
+    thread.nccl_launches.iter().take(open)
+}
+
+/// The program asked after a communicator, as its watchdogs do: a moment to look what has happened there.
+#[inline]
+pub fn asked_after(handle: usize, thread: &'static ThreadState) {
+    if are_on() {
+        read(handle, thread);
+    }
+}
+
+#[cold]
+fn read(handle: usize, thread: &'static ThreadState) {
+    if let Some(entry) = communicators::find(handle)
+        && let Some(pool) = pool::at(entry.events().pool.load(Ordering::Relaxed).wrapping_sub(1))
+    {
+        pool.read(thread, entry.index());
+    }
+}
+
+/// What is left to be done when a communicator that is ending has ended.
+#[derive(Clone, Copy)]
+pub struct Leaving {
+    pool: u32,
+    communicator: u32,
+}
+
+/// A communicator is about to end; its entry is still there.
+pub fn leaves(entry: &Entry) -> Option<Leaving> {
+    let pool = entry.events().pool.load(Ordering::Relaxed);
+    (pool != UNKNOWN && pool != REFUSED).then(|| Leaving {
+        pool: pool - 1,
+        communicator: entry.index(),
+    })
+}
+
+/// It has ended: all that was asked of it has happened, or never will.
+pub fn left(leaving: Leaving, thread: &'static ThreadState) {
+    if let Some(pool) = pool::at(leaving.pool) {
+        for _ in 0..pool::READS_ALL {
+            pool.read(thread, leaving.communicator);
+        }
+        pool.left(thread);
+    }
+}

@@ -1,0 +1,83 @@
+//! Which of a communicator's calls are timed: all, or of many every 2nd, 4th, 8th.
+//!
+//! By the call's ordinal, so that members agree: whoever takes fewer takes calls that the others take too.
+
+use rankscope_formats::ranklog::clock::ticks_per_second;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Every 2²⁰-th at least.
+const MOST_SHIFT: u32 = 20;
+
+/// How often a communicator is called. Zeros are a communicator that was never called.
+#[derive(Default)]
+pub struct Rate {
+    shift: AtomicU32,
+    count: AtomicU32,
+    since_ticks: AtomicU64,
+}
+
+impl Rate {
+    /// Of no calls.
+    pub const fn new() -> Self {
+        Self {
+            shift: AtomicU32::new(0),
+            count: AtomicU32::new(0),
+            since_ticks: AtomicU64::new(0),
+        }
+    }
+
+    /// Forgets what was.
+    pub fn reset(&self) {
+        self.shift.store(0, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
+        self.since_ticks.store(0, Ordering::Relaxed);
+    }
+
+    /// True if this call is one to be timed, where so many a second are wanted.
+    pub fn takes(&self, ordinal: u32, now_ticks: u64, wanted_per_s: u32) -> bool {
+        let count = self.count.load(Ordering::Relaxed).saturating_add(1);
+        self.count.store(count, Ordering::Relaxed);
+        let since = self.since_ticks.load(Ordering::Relaxed);
+        if since == 0 {
+            self.since_ticks.store(now_ticks.max(1), Ordering::Relaxed);
+        }
+        let passed = now_ticks.saturating_sub(since);
+        if since != 0 && passed >= ticks_per_second() {
+            let a_second = u128::from(count) * u128::from(ticks_per_second()) / u128::from(passed);
+            self.shift
+                .store(shift(a_second, u128::from(wanted_per_s)), Ordering::Relaxed);
+            self.count.store(0, Ordering::Relaxed);
+            self.since_ticks.store(now_ticks, Ordering::Relaxed);
+        }
+        ordinal & ((1 << self.shift.load(Ordering::Relaxed)) - 1) == 0
+    }
+}
+
+/// The smallest shift by which no more than wanted are left.
+fn shift(a_second: u128, wanted: u128) -> u32 {
+    (0..MOST_SHIFT)
+        .find(|&shift| a_second >> shift <= wanted.max(1))
+        .unwrap_or(MOST_SHIFT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_are_all_taken_and_of_many_as_many_as_are_wanted() {
+        let second = ticks_per_second();
+        for (calls, most) in [(100u32, 100), (2000, 2000), (2001, 1001), (64_000, 2000)] {
+            let rate = Rate::new();
+            let mut taken = 0;
+            for call in 0..3 * calls {
+                let now = 1 + u64::from(call) * second / u64::from(calls);
+                let is_taken = rate.takes(call, now, 2000);
+                taken += u32::from(is_taken && call >= 2 * calls);
+            }
+            assert!(taken <= most && taken >= most / 2, "{taken} of {calls}");
+        }
+        assert_eq!(shift(u128::MAX, 1), MOST_SHIFT);
+        assert_eq!(shift(5, 0), 3);
+    }
+}
