@@ -25,19 +25,25 @@ chmod +x "$rankscope" 2>/dev/null || { cp "$rankscope" "$work/rankscope"; chmod 
 
 # name, limit in seconds, what it is
 parts=(
-    "machine 20 versions and the device"
+    "machine 15 versions and the device"
     "single 30 one rank, eager training, preloaded"
-    "collectives 40 two ranks on the one GPU, every collective with a known size, by hooks and plugin"
-    "preload_alone 40 the same by hooks alone"
-    "plugin_alone 40 the same by the plugin alone, without a preload"
-    "traffic 40 the same with what proxies move"
+    "collectives 35 two ranks on the one GPU, every collective with a known size, by hooks and plugin"
+    "preload_alone 35 the same by hooks alone"
+    "events 40 the same by hooks, and events around launches"
+    "plugin_alone 35 the same by the plugin alone, without a preload"
+    "traffic 35 the same with what proxies move"
     "ddp 45 two ranks, DDP training"
     "fsdp 45 two ranks, FSDP training"
-    "graphs 40 two ranks, communication inside CUDA graphs"
-    "hang 50 two ranks, of which one never comes"
-    "kill 45 kill -9 in mid-run"
+    "graphs 35 two ranks, communication inside CUDA graphs"
+    "hang 45 two ranks, of which one never comes"
+    "kill 40 kill -9 in mid-run"
     "overhead_calls 50 step time with calls recorded and not, one rank, in interleaved blocks"
     "overhead_plugin 55 step time with calls and plugin and without either, two ranks, in interleaved blocks"
+)
+
+# Run only if they are named: with them all would take too long.
+more=(
+    "overhead_events 55 step time with launches timed by events and not, two ranks, in interleaved blocks"
 )
 
 # Ranks of a Python program, each on the one GPU and on a host of its own as far as NCCL knows
@@ -119,6 +125,11 @@ preload_alone() {
     checked preload_alone no
 }
 
+events() {
+    settings+=(NCCL_PROFILER_PLUGIN=none RANKSCOPE_NCCL_EVENTS=100000)
+    checked events yes
+}
+
 plugin_alone() {
     settings=(NCCL_PROFILER_PLUGIN="$library")
     checked plugin_alone yes
@@ -150,7 +161,7 @@ hang() {
     # Ended by us: what must be there afterwards is who waits for whom.
     ranks 2 "$work/hang" "$here/programs/hang.py" &
     local ours=$!
-    sleep 35
+    sleep 30
     pkill -KILL -f "$here/programs/hang.py"
     wait "$ours"
     keep hang "$work/hang"
@@ -167,7 +178,7 @@ PYTHON
 kill_9() {
     ranks 2 "$work/kill" "$here/programs/train.py" --steps 100000 &
     local ours=$!
-    sleep 30
+    sleep 25
     pkill -KILL -f "$here/programs/train.py --steps 100000"
     wait "$ours"
     keep kill "$work/kill"
@@ -193,11 +204,17 @@ overhead_calls() {
     measured overhead_calls 1
 }
 
+overhead_events() {
+    settings+=(NCCL_PROFILER_PLUGIN=none RANKSCOPE_NCCL_EVENTS=100000)
+    measured overhead_events 2
+}
+
 overhead_plugin() {
     measured overhead_plugin 2
 }
 
 wanted=("$@")
+[ ${#wanted[@]} -gt 0 ] && parts+=("${more[@]}")
 for entry in "${parts[@]}"; do
     read -r name limit what <<<"$entry"
     if [ ${#wanted[@]} -gt 0 ] && ! printf '%s\n' "${wanted[@]}" | grep -qx "$name"; then

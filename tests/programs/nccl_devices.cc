@@ -1,21 +1,38 @@
 // One process that drives four devices: all members of its communicator are its own.
-//   nccl_devices RANK SIZE STORE
+//   nccl_devices RANK SIZE STORE [streams]
+// Without `streams` everything goes on the null stream of whatever device is meant. At the end a driver's double, where
+// events are asked for, says whether anybody did what nobody must do.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
-#include "../doubles/nccl/nccl_double.h"
+#include "../doubles/nccl/cuda_double.h"
 
-int main() {
+int main(int argc, char**) {
   ncclComm_t comms[4];
   static char buffer[4096];
   const int devices[] = {0, 1, 2, 3};
+  DoubleStream streams[4] = {};
+  for (int device : devices) streams[device].device = device;
+  const bool hasStreams = argc > 4;
   bool fine = ncclCommInitAll(comms, 4, devices) == ncclSuccess;
   for (int i = 0; i < 10; i++) {
     fine = fine && ncclGroupStart() == ncclSuccess;
-    for (ncclComm_t comm : comms)
-      fine = fine && ncclAllReduce(buffer, buffer, 100, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess;
+    for (int device : devices) {
+      DoubleStream* stream = hasStreams ? &streams[device] : nullptr;
+      fine = fine && ncclAllReduce(buffer, buffer, 100, ncclFloat32, ncclSum, comms[device], stream) == ncclSuccess;
+    }
     fine = fine && ncclGroupEnd() == ncclSuccess;
+    for (ncclComm_t comm : comms) ncclDoubleSynchronize(comm);
   }
   for (ncclComm_t comm : comms) fine = fine && ncclCommDestroy(comm) == ncclSuccess;
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  for (const char* count : {"cuDoubleViolations", "cuDoubleEvents"}) {
+    const int found = driver != nullptr ? reinterpret_cast<int (*)()>(dlsym(driver, count))() : 0;
+    if (found != 0) std::fprintf(stderr, "%s: %d\n", count, found);
+    fine = fine && found == 0;
+  }
   return fine ? 0 : 3;
 }

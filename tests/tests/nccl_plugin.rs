@@ -701,6 +701,51 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
 }
 
 #[test]
+fn every_device_of_one_process_is_timed_by_its_own_events() {
+    let turn = turn::take();
+    let Some(program) = compile::nccl("nccl_devices.cc") else {
+        return;
+    };
+    // On the null stream only those of the device that the thread works on can be told apart.
+    for (streams, timed) in [(Some("streams"), 40), (None, 10)] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut job = Job::program(&program, 1)
+            .env("NCCL_DOUBLE_PROFILER", "0")
+            .env("RANKSCOPE_NCCL_EVENTS", "100000");
+        if let Some(streams) = streams {
+            job = job.arg(streams);
+        }
+        let finished = job.record_into(directory.path()).run(&turn);
+        finished.expect_status(0);
+        results::merge(directory.path());
+        let session = results::report(directory.path());
+        assert_eq!(number(&session, "/totals/operations"), 40);
+        // What a process does is told once.
+        let of = |name: &str| number(&session, &format!("/devices/0/{name}"));
+        assert_eq!(of("timed_by_events"), timed, "{streams:?}");
+        assert_eq!([of("without_call"), of("contradictions")], [0; 2], "{streams:?}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn a_driver_that_fails_is_asked_no_more() {
+    let turn = turn::take();
+    // The program's own check counts who asks again.
+    let settings = [("RANKSCOPE_NCCL_EVENTS", "100000"), ("NCCL_DOUBLE_FAILS", "200")];
+    let Some(run) = run(&turn, 0, None, &settings) else {
+        return;
+    };
+    run.logs();
+    let session = run.session();
+    // What was read before is kept, what came later is known to have been enqueued.
+    let enqueued = number(&session, "/totals/enqueued") as u64;
+    let all = RANKS as u64 * STEPS * 10;
+    assert!(enqueued > all / 2 && enqueued < all, "{enqueued}");
+    drop(turn);
+}
+
+#[test]
 fn of_very_many_launches_some_are_timed() {
     let turn = turn::take();
     // One a second: a mark of how far the device has come.

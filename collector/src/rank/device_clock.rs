@@ -27,6 +27,8 @@ const WINDOW_NS: i64 = 30_000_000_000;
 const MOST_DRIFT_PPM: f64 = 200.0;
 /// By how much bounds may contradict each other before it is told: stamps are rounded, ns.
 const TOLERANCE_NS: i64 = 1000;
+/// Devices of one process.
+const MOST_DEVICES: usize = 256;
 /// Calls whose device record is awaited at once while evidence is gathered.
 const MOST_CALLS: usize = 1 << 16;
 
@@ -111,11 +113,18 @@ pub struct DeviceClock {
     pub contradictions: u64,
 }
 
-impl DeviceClock {
-    /// Learns the clock of the device that the communicators work on of which `is_ours` says so. `None` if nothing in the
-    /// log tells of it.
-    pub fn learn(log: &RankLog, line: Line, is_ours: impl Fn(u32) -> bool) -> Option<Self> {
-        let mut evidence = Evidence::default();
+/// The clocks of a process's devices.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceClocks {
+    /// By what is said to be their device.
+    by_device: BTreeMap<u32, DeviceClock>,
+}
+
+impl DeviceClocks {
+    /// Learns the clocks of the devices that communicators of the log work on. `device_of` numbers them: `None` for a
+    /// communicator of which nothing is known.
+    pub fn learn(log: &RankLog, line: Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
+        let mut evidence: BTreeMap<u32, Evidence> = BTreeMap::new();
         let mut calls: FxHashMap<CallKey, i64> = FxHashMap::default();
         let mut stream = log.records();
         let mut batch = Vec::new();
@@ -131,18 +140,35 @@ impl DeviceClock {
                         }
                         calls.insert(CallKey::of(record), line.ns(record.enter_ticks));
                     }
-                    Some(RecordKind::Device)
-                        if record.flags & FLAG_TRAFFIC == 0 && is_ours(record.communicator) =>
-                    {
-                        take(&mut evidence, record, line, &mut calls);
+                    Some(RecordKind::Device) if record.flags & FLAG_TRAFFIC == 0 => {
+                        if let Some(device) = device_of(record.communicator)
+                            && (evidence.len() < MOST_DEVICES || evidence.contains_key(&device))
+                        {
+                            take(evidence.entry(device).or_default(), record, line, &mut calls);
+                        }
                     }
                     _ => {}
                 }
             }
         }
-        Self::fit(&evidence)
+        let fit = |(device, evidence): (u32, Evidence)| Some((device, DeviceClock::fit(&evidence)?));
+        Self {
+            by_device: evidence.into_iter().filter_map(fit).collect(),
+        }
     }
 
+    /// The clock of a device.
+    pub fn of(&self, device: u32) -> Option<&DeviceClock> {
+        self.by_device.get(&device)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &DeviceClock> {
+        self.by_device.values()
+    }
+}
+
+impl DeviceClock {
     fn fit(evidence: &Evidence) -> Option<Self> {
         // Seen from the other side a lower bound is an upper one.
         let turned = |&(at, offset): &Bound| (at, -offset);

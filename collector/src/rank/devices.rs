@@ -43,6 +43,15 @@ impl CallKey {
     }
 }
 
+/// When an operation ran, on the axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    enter_ns: i64,
+    leave_ns: i64,
+    /// How far they may lie too late.
+    error_ns: u32,
+}
+
 /// What is known of a call's work on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -90,23 +99,31 @@ impl Work {
         }
     }
 
+    /// Its times on the axis, if it has any that are whole.
+    pub fn times_by(&self, clock: Option<&DeviceClock>) -> Option<Times> {
+        let (start, stop) = self.times.filter(|_| !self.is_partial)?;
+        let clock = clock?;
+        let enter_ns = clock.ns(start);
+        // Where nothing bounds it from below nothing is known of two devices beside each other.
+        let widest = clock.error_ns.map_or(i64::MAX, |(widest, _)| widest);
+        Some(Times {
+            enter_ns,
+            leave_ns: clock.ns(stop).max(enter_ns),
+            error_ns: u32::try_from(widest).unwrap_or(u32::MAX),
+        })
+    }
+
     /// Puts what is known into the operation; true if it says when it was done.
-    pub fn apply(&self, operation: &mut RankOperation, clock: Option<&DeviceClock>) -> bool {
+    pub fn apply(&self, operation: &mut RankOperation, times: Option<Times>) -> bool {
         operation.channels = self.channels;
         operation.algorithm = self.algorithm;
         operation.protocol = self.protocol;
-        match (self.times.filter(|_| !self.is_partial), clock) {
-            (Some((start, stop)), Some(clock)) => {
-                operation.called_ns = operation.enter_ns;
-                operation.enter_ns = clock.ns(start);
-                operation.leave_ns = clock.ns(stop).max(operation.enter_ns);
-                // Where nothing bounds it from below nothing is known of two devices beside each other.
-                let widest = clock.error_ns.map_or(i64::MAX, |(widest, _)| widest);
-                operation.clock_error_ns = u32::try_from(widest).unwrap_or(u32::MAX);
-                true
-            }
-            _ => false,
-        }
+        let Some(times) = times else { return false };
+        operation.called_ns = operation.enter_ns;
+        operation.enter_ns = times.enter_ns;
+        operation.leave_ns = times.leave_ns;
+        operation.clock_error_ns = times.error_ns;
+        true
     }
 }
 
@@ -122,6 +139,13 @@ pub struct Awaited {
     serial: u64,
     /// When its communicator has had so many records, this one's do not come any more; 0 before a later call's came.
     until: u64,
+}
+
+impl Awaited {
+    /// Number of its communicator in the log.
+    pub fn communicator(&self) -> u32 {
+        self.key.communicator
+    }
 }
 
 /// What became of an awaited call.

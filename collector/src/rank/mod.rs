@@ -10,13 +10,13 @@ mod operation;
 mod ordinals;
 mod works;
 
-pub use device_clock::DeviceClock;
+pub use device_clock::{DeviceClock, DeviceClocks};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 
 use crate::clock::Line;
 use crate::overlap::{Breakdown, Parts};
 use crate::steps::Anchors;
-use devices::{Answer, Awaited, Devices, Work};
+use devices::{Answer, Awaited, Devices, Times, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
 use messages::{Messages, Posted};
@@ -192,7 +192,9 @@ pub struct RankReader<'a> {
     groups: Groups,
     ordinals: Ordinals,
     devices: Devices,
-    device_clock: Option<DeviceClock>,
+    device_clocks: DeviceClocks,
+    /// Of a process that drives several devices each communicator's handle is on one of its own.
+    has_devices: bool,
     /// The library tells of its devices, and when.
     has_plugin: bool,
     /// Of held operations, by a number that counts up.
@@ -264,7 +266,8 @@ impl<'a> RankReader<'a> {
             groups: Groups::default(),
             ordinals: Ordinals::default(),
             devices: Devices::default(),
-            device_clock: None,
+            device_clocks: DeviceClocks::default(),
+            has_devices: drives_devices(communicators),
             has_plugin: false,
             awaited: FxHashMap::default(),
             next_awaited: 0,
@@ -295,7 +298,7 @@ impl<'a> RankReader<'a> {
 
     /// True if times of this log's operations are a device's; known after the first [`RankReader::advance`].
     pub fn has_device_times(&self) -> bool {
-        self.device_clock.is_some()
+        self.device_clocks.iter().next().is_some()
     }
 
     /// Problems met in the records.
@@ -313,7 +316,7 @@ impl<'a> RankReader<'a> {
             return false;
         }
         if !std::mem::replace(&mut self.begun, true) {
-            self.learn_device_clock();
+            self.learn_device_clocks();
         }
         if self.batch_at == self.batch.len() {
             self.batch_at = 0;
@@ -341,26 +344,43 @@ impl<'a> RankReader<'a> {
 
     /// A pass of its own over the log, where a device tells of itself: its clock must be known before the first of its
     /// times is used.
-    fn learn_device_clock(&mut self) {
+    fn learn_device_clocks(&mut self) {
         if ![PLUGIN, EVENTS]
             .iter()
             .any(|&source| self.log.properties.contains_key(source))
         {
             return;
         }
-        let communicators = &self.communicators;
-        let is_ours = |index: u32| {
-            communicators
-                .get(index as usize)
-                .is_none_or(|known| known.0 != NO_COMMUNICATOR)
+        self.device_clocks = DeviceClocks::learn(self.log, self.line, |index| self.device_of(index));
+        self.has_plugin = self.has_device_times() && self.log.properties.contains_key(PLUGIN);
+        let worse = |one: DeviceClockSums, other: DeviceClockSums| DeviceClockSums {
+            drift_ppm: one.drift_ppm,
+            // Where one is not known the worst is not.
+            error_ns: one
+                .error_ns
+                .zip(other.error_ns)
+                .map(|(one, other)| (one.0.max(other.0), one.1.max(other.1))),
+            contradictions: one.contradictions + other.contradictions,
         };
-        self.device_clock = DeviceClock::learn(self.log, self.line, is_ours);
-        self.has_plugin = self.device_clock.is_some() && self.log.properties.contains_key(PLUGIN);
-        self.sums.device_clock = self.device_clock.as_ref().map(|clock| DeviceClockSums {
+        let sums = self.device_clocks.iter().map(|clock| DeviceClockSums {
             drift_ppm: clock.drift_ppm(),
             error_ns: clock.error_ns,
             contradictions: clock.contradictions,
         });
+        self.sums.device_clock = sums.reduce(worse);
+    }
+
+    /// The device that a communicator of the log works on: the process's one, or one of its own.
+    fn device_of(&self, index: u32) -> Option<u32> {
+        let is_known = self
+            .communicators
+            .get(index as usize)
+            .is_none_or(|known| known.0 != NO_COMMUNICATOR);
+        is_known.then_some(if self.has_devices { index } else { 0 })
+    }
+
+    fn device_clock(&self, index: u32) -> Option<&DeviceClock> {
+        self.device_clocks.of(self.device_of(index)?)
     }
 
     fn take(&mut self, entry: &ThreadRecord, out: &mut RankBatch) {
@@ -641,7 +661,8 @@ impl<'a> RankReader<'a> {
         self.sums.operations += 1;
         self.sums.enqueued += 1;
         self.sums.replays += 1;
-        ran(&mut operation, &work, self.device_clock.as_ref(), &mut self.sums);
+        let times = work.times_by(self.device_clock(record.communicator));
+        ran(&mut operation, &work, times, &mut self.sums);
         // Nobody called it.
         operation.called_ns = NO_TIME;
         self.hold(operation, entry.lane, 0, false);
@@ -800,6 +821,7 @@ impl<'a> RankReader<'a> {
                 let answer = self
                     .devices
                     .answer(awaited, all || !is_on_its_way, is_let_go && is_on_its_way);
+                let index = awaited.communicator();
                 if answer == Answer::Wait {
                     break;
                 }
@@ -809,7 +831,9 @@ impl<'a> RankReader<'a> {
                 if let Answer::Known(Some(work)) = answer
                     && is_on_its_way
                 {
-                    ran(operation, &work, self.device_clock.as_ref(), &mut self.sums);
+                    let device = if self.has_devices { index } else { 0 };
+                    let times = work.times_by(self.device_clocks.of(device));
+                    ran(operation, &work, times, &mut self.sums);
                     if operation.called_ns != NO_TIME {
                         out.spans.push(SpanRow {
                             kind: SpanKind::HostCall,
@@ -1054,14 +1078,22 @@ impl<'a> RankReader<'a> {
     }
 }
 
+/// True if a process has several members of one communicator, each on a device of its own.
+fn drives_devices(communicators: &BTreeMap<u32, (u32, u32)>) -> bool {
+    let mut members: BTreeMap<u32, u32> = BTreeMap::new();
+    communicators
+        .values()
+        .any(|&(position, member)| *members.entry(position).or_insert(member) != member)
+}
+
 /// True if an operation's times are its device's.
 fn is_timed_by_device(operation: &RankOperation) -> bool {
     operation.library == Library::Nccl && operation.state == OperationState::Completed
 }
 
 /// What the device did for an operation is known: it is done, if the library says when.
-fn ran(operation: &mut RankOperation, work: &Work, clock: Option<&DeviceClock>, sums: &mut RankSums) {
-    if work.apply(operation, clock) {
+fn ran(operation: &mut RankOperation, work: &Work, times: Option<Times>, sums: &mut RankSums) {
+    if work.apply(operation, times) {
         operation.state = OperationState::Completed;
         // A kernel is blocked throughout.
         operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);

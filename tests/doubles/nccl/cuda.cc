@@ -2,6 +2,7 @@
 // put on their stream before them is done, contexts, and captures that a careless question breaks.
 //
 // It allocates nothing and takes no lock that a test would count. By the environment:
+//   NCCL_DOUBLE_FAILS=N       the N-th question and all after it fail, as when a kernel has crashed
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs so much faster than CLOCK_MONOTONIC_RAW
 #include <sched.h>
 #include <time.h>
@@ -16,7 +17,7 @@
 
 namespace {
 
-enum { kSuccess = 0, kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kCaptureUnsupported = 900 };
+enum { kSuccess = 0, kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900 };
 enum { kGlobal = 0, kRelaxed = 2 };
 constexpr int kStreams = 64, kEvents = 8192, kRemembered = 4096;
 
@@ -26,7 +27,7 @@ struct Queue {
   int64_t doneNs[kRemembered];
 };
 Queue queues[kStreams];
-DoubleStream ownStreams[kStreams];
+DoubleStream ownStreams[kStreams], defaultStreams[8];
 int ownCount = 0;
 
 struct Event {
@@ -36,7 +37,7 @@ struct Event {
   int64_t recordedNs, after, happenedNs;
 };
 Event events[kEvents];
-std::atomic<int> eventCount, violations;
+std::atomic<int> eventCount, violations, questions;
 
 // Not a mutex: what is under test must take none, and this is not what is under test.
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -76,6 +77,14 @@ Queue* queueOf(DoubleStream* stream) {
     }
   }
   std::abort();
+}
+
+// A null stream is the default one of whatever device the thread works on.
+DoubleStream* meant(DoubleStream* stream) {
+  if (stream != nullptr || depth == 0) return stream;
+  const int device = static_cast<int>((contexts[depth - 1] - contextOf(0)) / 0x100);
+  defaultStreams[device].device = device;
+  return &defaultStreams[device];
 }
 
 // In the default mode of a thread its questions break every other capture.
@@ -158,6 +167,7 @@ int cuEventDestroy_v2(uintptr_t handle) {
 int cuEventRecord(uintptr_t handle, DoubleStream* stream) {
   const Guard guard;
   Event* event = eventAt(handle);
+  stream = meant(stream);
   if (event == nullptr || stream == nullptr) return violated(kInvalidHandle);
   if (stream->capturing) return violated(kCaptureUnsupported);
   if (event->context != contextOf(stream->device)) return violated(kInvalidHandle);
@@ -173,6 +183,9 @@ int cuEventQuery(uintptr_t handle) {
   Event* event = eventAt(handle);
   if (event == nullptr) return violated(kInvalidHandle);
   if (isBroken()) return violated(kCaptureUnsupported);
+  static const int fails = std::getenv("NCCL_DOUBLE_FAILS") != nullptr ? std::atoi(std::getenv("NCCL_DOUBLE_FAILS")) : 0;
+  // Who was told once asks no more.
+  if (fails > 0 && ++questions >= fails) return questions == fails ? kIllegalAddress : violated(kIllegalAddress);
   return hasHappened(*event) ? kSuccess : kNotReady;
 }
 
@@ -221,15 +234,15 @@ void cuDoubleUse(int device) {
   if (depth == 0) contexts[depth++] = contextOf(device);
 }
 
-void cuDoubleSubmitted(DoubleStream* stream) {
-  if (stream == nullptr) return;
+void cuDoubleSubmitted(DoubleStream* stream, int device) {
   const Guard guard;
+  if (stream == nullptr) stream = &defaultStreams[device];
   queueOf(stream)->submitted++;
 }
 
-void cuDoubleCompleted(DoubleStream* stream, int64_t rawNs) {
-  if (stream == nullptr) return;
+void cuDoubleCompleted(DoubleStream* stream, int device, int64_t rawNs) {
   const Guard guard;
+  if (stream == nullptr) stream = &defaultStreams[device];
   Queue* queue = queueOf(stream);
   queue->doneNs[queue->completed % kRemembered] = rawNs;
   queue->completed++;

@@ -9,8 +9,8 @@ extern "C" {
 // The calling thread works on this device from now on, if it works on none: as cudaSetDevice does.
 void cuDoubleUse(int device);
 // A kernel was put on a stream; it is done.
-void cuDoubleSubmitted(struct DoubleStream*);
-void cuDoubleCompleted(struct DoubleStream*, int64_t rawNs);
+void cuDoubleSubmitted(struct DoubleStream*, int device);
+void cuDoubleCompleted(struct DoubleStream*, int device, int64_t rawNs);
 // What nobody must do: questions that break a capture, events on a stream that is captured, handles that are none, a
 // thread left in another context or mode.
 int cuDoubleViolations(void);

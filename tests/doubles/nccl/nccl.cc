@@ -104,7 +104,7 @@ ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id, int 
   const bool blocks = config == nullptr || config->size < 24 || config->blocking != 0;
   *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, blocks, device, nullptr};
   const char* name = config != nullptr && config->size >= sizeof *config ? config->commName : nullptr;
-  auto open = [&] { comm->profiler = profiler::opened(id, name, size, rank); };
+  auto open = [&] { comm->profiler = profiler::opened(id, name, size, rank, device); };
   // In a group, and where the caller is not to block, the real library does this on a thread of its own.
   if (depth > 0 || !blocks) std::thread(open).join();
   else open();

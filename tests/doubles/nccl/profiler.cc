@@ -139,7 +139,8 @@ size_t elementBytes(int type) {
 
 class Communicator {
  public:
-  Communicator(uint64_t id, const char* name, int size, int rank) : id(id), name(name == nullptr ? "" : name), size(size), rank(rank) {
+  Communicator(uint64_t id, const char* name, int size, int rank, int deviceNumber)
+      : id(id), name(name == nullptr ? "" : name), size(size), rank(rank), deviceNumber(deviceNumber) {
     const char* names = this->name.c_str();
     if (plugin == nullptr) {
       // A device alone.
@@ -214,7 +215,7 @@ class Communicator {
     {
       // The proxy has its work from here on.
       std::lock_guard<std::mutex> guard(mutex);
-      for (cudaStream_t stream : streamsOf(tasks)) inDriver<void(cudaStream_t)>("cuDoubleSubmitted")(stream);
+      for (cudaStream_t stream : streamsOf(tasks)) inDriver<void(cudaStream_t, int)>("cuDoubleSubmitted")(stream, deviceNumber);
       kernels.push_back(tasks);
       underWay++;
     }
@@ -388,7 +389,7 @@ class Communicator {
         tell(task, starts[at], stop);
         start = stop;
       }
-      for (cudaStream_t stream : streamsOf(kernel)) inDriver<void(cudaStream_t, int64_t)>("cuDoubleCompleted")(stream, start);
+      for (cudaStream_t stream : streamsOf(kernel)) inDriver<void(cudaStream_t, int, int64_t)>("cuDoubleCompleted")(stream, deviceNumber, start);
       std::lock_guard<std::mutex> guard(mutex);
       if (--underWay == 0) done.notify_all();
     }
@@ -434,7 +435,7 @@ class Communicator {
 
   const uint64_t id;
   const std::string name;
-  const int size, rank;
+  const int size, rank, deviceNumber;
   void* context = nullptr;
   uint64_t numbers[kFunctions] = {};
   int64_t* arrivals = nullptr;
@@ -452,9 +453,9 @@ void usesDevice(int device) {
   if (auto* use = inDriver<void(int)>("cuDoubleUse")) use(device);
 }
 
-Communicator* opened(uint64_t id, const char* name, int size, int rank) {
+Communicator* opened(uint64_t id, const char* name, int size, int rank, int device) {
   if (std::getenv("NCCL_DOUBLE_PROFILER") == nullptr || !load()) return nullptr;
-  return new Communicator(id, name, size, rank);
+  return new Communicator(id, name, size, rank, device);
 }
 
 void closed(Communicator* communicator) {

@@ -39,7 +39,7 @@ void usesDevice(int device);
 
 // The communicator is made: the plugin is loaded where it is not yet, and told. Null where neither a plugin nor a device
 // is asked for.
-Communicator* opened(uint64_t id, const char* name, int size, int rank);
+Communicator* opened(uint64_t id, const char* name, int size, int rank, int device);
 void closed(Communicator*);
 
 // The program called: the plugin is told as version 5 and later do, and the operation becomes one or several tasks.

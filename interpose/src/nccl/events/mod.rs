@@ -40,6 +40,7 @@ const REFUSED: u32 = u32::MAX;
 pub const STREAMS: usize = 8;
 
 /// What a communicator's entry keeps for its events. Zeros are one of which nothing is known.
+#[derive(Default)]
 pub struct OfCommunicator {
     pool: AtomicU32,
     rate: Rate,
@@ -195,11 +196,14 @@ pub unsafe fn begin(
     if is_in_group {
         let mut launches = thread.nccl_launches.iter().take(open).map(std::cell::Cell::get);
         if let Some(launch) = launches.find(|launch| launch.stream == stream) {
-            return if launch.held.is_some() {
-                Timed::InGroup
-            } else {
-                Timed::No
+            let Some(held) = launch.held else {
+                return Timed::No;
             };
+            // Special streams of several devices have one handle: then the first's is timed.
+            // SAFETY: the caller's promise.
+            let is_same = stream > driver::LAST_SPECIAL_STREAM
+                || unsafe { pool_of(entry, handle, stream, real, thread) } == Some(held.pool());
+            return if is_same { Timed::InGroup } else { Timed::No };
         }
         if open == STREAMS {
             return Timed::No;

@@ -503,6 +503,11 @@ impl Pool {
 }
 
 impl Held {
+    /// Number of its pool.
+    pub fn pool(self) -> u32 {
+        u32::from(self.pool)
+    }
+
     fn slot(self) -> &'static Slot {
         &POOL[usize::from(self.pool) % POOLS].slots[usize::from(self.slot)]
     }
