@@ -1,10 +1,11 @@
 //! What is done with an instance when it is handed on: waits, bandwidth, blame, steps, rows.
 
-use crate::bandwidth::{Bandwidth, bandwidth};
+use crate::bandwidth::{Bandwidth, bandwidth, of_launch};
 use crate::blame::{BlameLedger, NewWait};
 use crate::classes::Classes;
 use crate::clock::Clocks;
 use crate::identity::Identities;
+use crate::launches::{Launch, Launches, Taken};
 use crate::matching::Instance;
 use crate::members::Members;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
@@ -31,6 +32,7 @@ pub struct Analysis<'a> {
     pub boards: Vec<StepBoard>,
     /// Sums.
     pub totals: Totals,
+    launches: Launches,
     /// How well calls matched.
     pub matching: Matching,
     reasons: BTreeMap<&'static str, u64>,
@@ -96,6 +98,7 @@ impl<'a> Analysis<'a> {
             ),
             boards,
             totals: Totals::default(),
+            launches: Launches::default(),
             matching: Matching::default(),
             reasons: BTreeMap::new(),
             waited: vec![(0, 0); identities.ranks.len()],
@@ -168,35 +171,95 @@ impl<'a> Analysis<'a> {
     }
 
     fn take_complete(&mut self, number: u64, communicator: u32, members: &[RankOperation]) {
+        self.totals.instances += 1;
+        self.matching.complete += 1;
+        if members[0].is_message() || !members.iter().any(RankOperation::is_shared) {
+            self.measure(number, communicator, members, members, None);
+            return;
+        }
+        match self.launches.take(number, communicator, members) {
+            Taken::Alone => self.push_unmeasured(number, communicator, members, None),
+            // Its rows come with the launch's figures.
+            Taken::Waits(first) if first == number => {}
+            Taken::Waits(first) => self.push_unmeasured(number, communicator, members, Some(first)),
+            Taken::Whole(launch) => {
+                if launch.number != number {
+                    self.push_unmeasured(number, communicator, members, Some(launch.number));
+                }
+                self.measure(
+                    launch.number,
+                    communicator,
+                    &launch.first,
+                    &launch.whole,
+                    Some(&launch),
+                );
+            }
+        }
+        self.push_given_up();
+    }
+
+    fn push_given_up(&mut self) {
+        for launch in std::mem::take(&mut self.launches.given_up) {
+            self.push_unmeasured(launch.number, launch.communicator, &launch.first, None);
+        }
+    }
+
+    /// Counts a launch: `members` are the calls whose rows get its figures, `whole` the same from its begin to its end.
+    fn measure(
+        &mut self,
+        number: u64,
+        communicator: u32,
+        members: &[RankOperation],
+        whole: &[RankOperation],
+        launch: Option<&Launch>,
+    ) {
         self.ranks.clear();
-        self.ranks.extend(members.iter().map(|member| member.rank));
+        self.ranks.extend(whole.iter().map(|member| member.rank));
         let between_hosts = self.error_of.get(communicator as usize).copied().unwrap_or(0);
         // Devices' times lie too late by up to that, each by itself.
-        let of_devices = members
+        let of_devices = whole
             .iter()
             .map(|member| member.clock_error_ns)
             .max()
             .unwrap_or(0);
         let error_ns = between_hosts.saturating_add(i64::from(of_devices));
-        let wait = waits(members, error_ns, &mut self.waits);
-        let band = bandwidth(members, &wait, error_ns);
-        let in_step = members[0].step != NO_STEP;
+        let wait = waits(whole, error_ns, &mut self.waits);
+        // Of messages that run as one no single one has a bandwidth, or a wait that another has not.
+        let is_shared_message = launch.is_none() && whole.iter().any(RankOperation::is_shared);
+        let band = match launch {
+            Some(launch) if launch.is_pure => {
+                of_launch(whole, launch.size_bytes, launch.bus_bytes, &wait, error_ns)
+            }
+            None if !is_shared_message => bandwidth(whole, &wait, error_ns),
+            _ => Bandwidth::default(),
+        };
+        let in_step = whole[0].step != NO_STEP;
         self.blame
-            .take(members, &self.waits, &self.ranks, in_step, &mut self.new_waits);
+            .take(whole, &self.waits, &self.ranks, in_step, &mut self.new_waits);
         self.order.clear();
-        self.order.resize(members.len(), 0);
+        self.order.resize(whole.len(), 0);
         for (position, &member) in self.blame.arrival_order().iter().enumerate() {
             self.order[member] = position as u32;
         }
+        if is_shared_message {
+            for (wait, new) in self.waits.iter_mut().zip(&self.new_waits) {
+                (wait.exposed_ns, wait.hidden_ns) = (new.exposed_in_call_ns, new.hidden_ns);
+            }
+        }
         let exposed: i64 = self.waits.iter().map(|wait| wait.exposed_ns).sum();
         let hidden: i64 = self.waits.iter().map(|wait| wait.hidden_ns).sum();
-        self.totals.instances += 1;
         self.totals.exposed_wait_rank_ns += exposed;
         self.totals.hidden_wait_rank_ns += hidden;
-        self.matching.complete += 1;
         self.matching.causality_violations += u64::from(wait.acausal);
-        self.classes.instance(&members[0], &wait, exposed, hidden, &band);
-        for (index, member) in members.iter().enumerate() {
+        match launch {
+            None if !is_shared_message => self.classes.instance(&whole[0], &wait, exposed, hidden, &band),
+            Some(launch) if launch.is_pure && launch.operation.is_some() => {
+                self.classes
+                    .launch(whole, launch.own_bytes, &wait, (exposed, hidden), &band);
+            }
+            _ => self.classes.waited(&whole[0], exposed, hidden),
+        }
+        for (index, member) in whole.iter().enumerate() {
             let new = self.new_waits[index];
             self.matched(member.rank, member.step, new.exposed_in_call_ns, new.hidden_ns);
         }
@@ -214,7 +277,7 @@ impl<'a> Analysis<'a> {
         );
         row.last_rank = last;
         row.size_bytes = band.size_bytes;
-        row.transfer_ns = Some(wait.transfer_ns);
+        row.transfer_ns = (!is_shared_message).then_some(wait.transfer_ns);
         row.shortest_duration = band.shortest_used;
         row.exposed_wait_rank_ns = Some(exposed);
         row.hidden_wait_rank_ns = Some(hidden);
@@ -231,6 +294,29 @@ impl<'a> Analysis<'a> {
                 order: Some(self.order[index]),
             };
             self.push_row(member, Some(number), InstanceState::Complete, extra);
+        }
+    }
+
+    /// Rows of an instance whose figures are its launch's, which has the number `launch`, if it is known.
+    fn push_unmeasured(
+        &mut self,
+        number: u64,
+        communicator: u32,
+        members: &[RankOperation],
+        launch: Option<u64>,
+    ) {
+        let mut row = instance_row(
+            number,
+            communicator,
+            members.iter(),
+            members.len() as u32,
+            InstanceState::Complete,
+        );
+        row.launch = launch;
+        self.instances.push(row);
+        for member in members {
+            self.matched(member.rank, member.step, 0, 0);
+            self.push_row(member, Some(number), InstanceState::Complete, RowExtra::default());
         }
     }
 
@@ -358,11 +444,14 @@ impl<'a> Analysis<'a> {
             exposed_wait_ns: extra.exposed,
             hidden_wait_ns: extra.hidden,
             arrival_order: extra.order,
+            launch_operations: u32::from(operation.launch_operations),
         });
     }
 
-    /// Completes what is told as lists.
+    /// No instance comes any more: hands on what waited for one, and completes what is told as lists.
     pub fn finish(&mut self) {
+        self.launches.finish();
+        self.push_given_up();
         self.matching.incomplete_reasons = self
             .reasons
             .iter()
@@ -411,6 +500,7 @@ fn instance_row<'m>(
         algorithm_bytes_per_s: None,
         bus_bytes_per_s: None,
         class: WaitClass::None,
+        launch: None,
         step: None,
     };
     for member in members {

@@ -22,8 +22,14 @@ pub struct Bandwidth {
     pub invalid: bool,
 }
 
+/// S·f of an instance, bytes; `None` where S or f is unknown.
+pub fn bus_bytes(members: &[RankOperation]) -> Option<f64> {
+    let factor = members.first()?.operation.bus_factor(members.len() as u32)?;
+    Some(size_bytes(members)? as f64 * factor)
+}
+
 /// S of an instance: from one member's own count c·e, or from the counts of all.
-fn size_bytes(members: &[RankOperation]) -> Option<u64> {
+pub fn size_bytes(members: &[RankOperation]) -> Option<u64> {
     let first = members.first()?;
     let n = members.len() as u64;
     let own = || members.iter().filter_map(RankOperation::known_bytes).max();
@@ -65,17 +71,22 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Bandwidth of a complete instance; `error_ns` as in [`crate::waiting::waits`].
+/// Bandwidth of a complete instance that is a launch by itself; `error_ns` as in [`crate::waiting::waits`].
 pub fn bandwidth(members: &[RankOperation], wait: &InstanceWait, error_ns: i64) -> Bandwidth {
+    of_launch(members, size_bytes(members), bus_bytes(members), wait, error_ns)
+}
+
+/// Bandwidth of a launch of so many bytes, Σ S and Σ S·f, by the times of its members.
+pub fn of_launch(
+    members: &[RankOperation],
+    size_bytes: Option<u64>,
+    bus_bytes: Option<f64>,
+    wait: &InstanceWait,
+    error_ns: i64,
+) -> Bandwidth {
     let mut out = Bandwidth::default();
     let is_message = members.first().is_some_and(RankOperation::is_message);
-    let Some(factor) = members
-        .first()
-        .and_then(|first| first.operation.bus_factor(members.len() as u32))
-    else {
-        return out;
-    };
-    let Some(size) = size_bytes(members).filter(|&size| size > 0) else {
+    let (Some(size), Some(on_bus)) = (size_bytes.filter(|&size| size > 0), bus_bytes) else {
         return out;
     };
     out.size_bytes = Some(size);
@@ -92,9 +103,8 @@ pub fn bandwidth(members: &[RankOperation], wait: &InstanceWait, error_ns: i64) 
     if t <= 0 {
         out.invalid = true;
     } else if wait.class == WaitClass::TransferBound || (is_message && wait.class == WaitClass::None) {
-        let algorithm = size as f64 / t as f64 * 1e9;
-        out.algorithm = Some(algorithm);
-        out.bus = Some(algorithm * factor);
+        out.algorithm = Some(size as f64 / t as f64 * 1e9);
+        out.bus = Some(on_bus / t as f64 * 1e9);
     }
     out
 }

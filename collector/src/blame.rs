@@ -171,8 +171,14 @@ impl BlameLedger {
             let arrival = members[member].arrival_ns();
             let exposed = self.newly_exposed(member, arrival, wait.until_ns);
             let in_step = self.in_step;
+            // Of messages that run as one each moment counts once.
+            let caused = if members[member].is_shared() {
+                length(self.new_pieces(member))
+            } else {
+                wait.until_ns - arrival
+            };
             let culprit = &mut self.ranks[ranks[wait.culprit as usize] as usize];
-            culprit.caused += (wait.until_ns - arrival) as f64;
+            culprit.caused += caused as f64;
             culprit.expose(exposed as f64, in_step);
         }
     }

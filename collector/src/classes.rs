@@ -16,6 +16,7 @@ const UNKNOWN_SIZE: u32 = u32::MAX;
 #[derive(Default)]
 struct Sums {
     operations: u64,
+    shared: u64,
     instances: u64,
     failed: u64,
     enqueued: u64,
@@ -34,12 +35,54 @@ struct Sums {
     classes: ClassCounts,
 }
 
+impl Sums {
+    fn add(&mut self, wait: &InstanceWait, exposed_ns: i64, hidden_ns: i64, bandwidth: &Bandwidth) {
+        self.instances += 1;
+        self.exposed += exposed_ns;
+        self.hidden += hidden_ns;
+        self.upper_bound |= wait.upper_bound;
+        if wait.transfer_ns > 0 {
+            self.transfer.add(wait.transfer_ns as f64);
+        }
+        if let Some(value) = bandwidth.algorithm {
+            self.algorithm.add(value);
+        }
+        if let Some(value) = bandwidth.bus {
+            self.bus.add(value);
+        }
+        if let Some(value) = bandwidth.effective {
+            self.effective.add(value);
+        }
+        self.shortest_used += u64::from(bandwidth.shortest_used);
+        self.invalid += u64::from(bandwidth.invalid);
+        let counter = match wait.class {
+            WaitClass::None => &mut self.classes.none,
+            WaitClass::TransferBound => &mut self.classes.transfer_bound,
+            WaitClass::SkewBound => &mut self.classes.skew_bound,
+            WaitClass::Mixed => &mut self.classes.mixed,
+            WaitClass::Inconclusive => &mut self.classes.inconclusive,
+        };
+        *counter += 1;
+    }
+}
+
 /// Which communicators count together: the same role, scope and number of members.
 #[derive(Clone, PartialEq, Eq)]
 struct Scope {
     role: &'static str,
     scope: &'static str,
     members: u32,
+}
+
+/// What counts together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    scope: u32,
+    library: Library,
+    operation: Operation,
+    size: u32,
+    /// Launches of several operations, which count as one.
+    is_launch: bool,
 }
 
 /// Collects operations into classes.
@@ -49,10 +92,10 @@ pub struct Classes {
     scope_of: Vec<u32>,
     /// Operations per communicator.
     pub per_communicator: Vec<u64>,
-    index: FxHashMap<(u32, Library, Operation, u32), usize>,
+    index: FxHashMap<Key, usize>,
     /// Position of the class that was asked for last.
     last: usize,
-    sums: Vec<((u32, Library, Operation, u32), Sums)>,
+    sums: Vec<(Key, Sums)>,
 }
 
 impl Classes {
@@ -93,10 +136,20 @@ impl Classes {
     }
 
     fn sums(&mut self, operation: &RankOperation) -> &mut Sums {
+        let size = operation.known_bytes().map_or(UNKNOWN_SIZE, size_class);
+        self.sums_of(operation, size, false)
+    }
+
+    fn sums_of(&mut self, operation: &RankOperation, size: u32, is_launch: bool) -> &mut Sums {
         let last = self.scope_of.len() - 1;
         let scope = self.scope_of[(operation.communicator as usize).min(last)];
-        let size = operation.known_bytes().map_or(UNKNOWN_SIZE, size_class);
-        let key = (scope, operation.library, operation.operation, size);
+        let key = Key {
+            scope,
+            library: operation.library,
+            operation: operation.operation,
+            size,
+            is_launch,
+        };
         // The calls of an instance are of one class: mostly it is the last one again.
         if self.sums.get(self.last).is_none_or(|(of, _)| *of != key) {
             self.last = *self.index.entry(key).or_insert_with(|| {
@@ -117,7 +170,10 @@ impl Classes {
         sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
         sums.failed += u64::from(operation.state == OperationState::Failed);
         sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
-        if operation.leave_ns != NO_TIME {
+        if operation.is_shared() {
+            // What it took is its launch's.
+            sums.shared += 1;
+        } else if operation.leave_ns != NO_TIME {
             sums.duration
                 .add((operation.leave_ns - operation.enter_ns) as f64);
         }
@@ -136,32 +192,36 @@ impl Classes {
         bandwidth: &Bandwidth,
     ) {
         let sums = self.sums(first);
+        sums.add(wait, exposed_ns, hidden_ns, bandwidth);
+    }
+
+    /// Takes a launch of several instances of one operation, named by the first member of its first: with all their bytes
+    /// it is an instance of a class of its own.
+    pub fn launch(
+        &mut self,
+        members: &[RankOperation],
+        bytes: Option<u64>,
+        wait: &InstanceWait,
+        (exposed_ns, hidden_ns): (i64, i64),
+        bandwidth: &Bandwidth,
+    ) {
+        let Some(first) = members.first() else { return };
+        let sums = self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true);
+        sums.operations += members.len() as u64;
+        let own = bytes.unwrap_or(0).saturating_mul(members.len() as u64);
+        sums.bytes = sums.bytes.saturating_add(own);
+        for member in members {
+            sums.duration.add((member.leave_ns - member.enter_ns) as f64);
+        }
+        sums.add(wait, exposed_ns, hidden_ns, bandwidth);
+    }
+
+    /// Takes a complete instance of which only what was waited is known: it shares its launch.
+    pub fn waited(&mut self, first: &RankOperation, exposed_ns: i64, hidden_ns: i64) {
+        let sums = self.sums(first);
         sums.instances += 1;
         sums.exposed += exposed_ns;
         sums.hidden += hidden_ns;
-        sums.upper_bound |= wait.upper_bound;
-        if wait.transfer_ns > 0 {
-            sums.transfer.add(wait.transfer_ns as f64);
-        }
-        if let Some(value) = bandwidth.algorithm {
-            sums.algorithm.add(value);
-        }
-        if let Some(value) = bandwidth.bus {
-            sums.bus.add(value);
-        }
-        if let Some(value) = bandwidth.effective {
-            sums.effective.add(value);
-        }
-        sums.shortest_used += u64::from(bandwidth.shortest_used);
-        sums.invalid += u64::from(bandwidth.invalid);
-        let counter = match wait.class {
-            WaitClass::None => &mut sums.classes.none,
-            WaitClass::TransferBound => &mut sums.classes.transfer_bound,
-            WaitClass::SkewBound => &mut sums.classes.skew_bound,
-            WaitClass::Mixed => &mut sums.classes.mixed,
-            WaitClass::Inconclusive => &mut sums.classes.inconclusive,
-        };
-        *counter += 1;
     }
 
     /// The table, the most time first.
@@ -169,7 +229,14 @@ impl Classes {
         let mut rows: Vec<(f64, OperationClass)> = self
             .sums
             .iter()
-            .map(|((scope, library, operation, size), sums)| {
+            .map(|(key, sums)| {
+                let Key {
+                    scope,
+                    library,
+                    operation,
+                    size,
+                    is_launch,
+                } = key;
                 let scope = &self.scopes[*scope as usize];
                 let known_size = *size != UNKNOWN_SIZE;
                 let figure = |sketch: &Sketch, reason: &str| {
@@ -183,6 +250,8 @@ impl Classes {
                     "a barrier carries no payload"
                 } else if scope.members == 1 {
                     "one member: nothing is transferred"
+                } else if sums.shared > 0 && sums.shared == sums.operations {
+                    "they share launches with others"
                 } else if sums.instances == 0 && sums.enqueued > 0 {
                     "when it was done was not recorded"
                 } else if sums.instances == 0 {
@@ -192,6 +261,8 @@ impl Classes {
                 };
                 let no_instance = if scope.members == 1 {
                     "one member: nothing is transferred"
+                } else if sums.shared > 0 {
+                    "they share launches with others"
                 } else if sums.enqueued > 0 {
                     "when it was done was not recorded"
                 } else {
@@ -205,7 +276,9 @@ impl Classes {
                     role: scope.role.to_owned(),
                     scope: scope.scope.to_owned(),
                     members: scope.members,
+                    launches: *is_launch,
                     operations: sums.operations,
+                    shared: sums.shared,
                     instances: sums.instances,
                     failed: sums.failed,
                     bytes: if known_size {
@@ -213,7 +286,14 @@ impl Classes {
                     } else {
                         Figure::unknown("sizes could not be read from this version of the library")
                     },
-                    duration_ns: figure(&sums.duration, "no call ended"),
+                    duration_ns: figure(
+                        &sums.duration,
+                        if sums.shared > 0 {
+                            "they share launches with others"
+                        } else {
+                            "no call ended"
+                        },
+                    ),
                     queue_ns: figure(&sums.queue, "no queue lies before these calls"),
                     exposed_wait_rank_ns: sums.exposed,
                     hidden_wait_rank_ns: sums.hidden,

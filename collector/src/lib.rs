@@ -18,6 +18,7 @@ pub mod findings;
 pub mod heap;
 pub mod identity;
 pub mod ingest;
+pub mod launches;
 pub mod matching;
 pub mod members;
 pub mod merge;

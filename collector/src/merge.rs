@@ -413,10 +413,10 @@ fn match_ranks<'a>(
             });
         }
         matcher.finish(|instance| analysis.take(instance));
+        analysis.finish();
         close_steps(&mut analysis, &mut step_tables, None)?;
         let _ = instance_rows.send(std::mem::take(&mut analysis.instances));
         drop(instance_rows);
-        analysis.finish();
         let mut tables = Tables::default();
         let mut sums = Vec::with_capacity(ranks);
         let mut problems = Vec::new();

@@ -80,7 +80,10 @@ fn last_needed(members: &[RankOperation], member: usize, extremes: &Extremes) ->
                         && own.counts.get(other).is_some_and(|&bytes| bytes == 0))
             })
         }
-        Pattern::PointToPoint => (member == 1).then(|| (0, members[0].arrival_ns())),
+        // A group's messages run as one: whoever is in it waits for all that are named in it.
+        Pattern::PointToPoint => {
+            (member == 1 || own.is_shared()).then(|| (1 - member, members[1 - member].arrival_ns()))
+        }
         Pattern::Scan => latest(members, |other| other < member),
         Pattern::OneSided | Pattern::Unknown => None,
     }
@@ -197,8 +200,11 @@ pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>
         };
         needs_anybody = true;
         // Only of whom it needs by the operation's meaning: a member that an algorithm waits for may be queued still.
-        acausal |=
-            meant.is_some_and(|(needed, _)| members[needed].enter_ns.saturating_sub(error_ns) > own.leave_ns);
+        // Nor of whom its launch waits for: a message may be sent before its receiver is there.
+        let is_sender = operation.pattern() == Pattern::PointToPoint && number == 0;
+        acausal |= !is_sender
+            && meant
+                .is_some_and(|(needed, _)| members[needed].enter_ns.saturating_sub(error_ns) > own.leave_ns);
         let until = needed.min(own.leave_ns).max(arrival);
         let exposed = own.blocked.overlap(arrival, until);
         let inside = |needed: i64| {

@@ -66,8 +66,10 @@ pub struct Run {
     #[arg(long)]
     nccl_traffic: bool,
 
-    /// Time launches by pairs of events where NCCL does not tell when they ran (before 2.27): at most N per second and
-    /// communicator, of more every 2nd, 4th, … (default 2000). Puts two events on the program's streams for each launch that is timed.
+    /// Time NCCL's launches by events where it tells no times itself (before 2.27).
+    ///
+    /// At most N per second and communicator (default 2000), of more every 2nd, 4th, … Each puts two events on the program's
+    /// own stream, never on one that is being captured into a graph.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "2000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nccl_events: Option<u32>,

@@ -1,6 +1,7 @@
 //! What the device did for each call: device records joined with the calls they belong to, in bounded memory.
 
 use super::device_clock::{DeviceClock, is_usable};
+use super::launches::ALONE;
 use super::operation::RankOperation;
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::record::{
@@ -180,6 +181,7 @@ struct Communicator {
 #[derive(Clone, Copy)]
 struct Template {
     parts: u8,
+    launch: u32,
     replays: u32,
     /// The replay that is being put together.
     current: Work,
@@ -203,8 +205,8 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// A call was read. What to wait for before it is handed on, if anything.
-    pub fn called(&mut self, record: &Record) -> Option<Awaited> {
+    /// A call was read, of the launch with that number. What to wait for before it is handed on, if anything.
+    pub fn called(&mut self, record: &Record, launch: u32) -> Option<Awaited> {
         let enqueued = Enqueued::from_aux(record.aux);
         let mut parts = enqueued.parts;
         if (parts == 0 && !enqueued.is_timed) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
@@ -214,6 +216,7 @@ impl Devices {
         if record.flags & FLAG_CAPTURED != 0 {
             let template = Template {
                 parts,
+                launch,
                 replays: 0,
                 current: Work::default(),
             };
@@ -230,7 +233,7 @@ impl Devices {
             }
             parts = 0;
         }
-        let launch = enqueued
+        let timed_by = enqueued
             .is_timed
             .then(|| self.launch_of(record, enqueued.group, key));
         let known = self.communicators.entry(key.communicator).or_default();
@@ -243,7 +246,7 @@ impl Devices {
         Some(Awaited {
             key,
             parts,
-            launch,
+            launch: timed_by,
             serial,
             until: 0,
         })
@@ -281,8 +284,8 @@ impl Devices {
         }
     }
 
-    /// A device record was read. The replay that it completes, and its number from 1, if it belongs to one.
-    pub fn told(&mut self, record: &Record) -> Option<(Work, u32)> {
+    /// A device record was read. If it completes a replay: what it did, its number from 1, the launch of its template.
+    pub fn told(&mut self, record: &Record) -> Option<(Work, u32, u32)> {
         if record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
             self.without_call += 1;
             return None;
@@ -319,6 +322,7 @@ impl Devices {
         // Without the call's own record: one part is what nearly all have.
         let template = self.templates.entry(key).or_insert(Template {
             parts: 1,
+            launch: ALONE,
             replays: 0,
             current: Work::default(),
         });
@@ -327,7 +331,11 @@ impl Devices {
             return None;
         }
         template.replays += 1;
-        Some((std::mem::take(&mut template.current), template.replays))
+        Some((
+            std::mem::take(&mut template.current),
+            template.replays,
+            template.launch,
+        ))
     }
 
     /// What is known of a call. `is_over`: no more is waited for; `is_let_go`: because too much waits behind it.
@@ -420,7 +428,7 @@ mod tests {
     #[test]
     fn a_call_waits_for_all_its_parts_and_no_longer() {
         let mut devices = Devices::default();
-        let mut awaited = devices.called(&call(0, 2, 0)).expect("announced");
+        let mut awaited = devices.called(&call(0, 2, 0), ALONE).expect("announced");
         assert_eq!(devices.answer(&mut awaited, false, false), Answer::Wait);
         devices.told(&device(0, 100, 10, 0));
         assert_eq!(devices.answer(&mut awaited, false, false), Answer::Wait);
@@ -430,10 +438,10 @@ mod tests {
         };
         assert_eq!(work.times, Some((90, 110)));
         // One whose record never comes is let go when enough later ones have come.
-        let mut missing = devices.called(&call(1, 1, 0)).expect("announced");
+        let mut missing = devices.called(&call(1, 1, 0), ALONE).expect("announced");
         let mut n = 2;
         while devices.answer(&mut missing, false, false) == Answer::Wait {
-            let mut later = devices.called(&call(n, 1, 0)).expect("announced");
+            let mut later = devices.called(&call(n, 1, 0), ALONE).expect("announced");
             devices.told(&device(n, 200, 1, 0));
             assert!(matches!(
                 devices.answer(&mut later, false, false),
@@ -443,7 +451,7 @@ mod tests {
         }
         assert!((SLACK..SLACK + 8).contains(&u64::from(n)), "{n}");
         assert_eq!(devices.left_over(), 0);
-        let mut last = devices.called(&call(n, 1, 0)).expect("announced");
+        let mut last = devices.called(&call(n, 1, 0), ALONE).expect("announced");
         assert_eq!(devices.answer(&mut last, true, false), Answer::Known(None));
     }
 
@@ -462,7 +470,11 @@ mod tests {
         };
         let mut calls: Vec<Awaited> = [(0, 1, 70), (1, 1, 71), (2, 1, 70), (3, 0, 70)]
             .iter()
-            .map(|&(sequence, group, stream)| devices.called(&timed(sequence, group, stream)).expect("timed"))
+            .map(|&(sequence, group, stream)| {
+                devices
+                    .called(&timed(sequence, group, stream), ALONE)
+                    .expect("timed")
+            })
             .collect();
         let events = |sequence, start| Record {
             flags: FLAG_EVENTS,
@@ -495,7 +507,7 @@ mod tests {
         let mut waited = 0;
         for n in 0..1000 {
             // Nothing comes at all: the reader lets each go when too much waits behind it.
-            if let Some(mut awaited) = devices.called(&call(n, 1, 0)) {
+            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE) {
                 waited += 1;
                 assert_eq!(devices.answer(&mut awaited, false, false), Answer::Wait);
                 assert_eq!(devices.answer(&mut awaited, false, true), Answer::Known(None));
@@ -505,13 +517,13 @@ mod tests {
         assert!(devices.serials.is_empty());
         // Until it does.
         devices.told(&device(2000, 1, 1, 0));
-        assert!(devices.called(&call(2001, 1, 0)).is_some());
+        assert!(devices.called(&call(2001, 1, 0), ALONE).is_some());
     }
 
     #[test]
     fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
         let mut devices = Devices::default();
-        let mut awaited = devices.called(&call(0, 3, 0)).expect("announced");
+        let mut awaited = devices.called(&call(0, 3, 0), ALONE).expect("announced");
         let to_itself = Record {
             aux: DeviceWork::default().to_aux(),
             ..device(0, 0, 0, 0)
@@ -528,12 +540,12 @@ mod tests {
     #[test]
     fn replays_are_counted_by_template() {
         let mut devices = Devices::default();
-        assert!(devices.called(&call(7, 1, FLAG_CAPTURED)).is_none());
-        assert!(devices.called(&call(8, 2, FLAG_CAPTURED)).is_none());
+        assert!(devices.called(&call(7, 1, FLAG_CAPTURED), ALONE).is_none());
+        assert!(devices.called(&call(8, 2, FLAG_CAPTURED), ALONE).is_none());
         let mut replays = Vec::new();
         for replay in 0..3u64 {
             for sequence in [7, 8, 8] {
-                if let Some((work, n)) = devices.told(&device(sequence, 1000 + replay, 1, FLAG_CAPTURED)) {
+                if let Some((work, n, _)) = devices.told(&device(sequence, 1000 + replay, 1, FLAG_CAPTURED)) {
                     replays.push((sequence, n, work.parts));
                 }
             }

@@ -5,6 +5,7 @@ mod device_clock;
 mod devices;
 mod groups;
 mod lanes;
+mod launches;
 mod messages;
 mod operation;
 mod ordinals;
@@ -19,6 +20,7 @@ use crate::steps::Anchors;
 use devices::{Answer, Awaited, Devices, Times, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
+use launches::{ALONE, Launches};
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
@@ -164,6 +166,8 @@ struct HeldFor {
     open: bool,
     /// Group whose end says what became of it, 0 if none.
     group: u32,
+    /// Its launch, [`ALONE`] if it is one by itself.
+    launch: u32,
     /// What is awaited of the device: position in `awaited`, [`NOTHING`] if nothing.
     awaited: u32,
 }
@@ -190,6 +194,7 @@ pub struct RankReader<'a> {
     held_for: Vec<HeldFor>,
     counts: Vec<Vec<u64>>,
     groups: Groups,
+    launches: Launches,
     ordinals: Ordinals,
     devices: Devices,
     device_clocks: DeviceClocks,
@@ -264,6 +269,7 @@ impl<'a> RankReader<'a> {
             held_for: Vec::new(),
             counts: Vec::new(),
             groups: Groups::default(),
+            launches: Launches::default(),
             ordinals: Ordinals::default(),
             devices: Devices::default(),
             device_clocks: DeviceClocks::default(),
@@ -439,6 +445,7 @@ impl<'a> RankReader<'a> {
             RecordKind::Enqueue => self.take_enqueue(entry, enter, leave),
             RecordKind::Group => {
                 self.groups.ended(record);
+                self.launches.ended(record.object as u32);
                 self.span(SpanKind::Group, entry, enter, leave, out);
                 if record.flags & FLAG_FAILED != 0 {
                     let name = Some(format!("the end of a group returned {}", record.tag));
@@ -544,6 +551,9 @@ impl<'a> RankReader<'a> {
             protocol: Protocol::Unknown,
             channels: 0,
             clock_error_ns: 0,
+            launch_first: 0,
+            launch_operations: 1,
+            launch_collectives: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
@@ -623,10 +633,11 @@ impl<'a> RankReader<'a> {
         let enqueued = Enqueued::from_aux(record.aux);
         let has_failed = record.flags & FLAG_FAILED != 0;
         self.sums.bypassed += u64::from(enqueued.is_bypass);
+        let launch = self.launches.called(record, enqueued.group);
         let mut awaited = NOTHING;
         if has_failed {
             // Nothing of it comes to the device.
-        } else if let Some(what) = self.devices.called(record) {
+        } else if let Some(what) = self.devices.called(record, launch) {
             awaited = self.next_awaited;
             // NOTHING is never a number of one.
             self.next_awaited = (awaited + 1) % NOTHING;
@@ -642,6 +653,7 @@ impl<'a> RankReader<'a> {
             object: 0,
             open: false,
             group: enqueued.group,
+            launch,
             awaited,
         });
     }
@@ -650,7 +662,7 @@ impl<'a> RankReader<'a> {
     /// captured, which is an operation of its own.
     fn take_device(&mut self, entry: &ThreadRecord) {
         let record = &entry.record;
-        let Some((work, number)) = self.devices.told(record) else {
+        let Some((work, number, launch)) = self.devices.told(record) else {
             return;
         };
         let told = self.line.ns(record.leave_ticks);
@@ -665,7 +677,17 @@ impl<'a> RankReader<'a> {
         ran(&mut operation, &work, times, &mut self.sums);
         // Nobody called it.
         operation.called_ns = NO_TIME;
+        self.share(&mut operation, launch);
         self.hold(operation, entry.lane, 0, false);
+    }
+
+    /// Says with what else an operation was launched.
+    fn share(&self, operation: &mut RankOperation, launch: u32) {
+        if let Some(launch) = self.launches.of(launch) {
+            operation.launch_first = launch.first;
+            operation.launch_operations = launch.operations;
+            operation.launch_collectives = launch.collectives;
+        }
     }
 
     fn take_traffic(&mut self, record: &Record) {
@@ -758,6 +780,7 @@ impl<'a> RankReader<'a> {
             object,
             open,
             group: 0,
+            launch: ALONE,
             awaited: NOTHING,
         });
     }
@@ -846,8 +869,20 @@ impl<'a> RankReader<'a> {
                     }
                 }
             }
+            if held.launch != ALONE {
+                if let Some(launch) = self.launches.of(held.launch) {
+                    operation.launch_first = launch.first;
+                    operation.launch_operations = launch.operations;
+                    operation.launch_collectives = launch.collectives;
+                }
+                self.launches.released(held.launch);
+            }
             if operation.library == Library::Nccl {
+                let before = operation.sequence;
                 self.ordinals.correct(operation);
+                // What shifts one of a launch shifts all of it.
+                let shift = before.wrapping_sub(operation.sequence);
+                operation.launch_first = operation.launch_first.wrapping_sub(shift);
             }
             if held.open {
                 let (arrival, leave) = (operation.arrival_ns(), operation.leave_ns);

@@ -112,6 +112,12 @@ pub struct RankOperation {
     pub channels: u8,
     /// How far its times may lie too late on the axis because its device's clock is known only so well, ns.
     pub clock_error_ns: u32,
+    /// Number of the first collective of its launch.
+    pub launch_first: u32,
+    /// Calls of its launch, itself included (METRICS.md, section 1).
+    pub launch_operations: u16,
+    /// Collectives among them.
+    pub launch_collectives: u16,
     /// When the program was blocked because of it.
     pub blocked: Blocked,
     /// Bytes per member of a v-variant, empty if not recorded.
@@ -146,6 +152,9 @@ impl RankOperation {
             protocol: Protocol::Unknown,
             channels: 0,
             clock_error_ns: 0,
+            launch_first: 0,
+            launch_operations: 1,
+            launch_collectives: 0,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
@@ -171,6 +180,12 @@ impl RankOperation {
         self.communicator != NO_COMMUNICATOR
             && self.flags & FLAG_SEQUENCE_UNKNOWN == 0
             && !(self.is_message() && self.peer < 0)
+    }
+
+    /// True if its launch is others' too.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.launch_operations > 1
     }
 
     /// True for what one member does alone.

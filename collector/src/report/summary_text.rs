@@ -165,7 +165,7 @@ impl Text {
             .iter()
             .any(|class| class.library != session.operations[0].library);
         for class in session.operations.iter().take(MOST_CLASSES) {
-            let mut operation = class.operation.clone();
+            let mut operation = words::operation(class);
             if libraries {
                 operation = format!("{} {operation}", class.library);
             }

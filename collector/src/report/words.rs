@@ -258,6 +258,13 @@ pub fn run(session: &Session) -> Line {
             units::count(totals.enqueued)
         ));
     }
+    let shared: u64 = session.operations.iter().map(|class| class.shared).sum();
+    if shared > 0 {
+        text.push_str(&format!(
+            "; {} ran together with others of their group, and count together with them",
+            units::count(shared)
+        ));
+    }
     if totals.captured > 0 {
         text.push_str(&format!(
             "; {} were captured into graphs{}",
@@ -423,6 +430,15 @@ pub fn class_wait(class: &OperationClass, wait_rank_ns: i64) -> String {
     }
     let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
     format!("{bound}{}", units::time(wait_rank_ns))
+}
+
+/// What was called: groups of one operation that run as one launch are a row of their own.
+pub fn operation(class: &OperationClass) -> String {
+    if class.launches {
+        format!("{} in groups", class.operation)
+    } else {
+        class.operation.clone()
+    }
 }
 
 /// Size class of a row: `64–128 KiB`.

@@ -233,7 +233,9 @@ impl Job {
                 role: "world".into(),
                 scope: "inside-host".into(),
                 members: self.ranks,
+                launches: false,
                 operations: count,
+                shared: 0,
                 instances: self.steps * per_step,
                 failed: 0,
                 bytes: match from {

@@ -166,6 +166,8 @@ table! {
     hidden_wait_ns: Option<i64> = Delta,
     /// Position in the order of arrivals at the instance, from 0.
     arrival_order: Option<u32> = Delta,
+    /// Operations of its launch, itself included: with more than one, waits are told of the launch's first collective.
+    launch_operations: u32 = Delta,
 }
 
 table! {
@@ -213,6 +215,8 @@ table! {
     bus_bytes_per_s: Option<f64> = Plain,
     /// What bound it.
     class: WaitClass = Dictionary,
+    /// Instance that carries the figures of the launch that it shares: the launch's first; missing if it has its own.
+    launch: Option<u64> = Delta,
     /// Step it belongs to.
     step: Option<u32> = Delta,
 }
@@ -327,6 +331,7 @@ mod tests {
             exposed_wait_ns: Some(-1),
             hidden_wait_ns: None,
             arrival_order: Some(0),
+            launch_operations: 1,
         }
     }
 

@@ -380,9 +380,16 @@ pub struct OperationClass {
     pub scope: String,
     /// Members of the communicators.
     pub members: u32,
-    /// Calls, over all ranks.
+    /// True for launches of several of these operations at once, whose sizes are all of theirs together: METRICS.md,
+    /// section 1.
+    #[serde(default)]
+    pub launches: bool,
+    /// Calls, over all ranks; of launches: launches.
     pub operations: u64,
-    /// Complete instances.
+    /// Those among them that share their launch with others. What they took, waited and carried is told of the launch.
+    #[serde(default)]
+    pub shared: u64,
+    /// Complete instances whose figures are here; those of collectives that share their launch are the launch's.
     pub instances: u64,
     /// Calls that failed.
     pub failed: u64,

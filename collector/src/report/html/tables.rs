@@ -32,7 +32,7 @@ pub fn operations(session: &Session) -> String {
     for class in session.operations.iter().take(MOST) {
         let reasons = &mut table.reasons;
         let row = vec![
-            format!("{} {}", class.library, class.operation),
+            format!("{} {}", class.library, words::operation(class)),
             words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
             format!("{}, {}", class.role, class.scope),
             class.members.to_string(),

@@ -1,0 +1,306 @@
+//! Groups of NCCL's calls that ran as one on the device: what they waited, moved and cost counts once.
+
+mod support;
+
+use rankscope_collector::{MergeOptions, merge};
+use rankscope_formats::ranklog::record::{
+    DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
+};
+use rankscope_formats::session::{
+    InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,
+};
+use rankscope_formats::{Library, Operation};
+use std::path::Path;
+use support::{START, SyntheticLog};
+
+const GROUPS: u32 = 20;
+const EVERY_NS: u64 = 10_000_000;
+const LATE_NS: i64 = 1_000_000;
+const TRANSFER_NS: i64 = 500_000;
+/// The device's clock beside the host's, ns.
+const AHEAD_NS: u64 = 1_700_000_000_000_000_000;
+const STREAM: u64 = 0x5000;
+
+/// One call of a group.
+#[derive(Clone, Copy)]
+struct Called {
+    operation: Operation,
+    peer: i32,
+    bytes: u64,
+}
+
+fn reduce(bytes: u64) -> Called {
+    Called {
+        operation: Operation::AllReduce,
+        peer: -1,
+        bytes,
+    }
+}
+
+/// Who tells when a launch ran.
+#[derive(Clone, Copy, PartialEq)]
+enum Source {
+    Plugin,
+    Events,
+}
+
+/// A run of two ranks, of which rank 1 comes [`LATE_NS`] late to each group; `group` says what a rank calls in it.
+fn run(directory: &Path, source: Source, flags: u8, group: impl Fn(u32) -> Vec<Called>) -> Session {
+    for rank in 0..2u32 {
+        let mut log = SyntheticLog::create(directory, rank, 2, "host-a").expect("create");
+        let property = match source {
+            Source::Plugin => ("source.nccl_plugin", "5"),
+            Source::Events => ("source.nccl_events", "1"),
+        };
+        log.property(property.0, property.1).expect("property");
+        log.communicator_of(Library::Nccl, 0, rank, 2, 9)
+            .expect("communicator");
+        let calls = group(rank);
+        let mut numbers = [0u32; 64];
+        for number in 0..GROUPS {
+            let called = START + u64::from(number) * EVERY_NS + u64::from(rank) * LATE_NS as u64;
+            let mut records = Vec::new();
+            for (position, call) in calls.iter().enumerate() {
+                // Messages are counted by themselves, collectives together.
+                let counter = if call.peer >= 0 {
+                    call.operation as usize
+                } else {
+                    0
+                };
+                let sequence = numbers[counter];
+                numbers[counter] += 1;
+                let enqueued = Enqueued {
+                    group: number + 1,
+                    parts: u8::from(source == Source::Plugin),
+                    is_timed: source == Source::Events,
+                    ..Enqueued::default()
+                };
+                records.push(Record {
+                    operation: call.operation as u8,
+                    flags,
+                    peer: call.peer,
+                    bytes: call.bytes,
+                    element_bytes: 4,
+                    communicator: 0,
+                    sequence,
+                    object: STREAM,
+                    aux: enqueued.to_aux(),
+                    enter_ticks: called + position as u64,
+                    leave_ticks: called + position as u64 + 1,
+                    ..Record::new(RecordKind::Enqueue)
+                });
+            }
+            let ended = called + 1_000;
+            for record in &records {
+                log.push(0, *record);
+            }
+            log.push(
+                0,
+                Record {
+                    object: u64::from(number) + 1,
+                    bytes: calls.len() as u64,
+                    aux: called,
+                    enter_ticks: ended - 500,
+                    leave_ticks: ended,
+                    ..Record::new(RecordKind::Group)
+                },
+            );
+            let last = START + u64::from(number) * EVERY_NS + LATE_NS as u64 + 2_000;
+            let (start, stop) = (ended + 1_000, last + TRANSFER_NS as u64);
+            if source == Source::Events {
+                log.push(
+                    0,
+                    Record {
+                        flags: FLAG_CLOCK | FLAG_SEQUENCE_UNKNOWN,
+                        communicator: 0,
+                        object: called + AHEAD_NS,
+                        enter_ticks: called - 50,
+                        leave_ticks: stop + 50,
+                        ..Record::new(RecordKind::Device)
+                    },
+                );
+            }
+            let told = if source == Source::Events {
+                &records[..1]
+            } else {
+                &records[..]
+            };
+            for record in told {
+                let work = DeviceWork {
+                    duration_ns: stop - start,
+                    channels: 2,
+                    ..DeviceWork::default()
+                };
+                log.push(
+                    0,
+                    Record {
+                        flags: flags | if source == Source::Events { FLAG_EVENTS } else { 0 },
+                        object: start + AHEAD_NS,
+                        aux: work.to_aux(),
+                        enter_ticks: start + 100,
+                        leave_ticks: stop + 100,
+                        kind: RecordKind::Device as u8,
+                        ..*record
+                    },
+                );
+            }
+        }
+        log.end().expect("end");
+    }
+    let options = MergeOptions {
+        directories: vec![directory.to_path_buf()],
+        output: directory.join("session"),
+        threads: Some(2),
+        most_pending: None,
+    };
+    merge(&options, &mut |_| {}).expect("merge")
+}
+
+fn instances(run: &Path) -> Vec<InstanceRow> {
+    TableReader::read_all(&part_path::<InstanceRow>(&run.join("session"))).expect("instances")
+}
+
+fn rows(run: &Path, rank: u32) -> Vec<OperationRow> {
+    TableReader::read_all(&rank_path::<OperationRow>(&run.join("session"), rank)).expect("operations")
+}
+
+fn expect_near(found: i64, wanted: i64) {
+    assert!(
+        (found - wanted).abs() <= wanted / 50,
+        "{found} instead of {wanted}"
+    );
+}
+
+#[test]
+fn collectives_of_one_launch_wait_once_and_share_its_bandwidth() {
+    for source in [Source::Plugin, Source::Events] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let session = run(folder.path(), source, 0, |_| {
+            vec![reduce(4_000), reduce(1 << 20), reduce(64_000)]
+        });
+        let groups = u64::from(GROUPS);
+        assert_eq!(session.totals.operations, 6 * groups);
+        assert_eq!(session.totals.enqueued, 0);
+        assert_eq!(session.matching.complete, 3 * groups);
+        assert_eq!(session.totals.instances, 3 * groups);
+        expect_near(session.totals.exposed_wait_rank_ns, LATE_NS * i64::from(GROUPS));
+        expect_near(session.blame.total_exposed_rank_ns, LATE_NS * i64::from(GROUPS));
+        let own: Vec<_> = session
+            .operations
+            .iter()
+            .filter(|class| !class.launches)
+            .collect();
+        assert_eq!(own.len(), 3);
+        for class in own {
+            assert_eq!(
+                (class.operations, class.shared, class.instances),
+                (2 * groups, 2 * groups, 0)
+            );
+            assert!(class.transfer_ns.value.is_none() && class.duration_ns.value.is_none());
+        }
+        let launches: Vec<_> = session.operations.iter().filter(|class| class.launches).collect();
+        let [launches] = launches[..] else {
+            panic!("{launches:?}");
+        };
+        assert_eq!((launches.operations, launches.instances), (2 * groups, groups));
+        assert_eq!(launches.size_from_bytes, Some(1 << 20));
+        let transfer = launches.transfer_ns.value.as_ref().expect("times");
+        expect_near(transfer.p50 as i64, TRANSFER_NS);
+        let mut instances = instances(folder.path());
+        instances.sort_by_key(|row| row.instance);
+        for of_launch in instances.chunk_by(|_, next| next.launch.is_some()) {
+            let [first, others @ ..] = of_launch else {
+                panic!("a first");
+            };
+            assert_eq!((others.len(), first.launch), (2, None));
+            assert_eq!(first.size_bytes, Some(4_000 + (1 << 20) + 64_000));
+            expect_near(first.exposed_wait_rank_ns.expect("waits"), LATE_NS);
+            assert_eq!(first.last_rank, Some(1));
+            for other in others {
+                assert_eq!(other.launch, Some(first.instance));
+                assert_eq!((other.exposed_wait_rank_ns, other.transfer_ns), (None, None));
+                assert_eq!(other.state, InstanceState::Complete);
+            }
+        }
+        let rows = rows(folder.path(), 0);
+        assert!(rows.iter().all(|row| row.launch_operations == 3));
+        let waited = rows.iter().filter(|row| row.exposed_wait_ns.is_some()).count();
+        assert_eq!(waited as u64, groups);
+    }
+}
+
+#[test]
+fn messages_of_one_launch_wait_for_all_that_are_named_in_it_and_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = run(folder.path(), Source::Plugin, 0, |rank| {
+        let peer = 1 - rank as i32;
+        [Operation::Send, Operation::Receive]
+            .map(|operation| Called {
+                operation,
+                peer,
+                bytes: 4096,
+            })
+            .to_vec()
+    });
+    let groups = u64::from(GROUPS);
+    assert_eq!(session.totals.operations, 4 * groups);
+    assert_eq!(session.matching.complete, 2 * groups);
+    // Rank 0 waits for rank 1, whether that sends or receives.
+    expect_near(session.totals.exposed_wait_rank_ns, LATE_NS * i64::from(GROUPS));
+    let caused = |rank: u32| {
+        let of = session
+            .blame
+            .ranks
+            .iter()
+            .find(|of| of.rank == rank)
+            .expect("a rank");
+        of.caused_rank_ns
+    };
+    expect_near(caused(1), LATE_NS * i64::from(GROUPS));
+    assert_eq!(caused(0), 0);
+    for row in instances(folder.path()) {
+        assert_eq!((row.bus_bytes_per_s, row.transfer_ns), (None, None));
+    }
+}
+
+#[test]
+fn a_replay_is_a_launch_as_its_template_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = run(folder.path(), Source::Plugin, FLAG_CAPTURED, |_| {
+        vec![reduce(4_000), reduce(8_000)]
+    });
+    let groups = u64::from(GROUPS);
+    assert_eq!(session.totals.captured, 4 * groups);
+    assert_eq!(session.totals.operations, 4 * groups);
+    assert_eq!(session.devices[0].replays, 2 * groups);
+    let launches: Vec<_> = session.operations.iter().filter(|class| class.launches).collect();
+    assert_eq!(launches.len(), 1);
+    assert_eq!(launches[0].instances, groups);
+    let replays = rows(folder.path(), 0);
+    assert!(replays.iter().all(|row| row.launch_operations == 2));
+}
+
+#[test]
+fn members_that_group_differently_share_no_launch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = run(folder.path(), Source::Plugin, 0, |rank| {
+        // Rank 1 calls a message to itself beside, as it were: its launches are of three calls.
+        let mut calls = vec![reduce(4_000), reduce(8_000)];
+        if rank == 1 {
+            calls.push(Called {
+                operation: Operation::Send,
+                peer: 0,
+                bytes: 4,
+            });
+        }
+        calls
+    });
+    assert_eq!(session.matching.complete, 2 * u64::from(GROUPS));
+    assert_eq!(
+        session.totals.exposed_wait_rank_ns, 0,
+        "nothing is known of a launch"
+    );
+    for row in instances(folder.path()) {
+        assert_eq!((row.exposed_wait_rank_ns, row.launch), (None, None));
+    }
+}
