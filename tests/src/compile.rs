@@ -27,28 +27,42 @@ pub fn nccl_double() -> Option<PathBuf> {
     let driver = root().join("tests/doubles/nccl/cuda.cc");
     let arguments = ["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"];
     build("c++", &driver, "doubles/nccl/libcuda.so.1", &arguments)?;
-    nccl_library("libnccl.so.2")?.parent().map(Path::to_owned)
+    nccl_library("libnccl.so.2", &[])?.parent().map(Path::to_owned)
 }
 
 /// The double's library under this name.
-fn nccl_library(name: &str) -> Option<PathBuf> {
+fn nccl_library(name: &str, more: &[&str]) -> Option<PathBuf> {
     let sources = root().join("tests/doubles/nccl");
     let profiler = sources.join("profiler.cc");
+    let soname = format!("-Wl,-soname,{name}");
+    let mut arguments = vec![
+        profiler.to_str()?,
+        "-std=c++17",
+        "-fPIC",
+        "-shared",
+        "-pthread",
+        &soname,
+    ];
+    arguments.extend(["-Wl,-rpath,$ORIGIN", "-ldl"]);
+    arguments.extend(more);
     build(
         "c++",
         &sources.join("nccl.cc"),
         &format!("doubles/nccl/{name}"),
-        &[
-            profiler.to_str()?,
-            "-std=c++17",
-            "-fPIC",
-            "-shared",
-            "-pthread",
-            &format!("-Wl,-soname,{name}"),
-            "-Wl,-rpath,$ORIGIN",
-            "-ldl",
-        ],
+        &arguments,
     )
+}
+
+/// A C++ program on the double of RCCL: the same with a few functions more, and with HIP for a driver.
+pub fn rccl(source: &str) -> Option<PathBuf> {
+    let driver = root().join("tests/doubles/nccl/hip.cc");
+    let arguments = ["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libamdhip64.so.6"];
+    build("c++", &driver, "doubles/nccl/libamdhip64.so.6", &arguments)?;
+    nccl_library("librccl.so.1", &["-DRCCL"])?;
+    let linked = on_nccl("librccl.so.1")?;
+    let mut arguments = vec!["-std=c++17", "-pthread"];
+    arguments.extend(linked.iter().map(String::as_str));
+    compile("c++", source, &arguments)
 }
 
 /// A C++ program on the double of NCCL.
@@ -84,7 +98,7 @@ pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
         None => "libnccl.so.2".to_owned(),
         Some(copy) => {
             let name = format!("libnccl-{copy}.so.2");
-            nccl_library(&name)?;
+            nccl_library(&name, &[])?;
             name
         }
     };

@@ -9,6 +9,7 @@ use rankscope_formats::ranklog::record::{
     Enqueued, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, MemoryCall,
     NO_COMMUNICATOR, Record, RecordKind,
 };
+use rankscope_formats::session::{OperationRow, TableReader, rank_path};
 use rankscope_formats::{Library, Operation};
 use rankscope_tests::compile;
 use rankscope_tests::engine::{count, engine};
@@ -436,6 +437,36 @@ fn a_process_that_drives_all_devices_is_told_once() {
     assert_eq!(told("/matching/without_key"), 0);
     assert_eq!(told("/coverage/ranks_seen"), 4);
     assert_eq!(told("/coverage/missing"), Value::Array(Vec::new()));
+}
+
+#[test]
+fn what_rccl_has_beside_is_recorded_too() {
+    let turn = turn::take();
+    let Some(program) = compile::rccl("rccl_all.cc") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let finished = Job::program(&program, 3).record_into(directory.path()).run(&turn);
+    finished.expect_status(0);
+    results::merge(directory.path());
+    let session = results::report(directory.path());
+    let told = |path: &str| session.pointer(path).cloned().unwrap_or_default();
+    assert_eq!(told("/totals/operations"), 12);
+    // HIP says what is captured.
+    assert_eq!(told("/totals/captured"), 3);
+    assert_eq!(told("/matching/enqueued"), 4);
+    assert_eq!(told("/matching/without_key"), 0);
+    let session = directory.path().join("session");
+    for rank in 0..3u32 {
+        let rows: Vec<OperationRow> =
+            TableReader::read_all(&rank_path::<OperationRow>(&session, rank)).expect("a table");
+        let bytes = |operation| {
+            let mut of_kind = rows.iter().filter(|row| row.operation == operation);
+            of_kind.next().and_then(|row| row.bytes)
+        };
+        assert_eq!(bytes(Operation::AllToAll), Some(100));
+        assert_eq!(bytes(Operation::AllToAllV), Some(2 * (30 * u64::from(rank) + 21)));
+    }
 }
 
 #[test]

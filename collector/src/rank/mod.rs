@@ -559,6 +559,23 @@ impl<'a> RankReader<'a> {
         }
     }
 
+    /// What a call has for each member, from the records before it.
+    fn take_counts(&mut self, operation: &mut RankOperation, entry: &ThreadRecord) {
+        if let Some(counts) = self.counts.get_mut(entry.lane as usize)
+            && !counts.is_empty()
+        {
+            let size = self
+                .log
+                .communicators
+                .get(&entry.record.communicator)
+                .map_or(0, |known| known.size as usize);
+            if operation.operation.is_variable() && counts.len() >= size {
+                operation.counts = counts[..size].into();
+            }
+            counts.clear();
+        }
+    }
+
     fn take_call(&mut self, entry: &ThreadRecord, enter: i64, leave: i64, out: &mut RankBatch) {
         let record = &entry.record;
         if record.operation == Operation::Disconnect as u8 {
@@ -574,19 +591,7 @@ impl<'a> RankReader<'a> {
             return;
         }
         let mut operation = self.operation(record, self.thread_id(entry.thread), enter, leave);
-        if let Some(counts) = self.counts.get_mut(entry.lane as usize)
-            && !counts.is_empty()
-        {
-            let size = self
-                .log
-                .communicators
-                .get(&record.communicator)
-                .map_or(0, |known| known.size as usize);
-            if operation.operation.is_variable() && counts.len() >= size {
-                operation.counts = counts[..size].into();
-            }
-            counts.clear();
-        }
+        self.take_counts(&mut operation, entry);
         self.sums.operations += 1;
         let completed = u64::from(operation.state == OperationState::Completed);
         self.sums.completed += completed;
@@ -621,6 +626,7 @@ impl<'a> RankReader<'a> {
         operation.direct = true;
         // The field holds what the call returned; these libraries have no tags.
         operation.tag = 0;
+        self.take_counts(&mut operation, entry);
         if operation.state == OperationState::Completed {
             operation.state = if record.flags & FLAG_CAPTURED != 0 {
                 OperationState::Captured

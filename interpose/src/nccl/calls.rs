@@ -6,13 +6,14 @@ use super::plugin::{self, handles};
 use super::{capture, communicators, data_type, groups, result};
 use crate::communicators::Entry;
 use crate::in_progress::InProgress;
+use crate::life;
 use crate::stub::{Call, Wide};
 use crate::thread::{self, ThreadState};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::record::{
-    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record,
-    RecordKind,
+    CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED,
+    FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
 
 /// What the arguments of a function are, by position.
@@ -20,6 +21,8 @@ pub struct Roles {
     operation: Operation,
     /// Count of elements and their type.
     payload: Option<(usize, usize)>,
+    /// Counts of elements for each member, and their type.
+    counts: Option<(usize, usize)>,
     reduction: Option<usize>,
     /// Root or peer.
     peer: Option<usize>,
@@ -37,6 +40,7 @@ impl Roles {
         Self {
             operation,
             payload: None,
+            counts: None,
             reduction: None,
             peer: None,
             communicator,
@@ -54,6 +58,11 @@ impl Roles {
 
     const fn payload(mut self, count: usize, data_type: usize) -> Self {
         self.payload = Some((count, data_type));
+        self
+    }
+
+    const fn counts(mut self, counts: usize, data_type: usize) -> Self {
+        self.counts = Some((counts, data_type));
         self
     }
 
@@ -84,6 +93,8 @@ impl Roles {
     pub const REDUCE: Self = Self::new(Operation::Reduce, 6).payload(2, 3).reduction(4).peer(5);
     /// `(send, receive, count per peer, type, communicator, stream)`
     pub const ALL_TO_ALL: Self = Self::new(Operation::AllToAll, 4).payload(2, 3);
+    /// `(send, send counts, offsets, receive, receive counts, offsets, type, communicator, stream)`
+    pub const ALL_TO_ALL_V: Self = Self::new(Operation::AllToAllV, 7).counts(1, 6);
     /// `(send, receive, count, type, root, communicator, stream)`
     pub const GATHER: Self = Self::new(Operation::Gather, 5).payload(2, 3).peer(4);
     /// `(send, receive, count, type, root, communicator, stream)`
@@ -136,6 +147,10 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         groups::current(thread),
         enter_ticks,
     );
+    if let (Some((counts, _)), Some(entry)) = (roles.counts, communicator) {
+        // SAFETY: the program passes as many counts as the communicator has members.
+        unsafe { commit_counts(&mut record, arguments[counts], entry.size(), thread) };
+    }
     let as_handle = handles::Call {
         communicator: record.communicator,
         sequence: record.sequence,
@@ -185,6 +200,30 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         events::end(thread, held, arguments[roles.stream], is_launched);
     }
     returned
+}
+
+/// Writes down what a call has for each member, and adds it up.
+///
+/// # Safety
+/// `counts` must be null or so many counts of elements.
+#[cold]
+unsafe fn commit_counts(record: &mut Record, counts: usize, members: u32, thread: &'static ThreadState) {
+    if counts == 0 || record.element_bytes == 0 {
+        record.flags |= FLAG_BYTES_UNKNOWN;
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let counts = unsafe { std::slice::from_raw_parts(counts as *const usize, members as usize) };
+    let element_bytes = u64::from(record.element_bytes);
+    let bytes_of = |&count: &usize| (count as u64).saturating_mul(element_bytes);
+    record.bytes = counts.iter().map(bytes_of).fold(0, u64::saturating_add);
+    for some in counts.chunks(CONTINUATION_COUNTS) {
+        let mut bytes = [0; CONTINUATION_COUNTS];
+        for (bytes, count) in bytes.iter_mut().zip(some) {
+            *bytes = bytes_of(count);
+        }
+        life::commit(thread, &Record::continuation(bytes, record.enter_ticks));
+    }
 }
 
 /// Leaves word by which the plugin will find this call when the library tells of its operation.
@@ -252,6 +291,14 @@ fn describe(
         record.element_bytes = data_type::element_bytes(data_type);
         record.bytes = (arguments[count] as u64).saturating_mul(u64::from(record.element_bytes));
         if record.element_bytes == 0 {
+            record.flags |= FLAG_BYTES_UNKNOWN;
+        }
+    }
+    if let Some((_, data_type)) = roles.counts {
+        let data_type = arguments[data_type] as u32;
+        enqueued.data_type = u8::try_from(data_type).unwrap_or(Enqueued::NONE);
+        record.element_bytes = data_type::element_bytes(data_type);
+        if communicator.is_none() {
             record.flags |= FLAG_BYTES_UNKNOWN;
         }
     }

@@ -1,4 +1,5 @@
-//! The functions of the CUDA driver that we ask: looked up where NCCL has the driver loaded, which we never do.
+//! The functions of the CUDA driver that we ask: looked up where NCCL has the driver loaded, which we never do. Of HIP,
+//! which RCCL has loaded instead, only whether a stream is being captured.
 //!
 //! Signatures: the driver interface since CUDA 11.8. A `_v2` is looked for first where a header maps the plain name to
 //! it. A stream or event of the run-time interface is one of the driver's.
@@ -95,6 +96,7 @@ pub fn find() {
     unsafe {
         let handle = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
         if handle.is_null() {
+            find_hip();
             return;
         }
         for (slot, names) in ADDRESS.iter().zip(NAMES) {
@@ -106,6 +108,28 @@ pub fn find() {
         }
     }
     FOUND.store(true, Ordering::Release);
+}
+
+/// The same of HIP: one function, whose arguments and answers are those of the CUDA driver's.
+fn find_hip() {
+    const HIP: [&CStr; 4] = [
+        c"libamdhip64.so.7",
+        c"libamdhip64.so.6",
+        c"libamdhip64.so.5",
+        c"libamdhip64.so",
+    ];
+    for name in HIP {
+        // SAFETY: as in `find`.
+        unsafe {
+            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+            if !handle.is_null() {
+                let address = libc::dlsym(handle, c"hipStreamIsCapturing".as_ptr()) as usize;
+                ADDRESS[Number::stream_is_capturing as usize].store(address, Ordering::Relaxed);
+                FOUND.store(true, Ordering::Release);
+                return;
+            }
+        }
+    }
 }
 
 /// True if all functions are there.

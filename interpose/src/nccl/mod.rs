@@ -1,7 +1,7 @@
 //! NCCL, and RCCL, which has the same names. One row per intercepted function of all versions since 2.18.
 //!
 //! Signatures: the public headers of NCCL 2.18.3 to 2.32.3, in which a function that exists in two versions is the same
-//! in both. A call puts work on a stream and returns: what is recorded here is that it was asked for, never that it was
+//! in both, and RCCL's of ROCm 6.2. A call puts work on a stream and returns: what is recorded here is that it was asked for, never that it was
 //! done.
 
 pub mod calls;
@@ -45,6 +45,12 @@ crate::wrappers! {
     all_to_all_config = "ncclAlltoAllConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
     gather_config = "ncclGatherConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::GATHER, real, a);
     scatter_config = "ncclScatterConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::SCATTER, real, a);
+
+    // RCCL's own: not in any NCCL.
+    all_to_all_rccl = "ncclAllToAll", seen "rccl", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
+    all_to_all_v = "ncclAllToAllv", seen "rccl", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL_V, real, a);
+    all_reduce_with_bias = "ncclAllReduceWithBias", seen "rccl",
+        wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
 
     // Messages, and what one member does alone.
     send = "ncclSend", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::SEND, real, a);

@@ -412,6 +412,32 @@ API(WaitSignal, (int count, ncclWaitSignalDesc_t* what, ncclComm_t comm, cudaStr
   return putAlone(comm, stream, 0);
 }
 
+#ifdef RCCL
+// What RCCL has beside.
+API(AllToAll, (const void* send, void* receive, size_t count, int type, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("AllToAll", send, receive, count, type, comm, stream);
+  return put(comm, stream, {"AlltoAll", send, receive, count, type, 0});
+}
+API(AllToAllv,
+    (const void* send, const size_t* sendCounts, const size_t* sendOffsets, void* receive, const size_t* receiveCounts,
+     const size_t* receiveOffsets, int type, ncclComm_t comm, cudaStream_t stream)) {
+  const Entered entered("AllToAllv", send, sendCounts, sendOffsets, receive, receiveCounts, receiveOffsets, type, comm, stream);
+  ncclGroupStart();
+  // As the real one does, through the PLT.
+  for (int peer = 0; isGood(comm) && peer < comm->size; peer++) {
+    ncclSend(send, sendCounts[peer], type, peer, comm, stream);
+    ncclRecv(receive, receiveCounts[peer], type, peer, comm, stream);
+  }
+  return ncclGroupEnd();
+}
+API(AllReduceWithBias,
+    (const void* send, void* receive, size_t count, int type, int op, ncclComm_t comm, cudaStream_t stream,
+     const void* bias)) {
+  const Entered entered("AllReduceWithBias", send, receive, count, type, op, comm, stream, bias);
+  return put(comm, stream, {"AllReduce", send, receive, count, type, 0});
+}
+#endif
+
 extern "C" const DoubleArrived* ncclDoubleArrived() { return &arrived; }
 extern "C" void ncclDoubleNextChild(int rank, int size) { childRank = rank, childSize = size; }
 extern "C" void ncclDoubleFail(ncclComm_t comm, ncclResult_t failure) { comm->failure = failure; }

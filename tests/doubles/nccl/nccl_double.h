@@ -84,6 +84,13 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclGroupSimulateEnd(void*);
 
+// RCCL's own.
+ncclResult_t ncclAllToAll(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t);
+ncclResult_t ncclAllToAllv(
+    const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*, ncclDataType_t, ncclComm_t, cudaStream_t);
+ncclResult_t ncclAllReduceWithBias(
+    const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t, const void*);
+
 // ---- what the double tells ----------------------------------------------------------------------------------------
 
 // A stream of the double: how many operations reached it, and whether it is being captured into a graph.

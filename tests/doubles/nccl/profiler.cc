@@ -82,7 +82,11 @@ void unload() {
 
 template <typename Function>
 Function* inDriver(const char* name) {
+#ifdef RCCL
+  static void* driver = dlopen("libamdhip64.so.6", RTLD_NOW);
+#else
   static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+#endif
   return driver != nullptr ? reinterpret_cast<Function*>(dlsym(driver, name)) : nullptr;
 }
 

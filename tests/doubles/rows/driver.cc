@@ -119,6 +119,8 @@ static bool fillOptions(const char* symbol, uint32_t tag) {
   return false;
 }
 
+static size_t memberCounts[4] = {100, 200, 300, 400};
+
 // Arguments by position, as the public header has them; 1000 elements of ncclFloat32.
 static Call buildNccl(const char* s) {
   const size_t c = at(communicator), to = at(stream), in = at(buffer), out = at(buffer) + 8, count = 1000, type = 7;
@@ -126,7 +128,9 @@ static Call buildNccl(const char* s) {
   const char* name = s + strlen("nccl");
   if (starts(name, "AllReduce") || starts(name, "ReduceScatter"))
     return {Kind::Enqueue, 8, {in, out, count, type, op, c, to, more}};
-  if (starts(name, "AllGather") || starts(name, "AlltoAll")) return {Kind::Enqueue, 7, {in, out, count, type, c, to, more}};
+  if (starts(name, "AllToAllv"))
+    return {Kind::Enqueue, 9, {in, at(memberCounts), more, out, at(memberCounts), more, type, c, to}};
+  if (starts(name, "AllGather") || starts(name, "AlltoAll") || starts(name, "AllToAll")) return {Kind::Enqueue, 7, {in, out, count, type, c, to, more}};
   if (starts(name, "Broadcast") || starts(name, "Gather") || starts(name, "Scatter"))
     return {Kind::Enqueue, 8, {in, out, count, type, root, c, to, more}};
   if (starts(name, "Reduce")) return {Kind::Enqueue, 9, {in, out, count, type, op, root, c, to, more}};
