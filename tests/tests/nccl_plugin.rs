@@ -332,14 +332,17 @@ fn expect_words(run: &Run) {
     }
 }
 
-fn expect_in_perfetto(run: &Run, session: &Value) {
+/// The run as a Perfetto trace, if there is an engine to ask about it.
+fn traced(run: &Run) -> Option<String> {
     let directory = run.directory.path().to_str().expect("a plain name");
     let trace = format!("{directory}/nccl.pftrace");
     let ended = results::rankscope(["export", "--perfetto", "-o", &trace, directory]);
     assert_eq!(ended.code(), 0, "{}", ended.complaints());
-    if engine(&["check", &trace]).is_none() {
-        return;
-    }
+    engine(&["check", &trace]).map(|_| trace)
+}
+
+fn expect_in_perfetto(run: &Run, session: &Value) {
+    let Some(trace) = traced(run) else { return };
     let counted = |query: &str| count(&trace, query).unwrap_or_default() as i64;
     let operations = number(session, "/totals/operations") + number(session, "/totals/captured");
     assert_eq!(
@@ -643,6 +646,20 @@ fn where_the_library_tells_no_times_events_do() {
         );
         assert!(of("median_error_ns/value") < 500_000);
         compare_launches(&run, &session, rank);
+    }
+    if let Some(trace) = traced(&run) {
+        let counted = |query: &str| count(&trace, query).unwrap_or_default() as u64;
+        let all = RANKS as u64 * (STEPS * 10 + 3 + STEPS / 10 * 3);
+        assert_eq!(counted("select count(*) from slice where category = 'nccl'"), all);
+        // Four collectives, and two messages, are one launch each.
+        for (operations, launched) in [(4, 4), (2, 2)] {
+            let query = format!(
+                "select count(*) from slice join args using (arg_set_id) \
+                 where key = 'debug.launch_operations' and int_value = {operations}"
+            );
+            let captured = if operations == 2 { 2 * (1 + STEPS / 10) } else { 0 };
+            assert_eq!(counted(&query), RANKS as u64 * (STEPS * launched + captured));
+        }
     }
     drop(turn);
 }

@@ -508,6 +508,12 @@ impl<'a, 'w> RankExport<'a, 'w> {
         if row.channels > 0 {
             args.push(("channels", ArgValue::Uint(u64::from(row.channels))));
         }
+        if row.launch_operations > 1 {
+            args.push((
+                "launch_operations",
+                ArgValue::Uint(u64::from(row.launch_operations)),
+            ));
+        }
         if let Some(issue_ns) = row.issue_ns {
             args.push(("queued_ns", ArgValue::Int(row.enter_ns - issue_ns)));
         }
