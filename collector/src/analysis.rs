@@ -10,7 +10,7 @@ use crate::matching::Instance;
 use crate::members::Members;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::step_board::StepBoard;
-use crate::waiting::{MemberWait, waits};
+use crate::waiting::{MemberWait, waits, waits_of};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
     WaitClass,
@@ -178,29 +178,42 @@ impl<'a> Analysis<'a> {
             return;
         }
         match self.launches.take(number, communicator, members) {
-            Taken::Alone => self.push_unmeasured(number, communicator, members, None),
-            // Its rows come with the launch's figures.
-            Taken::Waits(first) if first == number => {}
-            Taken::Waits(first) => self.push_unmeasured(number, communicator, members, Some(first)),
-            Taken::Whole(launch) => {
-                if launch.number != number {
-                    self.push_unmeasured(number, communicator, members, Some(launch.number));
-                }
-                self.measure(
-                    launch.number,
-                    communicator,
-                    &launch.first,
-                    &launch.whole,
-                    Some(&launch),
-                );
+            Taken::Alone => {
+                self.matching.shared_without_figures += 1;
+                self.push_unmeasured(number, communicator, members, None);
             }
+            // Its rows come with the launch's figures.
+            Taken::Carries => {}
+            Taken::Waits(launch) => self.push_unmeasured(number, communicator, members, Some(launch)),
+            Taken::Whole(launch) => {
+                self.push_unmeasured(number, communicator, members, Some(launch.id));
+                self.close_launch(*launch);
+            }
+            Taken::WholeByItself(launch) => self.close_launch(*launch),
         }
         self.push_given_up();
     }
 
+    fn close_launch(&mut self, launch: Launch) {
+        match launch.number {
+            Some(number) if launch.is_measured() => {
+                let whole = launch.whole();
+                self.measure(number, launch.communicator, &launch.first, &whole, Some(&launch));
+            }
+            _ => self.give_up(launch),
+        }
+    }
+
+    fn give_up(&mut self, launch: Launch) {
+        self.matching.shared_without_figures += launch.complete;
+        if let Some(number) = launch.number {
+            self.push_unmeasured(number, launch.communicator, &launch.first, Some(launch.id));
+        }
+    }
+
     fn push_given_up(&mut self) {
         for launch in std::mem::take(&mut self.launches.given_up) {
-            self.push_unmeasured(launch.number, launch.communicator, &launch.first, None);
+            self.give_up(launch);
         }
     }
 
@@ -223,12 +236,16 @@ impl<'a> Analysis<'a> {
             .max()
             .unwrap_or(0);
         let error_ns = between_hosts.saturating_add(i64::from(of_devices));
-        let wait = waits(whole, error_ns, &mut self.waits);
+        let wait = match launch {
+            Some(launch) => waits_of(whole, &launch.kinds, error_ns, &mut self.waits),
+            None => waits(whole, error_ns, &mut self.waits),
+        };
         // Of messages that run as one no single one has a bandwidth, or a wait that another has not.
         let is_shared_message = launch.is_none() && whole.iter().any(RankOperation::is_shared);
         let band = match launch {
-            Some(launch) if launch.is_pure => {
-                of_launch(whole, launch.size_bytes, launch.bus_bytes, &wait, error_ns)
+            Some(launch) => {
+                let (size_bytes, bus_bytes) = launch.carried();
+                of_launch(whole, size_bytes, bus_bytes, &wait, error_ns)
             }
             None if !is_shared_message => bandwidth(whole, &wait, error_ns),
             _ => Bandwidth::default(),
@@ -241,7 +258,7 @@ impl<'a> Analysis<'a> {
         for (position, &member) in self.blame.arrival_order().iter().enumerate() {
             self.order[member] = position as u32;
         }
-        if is_shared_message {
+        if is_shared_message || launch.is_some_and(Launch::has_messages) {
             for (wait, new) in self.waits.iter_mut().zip(&self.new_waits) {
                 (wait.exposed_ns, wait.hidden_ns) = (new.exposed_in_call_ns, new.hidden_ns);
             }
@@ -251,13 +268,12 @@ impl<'a> Analysis<'a> {
         self.totals.exposed_wait_rank_ns += exposed;
         self.totals.hidden_wait_rank_ns += hidden;
         self.matching.causality_violations += u64::from(wait.acausal);
-        match launch {
+        match launch.map(Launch::payload) {
             None if !is_shared_message => self.classes.instance(&whole[0], &wait, exposed, hidden, &band),
-            Some(launch) if launch.is_pure && launch.operation.is_some() => {
-                self.classes
-                    .launch(whole, launch.own_bytes, &wait, (exposed, hidden), &band);
+            Some(Some((_, bytes))) => {
+                self.classes.launch(whole, bytes, &wait, (exposed, hidden), &band);
             }
-            _ => self.classes.waited(&whole[0], exposed, hidden),
+            _ => self.classes.waited(&members[0], &wait, exposed, hidden),
         }
         for (index, member) in whole.iter().enumerate() {
             let new = self.new_waits[index];
@@ -271,17 +287,23 @@ impl<'a> Analysis<'a> {
         let mut row = instance_row(
             number,
             communicator,
-            members.iter(),
-            members.len() as u32,
+            whole.iter(),
+            whole.len() as u32,
             InstanceState::Complete,
         );
+        row.operation = members[0].operation;
+        row.launch = launch.map(|launch| launch.id);
         row.last_rank = last;
         row.size_bytes = band.size_bytes;
         row.transfer_ns = (!is_shared_message).then_some(wait.transfer_ns);
         row.shortest_duration = band.shortest_used;
         row.exposed_wait_rank_ns = Some(exposed);
         row.hidden_wait_rank_ns = Some(hidden);
-        row.class = wait.class;
+        row.class = if is_shared_message {
+            WaitClass::None
+        } else {
+            wait.class
+        };
         let Bandwidth { algorithm, bus, .. } = band;
         row.algorithm_bytes_per_s = algorithm;
         row.bus_bytes_per_s = bus;
@@ -339,6 +361,14 @@ impl<'a> Analysis<'a> {
             InstanceState::OneSided => self.matching.one_sided += 1,
             InstanceState::Template => self.matching.templates += 1,
         }
+        let has_no_times = matches!(
+            state,
+            InstanceState::Incomplete | InstanceState::Mismatched | InstanceState::Enqueued
+        );
+        if has_no_times && let Some(launch) = self.launches.take_without_times(communicator, members) {
+            self.close_launch(*launch);
+        }
+        self.push_given_up();
         if state == InstanceState::Template {
             // No instance: its replays are.
         } else if matches!(

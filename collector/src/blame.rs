@@ -1,7 +1,7 @@
 //! Who caused waiting, and what it cost (METRICS.md, section 8).
 
 use crate::covered::{Covered, length};
-use crate::rank::RankOperation;
+use crate::rank::{NO_TIME, RankOperation};
 use crate::waiting::MemberWait;
 use rankscope_formats::Pattern;
 use rankscope_formats::session::{Blame, RankBlame};
@@ -138,8 +138,13 @@ impl BlameLedger {
                 .iter()
                 .map(|&(start, end)| operation.blocked.overlap(start, end))
                 .sum();
+            // A message's call begins with its launch.
+            let entered = match operation.launch_enter_ns {
+                NO_TIME => operation.enter_ns,
+                began => began,
+            };
             new.push(NewWait {
-                exposed_in_call_ns: self.newly_exposed(member, operation.enter_ns, i64::MAX),
+                exposed_in_call_ns: self.newly_exposed(member, entered, i64::MAX),
                 hidden_ns: length(pieces) - blocked,
             });
         }
@@ -229,8 +234,9 @@ impl BlameLedger {
 
     /// What the last one cost the job: last minus second-last arrival, where anybody waited for it.
     fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
-        for &rank in ranks {
-            self.ranks[rank as usize].launches += 1;
+        for (member, &rank) in members.iter().zip(ranks) {
+            // Messages of one launch count as one.
+            self.ranks[rank as usize].launches += u64::from(!member.is_message() || member.is_launch_first);
         }
         let [.., second, last] = self.order[..] else {
             return;

@@ -170,7 +170,7 @@ impl Classes {
         sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
         sums.failed += u64::from(operation.state == OperationState::Failed);
         sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
-        if operation.is_shared() {
+        if operation.is_shared() && operation.state == OperationState::Completed {
             // What it took is its launch's.
             sums.shared += 1;
         } else if operation.leave_ns != NO_TIME {
@@ -217,9 +217,10 @@ impl Classes {
     }
 
     /// Takes a complete instance of which only what was waited is known: it shares its launch.
-    pub fn waited(&mut self, first: &RankOperation, exposed_ns: i64, hidden_ns: i64) {
+    pub fn waited(&mut self, first: &RankOperation, wait: &InstanceWait, exposed_ns: i64, hidden_ns: i64) {
         let sums = self.sums(first);
         sums.instances += 1;
+        sums.upper_bound |= wait.upper_bound;
         sums.exposed += exposed_ns;
         sums.hidden += hidden_ns;
     }
@@ -250,10 +251,10 @@ impl Classes {
                     "a barrier carries no payload"
                 } else if scope.members == 1 {
                     "one member: nothing is transferred"
-                } else if sums.shared > 0 && sums.shared == sums.operations {
-                    "they share launches with others"
                 } else if sums.instances == 0 && sums.enqueued > 0 {
                     "when it was done was not recorded"
+                } else if sums.shared > 0 && sums.shared == sums.operations {
+                    "they share launches with others"
                 } else if sums.instances == 0 {
                     "no instance is complete"
                 } else {
@@ -261,10 +262,10 @@ impl Classes {
                 };
                 let no_instance = if scope.members == 1 {
                     "one member: nothing is transferred"
-                } else if sums.shared > 0 {
-                    "they share launches with others"
                 } else if sums.enqueued > 0 {
                     "when it was done was not recorded"
+                } else if sums.shared > 0 && sums.shared == sums.operations {
+                    "they share launches with others"
                 } else {
                     "no instance is complete"
                 };
@@ -288,7 +289,9 @@ impl Classes {
                     },
                     duration_ns: figure(
                         &sums.duration,
-                        if sums.shared > 0 {
+                        if sums.enqueued > 0 {
+                            "when it was done was not recorded"
+                        } else if sums.shared > 0 {
                             "they share launches with others"
                         } else {
                             "no call ended"

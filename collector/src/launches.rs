@@ -2,49 +2,66 @@
 //! (METRICS.md, sections 1 to 3).
 
 use crate::bandwidth::{bus_bytes, size_bytes};
+use crate::members::Members;
 use crate::rank::{Blocked, RankOperation};
-use rankscope_formats::Operation;
+use rankscope_formats::{Operation, Pattern};
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
-/// Launches that wait for the rest of their instances. One whose instances do not all come whole waits in vain.
-const MOST_OPEN: usize = 1024;
+/// Calls that are kept for launches which wait for the rest of their instances.
+const MOST_HELD: usize = 1 << 16;
+/// So many launches are completed before one that was begun earlier is given up.
+const MOST_PASSED: u64 = 4096;
+/// Parts of one launch follow each other more closely: replays that were numbered apart are not one launch, ns.
+const APART_NS: i64 = 1_000_000;
 
 /// By which all members know a launch: communicator, number of its first collective, replay.
 type Key = (u32, u32, u32);
 
 /// A launch of which instances came.
+#[derive(Default)]
 pub struct Launch {
-    /// Number of its first instance, which carries its figures.
-    pub number: u64,
+    /// Its number in the session.
+    pub id: u64,
     /// Position of its communicator.
     pub communicator: u32,
+    /// Number of the complete instance that came first, and carries its figures; `None` if none has come.
+    pub number: Option<u64>,
     /// The calls of that instance.
     pub first: Vec<RankOperation>,
-    /// The same from the launch's begin to its end.
-    pub whole: Vec<RankOperation>,
-    /// Σ S of its instances; `None` if one has none.
-    pub size_bytes: Option<u64>,
-    /// Payload of one member over all instances; `None` if one is unknown.
-    pub own_bytes: Option<u64>,
-    /// Σ S·f.
-    pub bus_bytes: Option<f64>,
-    /// What was called, if all are the same.
-    pub operation: Option<Operation>,
-    /// Nothing else is in it.
-    pub is_pure: bool,
-    /// Its collectives.
-    pub collectives: u16,
+    /// What its members called, and with which root: each once, or only one that needs all members.
+    pub kinds: Vec<(Operation, i32)>,
+    /// Complete instances.
+    pub complete: u64,
+    /// Begin and end of each member's launch, ns.
+    times: Vec<(i64, i64)>,
+    /// How far they may lie too late, ns.
+    error_ns: u32,
+    size_bytes: Option<u64>,
+    own_bytes: Option<u64>,
+    bus_bytes: Option<f64>,
+    operation: Option<Operation>,
+    /// There is nothing else in it.
+    is_pure: bool,
+    /// Some part of it, that moved something, has no times.
+    is_partial: bool,
+    /// Its parts are not of one launch.
+    is_apart: bool,
     came: u16,
+    passed_before: u64,
 }
 
 /// What became of an instance that shares its launch.
 pub enum Taken {
-    /// The launch is whole.
+    /// The launch is whole, and this instance is not the one that carries its figures.
     Whole(Box<Launch>),
-    /// It waits for more; the number of its first instance.
+    /// The launch is whole, with this instance alone.
+    WholeByItself(Box<Launch>),
+    /// It waits for more, and then this instance carries its figures.
+    Carries,
+    /// It waits for more, as the launch with this number.
     Waits(u64),
-    /// Its members did not launch alike, or too much came in between: it has no launch.
+    /// Its members did not launch alike: it has no launch.
     Alone,
 }
 
@@ -52,9 +69,17 @@ pub enum Taken {
 #[derive(Default)]
 pub struct Launches {
     open: FxHashMap<Key, Box<Launch>>,
-    order: VecDeque<Key>,
+    /// The same by age.
+    by_age: BTreeMap<u64, Key>,
+    held: usize,
+    made: u64,
+    passed: u64,
     /// Launches that were given up: their first calls are to be handed on as they are.
     pub given_up: Vec<Launch>,
+}
+
+fn key(communicator: u32, call: &RankOperation) -> Key {
+    (communicator, call.launch_first, call.tag)
 }
 
 impl Launches {
@@ -62,84 +87,185 @@ impl Launches {
     pub fn take(&mut self, number: u64, communicator: u32, members: &[RankOperation]) -> Taken {
         let first = &members[0];
         let is_alike = members.iter().all(|member| {
-            member.launch_first == first.launch_first
-                && member.launch_collectives == first.launch_collectives
-                && member.launch_operations == first.launch_operations
+            member.launch_first == first.launch_first && member.launch_collectives == first.launch_collectives
         });
         if !is_alike {
             return Taken::Alone;
         }
-        let key = (communicator, first.launch_first, first.tag);
-        if first.sequence == first.launch_first {
-            let launch = Launch {
-                number,
-                communicator,
-                first: members.to_vec(),
-                whole: members.to_vec(),
-                size_bytes: size_bytes(members),
-                own_bytes: first.known_bytes(),
-                bus_bytes: bus_bytes(members),
-                operation: Some(first.operation),
-                is_pure: first.launch_operations == first.launch_collectives,
-                collectives: first.launch_collectives,
-                came: 1,
-            };
-            if let Some(before) = self.open.insert(key, Box::new(launch)) {
-                self.given_up.push(*before);
-            }
-            self.order.push_back(key);
-            while self.open.len() > MOST_OPEN {
-                let Some(oldest) = self.order.pop_front() else {
-                    break;
-                };
-                self.given_up
-                    .extend(self.open.remove(&oldest).map(|launch| *launch));
-            }
-            while let Some(oldest) = self.order.front()
-                && !self.open.contains_key(oldest)
-            {
-                self.order.pop_front();
-            }
-        } else {
-            let Some(launch) = self.open.get_mut(&key) else {
-                return Taken::Alone;
-            };
-            launch.add(members);
+        let launch = self.open(communicator, first);
+        let id = launch.id;
+        let carries = launch.number.is_none();
+        launch.add(members);
+        if carries {
+            launch.number = Some(number);
+            launch.first = members.to_vec();
         }
-        match self.open.get(&key) {
-            Some(launch) if launch.came == launch.collectives => {
-                self.open.remove(&key).map_or(Taken::Alone, Taken::Whole)
+        let is_whole = launch.came >= first.launch_collectives;
+        if carries {
+            self.held += members.len();
+        }
+        if is_whole && let Some(launch) = self.close(key(communicator, first)) {
+            self.passed += 1;
+            return if carries {
+                Taken::WholeByItself(launch)
+            } else {
+                Taken::Whole(launch)
+            };
+        }
+        self.give_up_old();
+        if carries { Taken::Carries } else { Taken::Waits(id) }
+    }
+
+    /// An instance of which it is not known when it ran, or that not all members have: its launch is whole without it.
+    pub fn take_without_times(&mut self, communicator: u32, members: &Members) -> Option<Box<Launch>> {
+        let call = members.iter().next()?;
+        if !call.is_shared() || call.launch_collectives < 2 || call.is_message() {
+            return None;
+        }
+        let launch = self.open(communicator, call);
+        launch.came += 1;
+        launch.is_partial |= call.known_bytes() != Some(0);
+        if launch.came >= call.launch_collectives {
+            self.passed += 1;
+            return self.close(key(communicator, call));
+        }
+        self.give_up_old();
+        None
+    }
+
+    fn open(&mut self, communicator: u32, call: &RankOperation) -> &mut Launch {
+        let key = key(communicator, call);
+        self.open.entry(key).or_insert_with(|| {
+            let id = self.made;
+            self.made += 1;
+            self.by_age.insert(id, key);
+            Box::new(Launch {
+                id,
+                communicator,
+                is_pure: true,
+                passed_before: self.passed,
+                ..Launch::default()
+            })
+        })
+    }
+
+    fn close(&mut self, key: Key) -> Option<Box<Launch>> {
+        let launch = self.open.remove(&key)?;
+        self.by_age.remove(&launch.id);
+        self.held -= launch.first.len();
+        Some(launch)
+    }
+
+    fn give_up_old(&mut self) {
+        while let Some((_, &oldest)) = self.by_age.first_key_value() {
+            let is_old = self
+                .open
+                .get(&oldest)
+                .is_none_or(|launch| self.passed - launch.passed_before > MOST_PASSED);
+            if !is_old && self.held <= MOST_HELD && self.open.len() <= MOST_HELD {
+                break;
             }
-            _ => Taken::Waits(self.open.get(&key).map_or(number, |launch| launch.number)),
+            let launch = self.close(oldest);
+            self.given_up.extend(launch.map(|launch| *launch));
         }
     }
 
     /// Nothing comes any more.
     pub fn finish(&mut self) {
-        let mut left: Vec<Launch> = self.open.drain().map(|(_, launch)| *launch).collect();
-        left.sort_unstable_by_key(|launch| launch.number);
-        self.given_up.extend(left);
+        while let Some((_, &oldest)) = self.by_age.first_key_value() {
+            let launch = self.close(oldest);
+            self.given_up.extend(launch.map(|launch| *launch));
+        }
     }
 }
 
 impl Launch {
     fn add(&mut self, members: &[RankOperation]) {
-        for (whole, member) in self.whole.iter_mut().zip(members) {
-            whole.enter_ns = whole.enter_ns.min(member.enter_ns);
-            whole.leave_ns = whole.leave_ns.max(member.leave_ns);
-            whole.clock_error_ns = whole.clock_error_ns.max(member.clock_error_ns);
-            // Kernels: blocked throughout.
-            whole.blocked = Blocked::one(whole.enter_ns, whole.leave_ns);
-        }
+        let first = &members[0];
         let sum = |one: Option<u64>, other: Option<u64>| one?.checked_add(other?);
-        self.size_bytes = sum(self.size_bytes, size_bytes(members));
-        self.own_bytes = sum(self.own_bytes, members[0].known_bytes());
-        self.bus_bytes = self
-            .bus_bytes
-            .zip(bus_bytes(members))
-            .map(|(one, other)| one + other);
-        self.operation = self.operation.filter(|&same| same == members[0].operation);
+        if self.number.is_none() {
+            self.times = members
+                .iter()
+                .map(|member| (member.enter_ns, member.leave_ns))
+                .collect();
+            self.size_bytes = size_bytes(members);
+            self.own_bytes = first.known_bytes();
+            self.bus_bytes = bus_bytes(members);
+            self.operation = Some(first.operation);
+        } else {
+            for (known, member) in self.times.iter_mut().zip(members) {
+                self.is_apart |= member.enter_ns > known.1.saturating_add(APART_NS)
+                    || member.leave_ns < known.0.saturating_sub(APART_NS);
+                *known = (known.0.min(member.enter_ns), known.1.max(member.leave_ns));
+            }
+            self.size_bytes = sum(self.size_bytes, size_bytes(members));
+            self.own_bytes = sum(self.own_bytes, first.known_bytes());
+            self.bus_bytes = self
+                .bus_bytes
+                .zip(bus_bytes(members))
+                .map(|(one, other)| one + other);
+            self.operation = self.operation.filter(|&same| same == first.operation);
+        }
+        for member in members {
+            self.error_ns = self.error_ns.max(member.clock_error_ns);
+            self.is_pure &= member.launch_operations == member.launch_collectives;
+        }
+        self.needs((first.operation, first.peer));
         self.came += 1;
+        self.complete += 1;
+    }
+
+    /// Whom members need: who needs all needs nobody else beside.
+    fn needs(&mut self, kind: (Operation, i32)) {
+        let is_all = |&(operation, _): &(Operation, i32)| operation.pattern() == Pattern::AllToAll;
+        if self.kinds.iter().any(is_all) || self.kinds.contains(&kind) {
+            return;
+        }
+        if is_all(&kind) {
+            self.kinds.clear();
+        }
+        self.kinds.push(kind);
+    }
+
+    /// True if its times are those of one launch.
+    pub fn is_measured(&self) -> bool {
+        self.number.is_some() && !self.is_apart
+    }
+
+    /// Its members from begin to end, as calls of what needs most.
+    pub fn whole(&self) -> Vec<RankOperation> {
+        let mut whole = self.first.clone();
+        for (member, &(enter_ns, leave_ns)) in whole.iter_mut().zip(&self.times) {
+            member.enter_ns = enter_ns;
+            member.leave_ns = leave_ns;
+            member.clock_error_ns = self.error_ns;
+            // Kernels: blocked throughout.
+            member.blocked = Blocked::one(enter_ns, leave_ns);
+            if let Some(&(operation, peer)) = self.kinds.first() {
+                (member.operation, member.peer) = (operation, peer);
+            }
+        }
+        whole
+    }
+
+    /// Σ S and Σ S·f of its instances, where all of it is known.
+    pub fn carried(&self) -> (Option<u64>, Option<f64>) {
+        if self.is_partial || !self.is_pure {
+            (None, None)
+        } else {
+            (self.size_bytes, self.bus_bytes)
+        }
+    }
+
+    /// Messages run in it too: what waits for them is counted with them.
+    pub fn has_messages(&self) -> bool {
+        !self.is_pure
+    }
+
+    /// Payload of one member over all instances, where all of them are the same operation and there is nothing else.
+    pub fn payload(&self) -> Option<(Operation, Option<u64>)> {
+        let operation = self.operation.filter(|_| self.is_pure && !self.is_partial)?;
+        Some((operation, self.own_bytes))
     }
 }
 
@@ -159,25 +285,49 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_is_whole_with_its_last_instance_and_counts_once() {
+    fn a_launch_is_whole_with_its_last_instance_whichever_comes_first() {
         let mut launches = Launches::default();
-        let one = launches.take(70, 0, &instance(4, 4, [(10, 50), (20, 50)]));
-        assert!(matches!(one, Taken::Waits(70)));
-        let two = launches.take(71, 0, &instance(5, 4, [(5, 40), (20, 60)]));
-        assert!(matches!(two, Taken::Waits(70)));
+        let one = launches.take(71, 0, &instance(5, 4, [(10, 50), (20, 50)]));
+        assert!(matches!(one, Taken::Carries));
+        let two = launches.take(70, 0, &instance(4, 4, [(5, 40), (20, 60)]));
+        assert!(matches!(two, Taken::Waits(0)));
         let Taken::Whole(launch) = launches.take(72, 0, &instance(6, 4, [(11, 41), (21, 61)])) else {
             panic!("whole");
         };
         let times: Vec<_> = launch
-            .whole
+            .whole()
             .iter()
             .map(|member| (member.enter_ns, member.leave_ns))
             .collect();
         assert_eq!(times, [(5, 50), (20, 61)]);
-        assert_eq!((launch.number, launch.size_bytes), (70, Some(3 * 1024)));
-        assert_eq!(launch.first[0].enter_ns, 10);
+        assert_eq!((launch.number, launch.complete), (Some(71), 3));
         // f of an all-reduce of two is 1.
-        assert_eq!(launch.bus_bytes, Some(3072.0));
+        assert_eq!(launch.carried(), (Some(3 * 1024), Some(3072.0)));
+        assert_eq!(launch.payload(), Some((Operation::AllReduce, Some(3 * 1024))));
+        assert_eq!(launch.first[0].enter_ns, 10);
+        assert!(launches.open.is_empty() && launches.by_age.is_empty() && launches.held == 0);
+    }
+
+    #[test]
+    fn a_part_without_times_leaves_the_others_their_waits() {
+        let mut launches = Launches::default();
+        launches.take(1, 0, &instance(4, 4, [(10, 50), (20, 50)]));
+        let lost = |sequence, first, bytes| {
+            let mut call = instance(sequence, first, [(0, 0), (0, 0)]).remove(0);
+            call.bytes = bytes;
+            Members::one(call)
+        };
+        // Nothing in it: nothing is missing.
+        assert!(launches.take_without_times(0, &lost(5, 4, 0)).is_none());
+        let launch = launches.take_without_times(0, &lost(6, 4, 0)).expect("whole");
+        assert_eq!(launch.carried(), (Some(1024), Some(1024.0)));
+        launches.take(2, 0, &instance(7, 7, [(10, 50), (20, 50)]));
+        for sequence in [8, 9] {
+            if let Some(launch) = launches.take_without_times(0, &lost(sequence, 7, 64)) {
+                assert!(launch.is_measured());
+                assert_eq!(launch.carried(), (None, None));
+            }
+        }
         assert!(launches.open.is_empty());
     }
 
@@ -187,25 +337,51 @@ mod tests {
         let mut members = instance(4, 4, [(10, 50), (20, 50)]);
         members[1].launch_collectives = 2;
         assert!(matches!(launches.take(1, 0, &members), Taken::Alone));
-        let late = instance(6, 4, [(10, 50), (20, 50)]);
-        assert!(
-            matches!(launches.take(2, 0, &late), Taken::Alone),
-            "its first never came"
-        );
     }
 
     #[test]
-    fn what_never_becomes_whole_is_given_up_in_the_end() {
+    fn parts_that_are_far_apart_are_not_one_launch() {
         let mut launches = Launches::default();
-        for number in 0..MOST_OPEN as u32 + 5 {
+        launches.take(1, 0, &instance(4, 4, [(10, 50), (20, 50)]));
+        launches.take(2, 0, &instance(5, 4, [(9_000_000, 9_000_010), (20, 50)]));
+        let Taken::Whole(launch) = launches.take(3, 0, &instance(6, 4, [(10, 50), (20, 50)])) else {
+            panic!("whole");
+        };
+        assert!(!launch.is_measured());
+    }
+
+    #[test]
+    fn what_never_becomes_whole_is_given_up_in_bounded_memory() {
+        let mut launches = Launches::default();
+        for number in 0..MOST_HELD as u32 {
             let members = instance(number, number, [(10, 50), (20, 50)]);
             assert!(matches!(
                 launches.take(u64::from(number), 0, &members),
-                Taken::Waits(_)
+                Taken::Carries
             ));
         }
-        assert_eq!(launches.given_up.len(), 5);
+        assert_eq!(launches.given_up.len(), MOST_HELD / 2);
+        assert_eq!(launches.by_age.len(), launches.open.len());
         launches.finish();
-        assert_eq!(launches.given_up.len(), MOST_OPEN + 5);
+        assert_eq!(launches.given_up.len(), MOST_HELD);
+    }
+
+    #[test]
+    fn who_needs_all_needs_nobody_beside() {
+        let mut launch = Launch::default();
+        for kind in [
+            (Operation::Broadcast, 0),
+            (Operation::Broadcast, 1),
+            (Operation::Broadcast, 0),
+        ] {
+            launch.needs(kind);
+        }
+        assert_eq!(
+            launch.kinds,
+            [(Operation::Broadcast, 0), (Operation::Broadcast, 1)]
+        );
+        launch.needs((Operation::AllReduce, -1));
+        launch.needs((Operation::Reduce, 0));
+        assert_eq!(launch.kinds, [(Operation::AllReduce, -1)]);
     }
 }

@@ -39,13 +39,18 @@ pub struct InstanceWait {
     pub acausal: bool,
 }
 
+/// What members called, and with which root.
+pub type Kind = (Operation, i32);
+
 /// The member whose arrival `member` needs last, with that arrival; `None` if it needs nobody.
-fn last_needed(members: &[RankOperation], member: usize, extremes: &Extremes) -> Option<(usize, i64)> {
+fn last_needed(
+    members: &[RankOperation],
+    (operation, peer): Kind,
+    member: usize,
+    extremes: &Extremes,
+) -> Option<(usize, i64)> {
     let own = &members[member];
-    let operation = own.operation;
-    let root = usize::try_from(own.peer)
-        .ok()
-        .filter(|&root| root < members.len());
+    let root = usize::try_from(peer).ok().filter(|&root| root < members.len());
     match operation.pattern() {
         Pattern::AllToAll => {
             match operation {
@@ -171,9 +176,23 @@ impl Extremes {
 /// Computes what the members of a complete instance waited. `error_ns` is the clock interval, ±, between the hosts of
 /// the members. `out` is replaced, one entry per member.
 pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>) -> InstanceWait {
+    let kind = (members[0].operation, members[0].peer);
+    waits_of(members, &[kind], error_ns, out)
+}
+
+/// The same of a launch in which members called all of `kinds`: each needs whom any of them needs.
+pub fn waits_of(
+    members: &[RankOperation],
+    kinds: &[Kind],
+    error_ns: i64,
+    out: &mut Vec<MemberWait>,
+) -> InstanceWait {
     out.clear();
     let extremes = Extremes::of(members);
-    let late = confirmed_late(members, &extremes);
+    // Which algorithm came in whose way cannot be told of several.
+    let late = (kinds.len() == 1)
+        .then(|| confirmed_late(members, &extremes))
+        .flatten();
     let operation = members[0].operation;
     let (mut shortest, mut in_calls, mut wait, mut wait_low, mut wait_high) =
         (i64::MAX, 0i64, 0i64, 0i64, 0i64);
@@ -188,7 +207,11 @@ pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>
         let algorithmic = late
             .map(|late| (late, members[late].arrival_ns()))
             .filter(|&(late, came)| late != number && own.leave_ns > came);
-        let meant = last_needed(members, number, &extremes);
+        // Of equals the first, as everywhere.
+        let meant = kinds
+            .iter()
+            .filter_map(|&kind| last_needed(members, kind, number, &extremes))
+            .max_by_key(|&(other, came)| (came, std::cmp::Reverse(other)));
         let last = meant.into_iter().chain(algorithmic).max_by_key(|&(_, came)| came);
         let Some((culprit, needed)) = last else {
             out.push(MemberWait {
@@ -238,7 +261,11 @@ pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>
         if low == high { low } else { WaitClass::Inconclusive }
     };
     InstanceWait {
-        transfer_ns: transfer(members, late),
+        transfer_ns: if kinds.len() == 1 {
+            transfer(members, late)
+        } else {
+            last_leave(members) - last_enter(members)
+        },
         shortest_ns: shortest,
         class,
         upper_bound: operation.is_variable() && !extremes.counts_known,
@@ -258,10 +285,17 @@ fn class_of(wait: i64, in_calls: i64) -> WaitClass {
     }
 }
 
+fn last_leave(members: &[RankOperation]) -> i64 {
+    members.iter().map(|member| member.leave_ns).max().unwrap_or(0)
+}
+
+fn last_enter(members: &[RankOperation]) -> i64 {
+    members.iter().map(|member| member.enter_ns).max().unwrap_or(0)
+}
+
 /// Transfer time of an instance; while a confirmed late member was not there nothing was transferred to it.
 fn transfer(members: &[RankOperation], late: Option<usize>) -> i64 {
-    let last_leave = members.iter().map(|member| member.leave_ns).max().unwrap_or(0);
-    let last_enter = members.iter().map(|member| member.enter_ns).max().unwrap_or(0);
+    let (last_leave, last_enter) = (last_leave(members), last_enter(members));
     let root = usize::try_from(members[0].peer)
         .ok()
         .and_then(|root| members.get(root));

@@ -338,6 +338,25 @@ impl Devices {
         ))
     }
 
+    /// When a call began on the device, if all of it is known; `None` while that may still come.
+    pub fn begins(&self, awaited: &Awaited) -> Option<Option<u64>> {
+        let work = self.joined.get(&awaited.key);
+        let has_parts = awaited.parts == 0 || work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
+        let by_events = match awaited.launch.and_then(|leader| self.launches.get(&leader)) {
+            Some(launch) => launch.told?,
+            None => None,
+        };
+        let has_passed = awaited.until > 0
+            && self
+                .communicators
+                .get(&awaited.key.communicator)
+                .is_some_and(|known| known.told > awaited.until);
+        if !has_parts && !has_passed {
+            return None;
+        }
+        Some(by_events.or_else(|| work?.times).map(|(start, _)| start))
+    }
+
     /// What is known of a call. `is_over`: no more is waited for; `is_let_go`: because too much waits behind it.
     pub fn answer(&mut self, awaited: &mut Awaited, is_over: bool, is_let_go: bool) -> Answer {
         let key = awaited.key;

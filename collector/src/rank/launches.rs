@@ -1,8 +1,9 @@
-//! What runs as one on the device: the calls of a group on one stream of one communicator (METRICS.md, section 1). NCCL
-//! makes kernels for each communicator, so two of them in one group are two launches.
+//! What runs as one on the device: the calls of a group on one communicator (METRICS.md, section 1). NCCL makes kernels
+//! for each communicator, so two of them in one group are two launches; and it orders all streams that a communicator's
+//! calls name around one of them, so they are one.
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::{FLAG_CAPTURED, Record};
+use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
+use rankscope_formats::{Operation, Pattern};
 
 /// Of a call that is in no group.
 pub const ALONE: u32 = u32::MAX;
@@ -19,18 +20,22 @@ pub struct Launch {
     pub first: u32,
     /// Its calls.
     pub operations: u16,
-    /// Collectives among them.
+    /// Collectives among them that have a number.
     pub collectives: u16,
+    /// When it began, ns, once that is known.
+    pub began_ns: Option<i64>,
     /// Calls that are still held.
-    held: u32,
+    pub held: u32,
+    /// None of its calls was handed on yet.
+    pub is_untouched: bool,
     is_template: bool,
+    is_open: bool,
 }
 
-/// A group's stream.
+/// A communicator in a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
     group: u32,
-    stream: u64,
     communicator: u32,
 }
 
@@ -50,7 +55,6 @@ impl Launches {
         }
         let place = Place {
             group,
-            stream: record.object,
             communicator: record.communicator,
         };
         let known = self.open.iter().rev().find(|(known, _)| *known == place);
@@ -59,7 +63,9 @@ impl Launches {
             None => {
                 let Some(number) = self.make() else { return ALONE };
                 if self.open.len() >= MOST_OPEN {
-                    self.open.drain(..MOST_OPEN / 2);
+                    for (_, number) in self.open.drain(..MOST_OPEN / 2) {
+                        close(&mut self.slots, &mut self.free, number);
+                    }
                 }
                 self.open.push((place, number));
                 number
@@ -69,9 +75,12 @@ impl Launches {
         launch.held += 1;
         launch.is_template |= record.flags & FLAG_CAPTURED != 0;
         launch.operations = launch.operations.saturating_add(1);
-        let is_message =
-            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
-        if !is_message {
+        let pattern = Operation::from_u8(record.operation).map(Operation::pattern);
+        let is_collective = !matches!(
+            pattern,
+            None | Some(Pattern::PointToPoint | Pattern::OneSided | Pattern::Unknown)
+        );
+        if is_collective && record.flags & FLAG_SEQUENCE_UNKNOWN == 0 {
             if launch.collectives == 0 {
                 launch.first = record.sequence;
             }
@@ -81,20 +90,32 @@ impl Launches {
     }
 
     fn make(&mut self) -> Option<u32> {
+        let fresh = Launch {
+            is_untouched: true,
+            is_open: true,
+            ..Launch::default()
+        };
         if let Some(number) = self.free.pop() {
-            self.slots[number as usize] = Launch::default();
+            self.slots[number as usize] = fresh;
             return Some(number);
         }
         if self.slots.len() >= MOST {
             return None;
         }
-        self.slots.push(Launch::default());
+        self.slots.push(fresh);
         Some(self.slots.len() as u32 - 1)
     }
 
     /// A group has ended: its launches grow no more.
     pub fn ended(&mut self, group: u32) {
-        self.open.retain(|(place, _)| place.group != group);
+        let (slots, free) = (&mut self.slots, &mut self.free);
+        self.open.retain(|&(place, number)| {
+            let stays = place.group != group;
+            if !stays {
+                close(slots, free, number);
+            }
+            stays
+        });
     }
 
     /// What is known of a launch.
@@ -102,16 +123,31 @@ impl Launches {
         self.slots.get(number as usize).copied()
     }
 
+    /// It is known when it began.
+    pub fn began(&mut self, number: u32, began_ns: i64) {
+        if let Some(launch) = self.slots.get_mut(number as usize) {
+            launch.began_ns = Some(began_ns);
+        }
+    }
+
     /// One of its calls is handed on.
     pub fn released(&mut self, number: u32) {
         let Some(launch) = self.slots.get_mut(number as usize) else {
             return;
         };
+        launch.is_untouched = false;
         launch.held = launch.held.saturating_sub(1);
-        let is_open = self.open.iter().any(|&(_, open)| open == number);
-        if launch.held == 0 && !launch.is_template && !is_open {
+        if launch.held == 0 && !launch.is_template && !launch.is_open {
             self.free.push(number);
         }
+    }
+}
+
+fn close(slots: &mut [Launch], free: &mut Vec<u32>, number: u32) {
+    let launch = &mut slots[number as usize];
+    launch.is_open = false;
+    if launch.held == 0 && !launch.is_template {
+        free.push(number);
     }
 }
 
@@ -120,30 +156,30 @@ mod tests {
     use super::*;
     use rankscope_formats::ranklog::record::RecordKind;
 
-    fn call(operation: Operation, sequence: u32, stream: u64) -> Record {
+    fn call(operation: Operation, sequence: u32, communicator: u32) -> Record {
         Record {
             operation: operation as u8,
             sequence,
-            object: stream,
-            communicator: 3,
+            communicator,
             ..Record::new(RecordKind::Enqueue)
         }
     }
 
     #[test]
-    fn calls_of_one_group_on_one_stream_are_one_launch() {
+    fn calls_of_one_group_on_one_communicator_are_one_launch() {
         let mut launches = Launches::default();
-        let reduce = |sequence, stream| call(Operation::AllReduce, sequence, stream);
+        let reduce = |sequence, communicator| call(Operation::AllReduce, sequence, communicator);
         assert_eq!(launches.called(&reduce(0, 7), 0), ALONE);
         let first = launches.called(&call(Operation::Send, 0, 7), 1);
+        assert_eq!(launches.called(&call(Operation::Put, 3, 7), 1), first);
         assert_eq!(launches.called(&reduce(5, 7), 1), first);
         let other = launches.called(&reduce(6, 8), 1);
-        assert_ne!(other, first, "another stream");
+        assert_ne!(other, first, "another communicator");
         assert_eq!(launches.called(&reduce(7, 7), 1), first);
         launches.ended(1);
         let launch = launches.of(first).expect("known");
-        assert_eq!((launch.first, launch.operations, launch.collectives), (5, 3, 2));
-        for _ in 0..3 {
+        assert_eq!((launch.first, launch.operations, launch.collectives), (5, 4, 2));
+        for _ in 0..4 {
             assert!(launches.of(first).is_some());
             launches.released(first);
         }
@@ -160,6 +196,10 @@ mod tests {
         let next = launches.called(&reduce(9, 7), 3);
         assert_ne!(next, template);
         assert_eq!(launches.of(template).map(|launch| launch.first), Some(8));
+        // One that was handed on before its group had ended is free when it has.
+        launches.released(next);
+        launches.ended(3);
+        assert_eq!(launches.called(&reduce(10, 7), 4), next);
         assert_eq!(launches.slots.len(), 2);
     }
 }

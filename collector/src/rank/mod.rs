@@ -554,6 +554,8 @@ impl<'a> RankReader<'a> {
             launch_first: 0,
             launch_operations: 1,
             launch_collectives: 0,
+            is_launch_first: true,
+            launch_enter_ns: NO_TIME,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
@@ -683,17 +685,39 @@ impl<'a> RankReader<'a> {
         ran(&mut operation, &work, times, &mut self.sums);
         // Nobody called it.
         operation.called_ns = NO_TIME;
-        self.share(&mut operation, launch);
+        if let Some(launch) = self.launches.of(launch) {
+            share(&mut operation, &launch);
+        }
         self.hold(operation, entry.lane, 0, false);
     }
 
-    /// Says with what else an operation was launched.
-    fn share(&self, operation: &mut RankOperation, launch: u32) {
-        if let Some(launch) = self.launches.of(launch) {
-            operation.launch_first = launch.first;
-            operation.launch_operations = launch.operations;
-            operation.launch_collectives = launch.collectives;
+    /// When the launch of the held operation at `position` began, by what is known of all its calls; `None` while that may
+    /// still change, unless nothing more is waited for.
+    fn launch_began(&self, position: usize, launch: u32, waits_no_more: bool) -> Option<Option<i64>> {
+        let mut left = self.launches.of(launch)?.held;
+        let mut began: Option<i64> = None;
+        for held in self.held_for.iter().skip(position).take(MOST_AWAITING) {
+            if left == 0 {
+                break;
+            }
+            if held.launch != launch {
+                continue;
+            }
+            left -= 1;
+            let Some(awaited) = self.awaited.get(&held.awaited) else {
+                continue;
+            };
+            match self.devices.begins(awaited) {
+                None if !waits_no_more => return None,
+                Some(Some(start)) => {
+                    let clock = self.device_clock(awaited.communicator());
+                    let start_ns = clock.map(|clock| clock.ns(start));
+                    began = began.into_iter().chain(start_ns).min();
+                }
+                _ => {}
+            }
         }
+        Some(began)
     }
 
     fn take_traffic(&mut self, record: &Record) {
@@ -842,11 +866,26 @@ impl<'a> RankReader<'a> {
                     }
                 }
             }
+            let is_let_go = count - released > MOST_AWAITING;
+            if held.launch != ALONE
+                && operation.is_message()
+                && let Some(launch) = self.launches.of(held.launch)
+                && launch.operations > 1
+                && launch.began_ns.is_none()
+            {
+                match self.launch_began(released, held.launch, all || is_let_go) {
+                    None => break,
+                    Some(Some(began_ns)) => self.launches.began(held.launch, began_ns),
+                    Some(None) => {}
+                }
+            }
+            let Some(operation) = self.held.get_mut(released) else {
+                break;
+            };
             if held.awaited != NOTHING
                 && let Some(awaited) = self.awaited.get_mut(&held.awaited)
             {
                 let is_on_its_way = operation.state == OperationState::Enqueued;
-                let is_let_go = count - released > MOST_AWAITING;
                 let answer = self
                     .devices
                     .answer(awaited, all || !is_on_its_way, is_let_go && is_on_its_way);
@@ -877,9 +916,8 @@ impl<'a> RankReader<'a> {
             }
             if held.launch != ALONE {
                 if let Some(launch) = self.launches.of(held.launch) {
-                    operation.launch_first = launch.first;
-                    operation.launch_operations = launch.operations;
-                    operation.launch_collectives = launch.collectives;
+                    share(operation, &launch);
+                    operation.is_launch_first = launch.is_untouched;
                 }
                 self.launches.released(held.launch);
             }
@@ -1116,6 +1154,20 @@ impl<'a> RankReader<'a> {
         self.sums.without_call = self.devices.without_call + self.devices.left_over();
         self.sums.training_threads = self.breakdown.training_threads();
         self.sums.message_counters_forgotten = self.messages.counters_forgotten;
+    }
+}
+
+/// Says with what else an operation was launched; a message runs from its launch's begin.
+fn share(operation: &mut RankOperation, launch: &launches::Launch) {
+    operation.launch_first = launch.first;
+    operation.launch_operations = launch.operations;
+    operation.launch_collectives = launch.collectives;
+    if operation.is_message()
+        && operation.state == OperationState::Completed
+        && let Some(began_ns) = launch.began_ns.filter(|&began_ns| began_ns < operation.enter_ns)
+    {
+        operation.launch_enter_ns = began_ns;
+        operation.blocked = Blocked::one(began_ns, operation.leave_ns);
     }
 }
 

@@ -118,6 +118,10 @@ pub struct RankOperation {
     pub launch_operations: u16,
     /// Collectives among them.
     pub launch_collectives: u16,
+    /// It was called before the others of its launch.
+    pub is_launch_first: bool,
+    /// Of a message that shares its launch: when that began, ns; else [`NO_TIME`].
+    pub launch_enter_ns: i64,
     /// When the program was blocked because of it.
     pub blocked: Blocked,
     /// Bytes per member of a v-variant, empty if not recorded.
@@ -155,18 +159,23 @@ impl RankOperation {
             launch_first: 0,
             launch_operations: 1,
             launch_collectives: 0,
+            is_launch_first: true,
+            launch_enter_ns: NO_TIME,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
     }
 
-    /// Arrival for waiting and blame: issue where a queue lies between (a busy worker is not the culprit), else enter.
+    /// Arrival for waiting and blame: issue where a queue lies between (a busy worker is not the culprit), else enter; of
+    /// messages that run as one the begin of their launch.
     #[inline]
     pub fn arrival_ns(&self) -> i64 {
-        if self.issue_ns == NO_TIME {
-            self.enter_ns
-        } else {
+        if self.issue_ns != NO_TIME {
             self.issue_ns
+        } else if self.launch_enter_ns != NO_TIME {
+            self.launch_enter_ns
+        } else {
+            self.enter_ns
         }
     }
 

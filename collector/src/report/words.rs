@@ -380,11 +380,18 @@ pub fn verdict(session: &Session) -> Line {
     if session.ranks.len() < 2 {
         return Line::new(Mood::Plain, "with one rank there is nobody to wait for");
     }
-    if session.totals.enqueued > 0 && session.matching.complete == 0 {
-        return Line::new(
-            Mood::Plain,
-            "who is late cannot be told: when operations were done was not recorded",
-        );
+    let matching = &session.matching;
+    if matching.complete == matching.shared_without_figures {
+        let reason = if session.totals.enqueued > 0 {
+            Some("when operations were done was not recorded")
+        } else if matching.complete > 0 {
+            Some("their launches have no figures")
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            return Line::new(Mood::Plain, format!("who is late cannot be told: {reason}"));
+        }
     }
     match (session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
         (Err(reason), _) | (_, Some(reason)) => {
@@ -523,6 +530,12 @@ pub fn matching(session: &Session) -> Vec<Line> {
         Mood::Warning,
         "operation",
         "that could not be matched at all",
+    );
+    say(
+        matching.shared_without_figures,
+        Mood::Warning,
+        "instance",
+        "in launches without figures: members grouped differently, or a part never came",
     );
     say(
         matching.causality_violations,

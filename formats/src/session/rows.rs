@@ -166,7 +166,8 @@ table! {
     hidden_wait_ns: Option<i64> = Delta,
     /// Position in the order of arrivals at the instance, from 0.
     arrival_order: Option<u32> = Delta,
-    /// Operations of its launch, itself included: with more than one, waits are told of the launch's first collective.
+    /// Operations of its launch, itself included: with more than one, what all of them waited is told of one collective,
+    /// and of messages where it came first.
     launch_operations: u32 = Delta,
 }
 
@@ -215,7 +216,8 @@ table! {
     bus_bytes_per_s: Option<f64> = Plain,
     /// What bound it.
     class: WaitClass = Dictionary,
-    /// Instance that carries the figures of the launch that it shares: the launch's first; missing if it has its own.
+    /// Number of the launch that it shares with others; missing if it is one by itself. One of them carries the launch's
+    /// times and figures, if these are known.
     launch: Option<u64> = Delta,
     /// Step it belongs to.
     step: Option<u32> = Delta,

@@ -386,7 +386,7 @@ pub struct OperationClass {
     pub launches: bool,
     /// Calls, over all ranks; of launches: launches.
     pub operations: u64,
-    /// Those among them that share their launch with others. What they took, waited and carried is told of the launch.
+    /// Completed ones among them that share their launch with others. What they took, waited and carried is told of the launch.
     #[serde(default)]
     pub shared: u64,
     /// Complete instances whose figures are here; those of collectives that share their launch are the launch's.
@@ -713,6 +713,10 @@ pub struct Matching {
     pub unmatched_messages: u64,
     /// Operations without a key (no communicator, no sequence): not matched at all.
     pub without_key: u64,
+    /// Complete instances that share a launch of which no figures can be told: its members grouped differently, or a part
+    /// of it never came.
+    #[serde(default)]
+    pub shared_without_figures: u64,
     /// Instances in which a member leaves before another entered, though it needs it: the axis is wrong there.
     pub causality_violations: u64,
     /// Why instances are incomplete, with counts.

@@ -138,6 +138,36 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
     }
+    if events::are_on() {
+        // SAFETY: as above.
+        return unsafe { enqueue_timed(roles, real, arguments, thread, enter_ticks) };
+    }
+    // SAFETY: as above.
+    unsafe { enqueue_as::<false>(roles, real, arguments, thread, enter_ticks) }
+}
+
+/// The same where launches are timed: apart, so that it costs the others nothing.
+#[cold]
+#[inline(never)]
+unsafe fn enqueue_timed(
+    roles: &'static Roles,
+    real: usize,
+    arguments: &Wide,
+    thread: &'static ThreadState,
+    enter_ticks: u64,
+) -> usize {
+    // SAFETY: handed through.
+    unsafe { enqueue_as::<true>(roles, real, arguments, thread, enter_ticks) }
+}
+
+#[inline(always)]
+unsafe fn enqueue_as<const IS_TIMED: bool>(
+    roles: &'static Roles,
+    real: usize,
+    arguments: &Wide,
+    thread: &'static ThreadState,
+    enter_ticks: u64,
+) -> usize {
     // SAFETY: the address is only compared, or handed to the library itself.
     let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
     let mut record = describe(
@@ -169,9 +199,7 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
     let mut timed = Timed::No;
-    if events::are_on()
-        && let Some(entry) = communicator
-    {
+    if IS_TIMED && let Some(entry) = communicator {
         let handle = arguments[roles.communicator];
         // SAFETY: handed through.
         timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };
@@ -194,7 +222,7 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         }
     });
     thread.nccl_call.set(0);
-    if let Timed::Alone(held) = timed {
+    if IS_TIMED && let Timed::Alone(held) = timed {
         // What is in progress reaches the stream later, by a thread of the library: behind our second event.
         let is_launched = result::of(returned) == result::SUCCESS;
         events::end(thread, held, arguments[roles.stream], is_launched);
