@@ -1,29 +1,39 @@
 // One process that drives four devices: all members of its communicator are its own.
-//   nccl_devices RANK SIZE STORE [streams]
-// Without `streams` everything goes on the null stream of whatever device is meant. At the end a driver's double, where
+//   nccl_devices RANK SIZE STORE [streams | first]
+// Without `streams` everything goes on the null stream of whatever device is meant; with `first` only the first device is
+// called, and another is the thread's when the group ends. At the end a driver's double, where
 // events are asked for, says whether anybody did what nobody must do.
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 
 #include "../doubles/nccl/cuda_double.h"
 
-int main(int argc, char**) {
+int main(int argc, char** argv) {
   ncclComm_t comms[4];
   static char buffer[4096];
   const int devices[] = {0, 1, 2, 3};
   DoubleStream streams[4] = {};
   for (int device : devices) streams[device].device = device;
-  const bool hasStreams = argc > 4;
+  const bool hasStreams = argc > 4 && std::strcmp(argv[4], "streams") == 0;
+  const bool isFirst = argc > 4 && !hasStreams;
+  auto switchTo = [](int device) {
+    if (void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD))
+      reinterpret_cast<void (*)(int)>(dlsym(driver, "cuDoubleSwitch"))(device);
+  };
   bool fine = ncclCommInitAll(comms, 4, devices) == ncclSuccess;
   for (int i = 0; i < 10; i++) {
     fine = fine && ncclGroupStart() == ncclSuccess;
+    if (isFirst) switchTo(0);
     for (int device : devices) {
+      if (isFirst && device > 0) continue;
       DoubleStream* stream = hasStreams ? &streams[device] : nullptr;
       fine = fine && ncclAllReduce(buffer, buffer, 100, ncclFloat32, ncclSum, comms[device], stream) == ncclSuccess;
     }
+    if (isFirst) switchTo(3);
     fine = fine && ncclGroupEnd() == ncclSuccess;
     for (ncclComm_t comm : comms) ncclDoubleSynchronize(comm);
   }

@@ -60,7 +60,7 @@ pub enum RecordKind {
     ///
     /// With [`FLAG_EVENTS`]: `object` and the duration are those of two events, before and behind the whole launch on
     /// its stream. It belongs to the call that its key names and to all of the same group on the same stream that are
-    /// [`Enqueued::is_timed`]; 0 in `object`: nothing came of it.
+    /// [`Enqueued::is_timed`]; 0 in `object`: nothing is told of it.
     ///
     /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device that `communicator` works on showed `object` at some
     /// moment between enter and leave.

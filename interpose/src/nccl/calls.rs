@@ -218,14 +218,19 @@ unsafe fn enqueue_as<const IS_TIMED: bool>(
             if let Some(pending) = communicator.and_then(Entry::pending) {
                 pending.withdraw_call(as_handle);
             }
+            // Nothing of it is on a stream, and its number may become the next call's.
+            record.aux &= !(1 << Enqueued::TIMED_SHIFT);
             refused(record, roles, communicator, result);
         }
     });
     thread.nccl_call.set(0);
-    if IS_TIMED && let Timed::Alone(held) = timed {
-        // What is in progress reaches the stream later, by a thread of the library: behind our second event.
-        let is_launched = result::of(returned) == result::SUCCESS;
-        events::end(thread, held, arguments[roles.stream], is_launched);
+    if IS_TIMED && let Timed::Alone(guard) = timed {
+        match result::of(returned) {
+            result::SUCCESS => guard.launched(arguments[roles.stream]),
+            // It reaches the stream later, by a thread of the library: behind our second event.
+            result::IN_PROGRESS => drop(guard),
+            _ => guard.refused(),
+        }
     }
     returned
 }
@@ -236,7 +241,7 @@ unsafe fn enqueue_as<const IS_TIMED: bool>(
 /// `counts` must be null or so many counts of elements.
 #[cold]
 unsafe fn commit_counts(record: &mut Record, counts: usize, members: u32, thread: &'static ThreadState) {
-    if counts == 0 || record.element_bytes == 0 {
+    if counts == 0 || members == 0 || record.element_bytes == 0 {
         record.flags |= FLAG_BYTES_UNKNOWN;
         return;
     }

@@ -717,20 +717,20 @@ pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
 /// `real` and `arguments` must be this function's.
 pub unsafe fn finalize(real: usize, arguments: &Narrow) -> usize {
     // SAFETY: handed through.
-    unsafe { ending(real, arguments, false) }
+    unsafe { ending(real, arguments, false, false) }
 }
 
-/// `ncclCommDestroy(communicator)`, `ncclCommAbort(communicator)`. The entry goes first: once the real function has run
+/// `ncclCommDestroy(communicator)`, `ncclCommAbort(communicator)`, of which the first waits for what was asked. The entry goes first: once the real function has run
 /// the address can be another's.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
-pub unsafe fn end(real: usize, arguments: &Narrow) -> usize {
+pub unsafe fn end(real: usize, arguments: &Narrow, is_destroyed: bool) -> usize {
     // SAFETY: handed through.
-    unsafe { ending(real, arguments, true) }
+    unsafe { ending(real, arguments, true, is_destroyed) }
 }
 
-unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool) -> usize {
+unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool, is_destroyed: bool) -> usize {
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 || !life::is_on() || arguments[0] == 0 {
         // SAFETY: handed through.
@@ -745,7 +745,8 @@ unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool) -> usize {
     // SAFETY: handed through.
     let returned = unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) };
     if let Some(leaving) = leaving {
-        events::left(leaving, thread);
+        let is_over = is_destroyed && !groups::is_open(thread) && result::of(returned) == result::SUCCESS;
+        events::left(leaving, thread, is_over);
     }
     returned
 }

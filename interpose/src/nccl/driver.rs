@@ -75,6 +75,8 @@ functions! {
     current_context(context: *mut usize) = c"cuCtxGetCurrent";
     /// The device of the current context.
     current_device(device: *mut i32) = c"cuCtxGetDevice";
+    /// A number that no other context of the process ever has (since CUDA 12).
+    context_id(context: usize, id: *mut u64) = c"cuCtxGetId";
     /// Makes a context current, on top of the one that was.
     push_context(context: usize) = c"cuCtxPushCurrent_v2";
     /// Undoes that.
@@ -132,7 +134,10 @@ fn find_hip() {
     }
 }
 
-/// True if all functions are there.
+/// True if all functions are there that events need.
 pub fn is_whole() -> bool {
-    FOUND.load(Ordering::Acquire) && ADDRESS.iter().all(|address| address.load(Ordering::Relaxed) != 0)
+    FOUND.load(Ordering::Acquire)
+        && ADDRESS.iter().enumerate().all(|(number, address)| {
+            number == Number::context_id as usize || address.load(Ordering::Relaxed) != 0
+        })
 }

@@ -1,6 +1,6 @@
 //! Errors that come after a call has returned: frameworks ask for them, over and over.
 
-use super::{communicators as nccl_communicators, events, result};
+use super::{communicators as nccl_communicators, result};
 use crate::communicators;
 use crate::life;
 use crate::stub::{Call, Narrow};
@@ -22,7 +22,6 @@ pub unsafe fn asked(real: usize, arguments: &Narrow) -> usize {
     }
     // SAFETY: the library has just written its answer there.
     let answer = unsafe { (arguments[1] as *const u32).read() };
-    events::asked_after(arguments[0], thread);
     if answer != result::IN_PROGRESS {
         // The program polls here until what it makes is there.
         // SAFETY: where it waits for a handle it keeps the place of it until it has been told.

@@ -17,7 +17,7 @@ pub mod memory;
 pub mod plugin;
 pub mod result;
 
-use crate::stub::{ById, Wide};
+use crate::stub::{ById, Narrow, Wide};
 use calls::{Roles, enqueue};
 
 /// Returned where no loaded library has the function: `ncclSystemError`.
@@ -73,8 +73,8 @@ crate::wrappers! {
     shrink = "ncclCommShrink", seen "2.27", wide communicators::shrink;
     grow = "ncclCommGrow", seen "2.29", wide communicators::grow;
     finalize = "ncclCommFinalize", seen "2.18", narrow communicators::finalize;
-    destroy = "ncclCommDestroy", seen "2.18", narrow communicators::end;
-    abort = "ncclCommAbort", seen "2.18", narrow communicators::end;
+    destroy = "ncclCommDestroy", seen "2.18", narrow |real, a: &Narrow| communicators::end(real, a, true);
+    abort = "ncclCommAbort", seen "2.18", narrow |real, a: &Narrow| communicators::end(real, a, false);
     revoke = "ncclCommRevoke", seen "2.28", narrow communicators::finalize;
     async_error = "ncclCommGetAsyncError", seen "2.18", narrow failures::asked;
 

@@ -205,6 +205,11 @@ int cuCtxGetCurrent(uintptr_t* context) {
   return kSuccess;
 }
 
+int cuCtxGetId(uintptr_t context, uint64_t* id) {
+  *id = context * 7;
+  return kSuccess;
+}
+
 int cuCtxGetDevice(int* device) {
   if (depth == 0) return kInvalidContext;
   *device = static_cast<int>((contexts[depth - 1] - contextOf(0)) / 0x100);
@@ -232,6 +237,11 @@ int cuThreadExchangeStreamCaptureMode(int* other) {
 
 void cuDoubleUse(int device) {
   if (depth == 0) contexts[depth++] = contextOf(device);
+}
+
+void cuDoubleSwitch(int device) {
+  depth = 0;
+  cuDoubleUse(device);
 }
 
 void cuDoubleSubmitted(DoubleStream* stream, int device) {

@@ -8,6 +8,8 @@
 extern "C" {
 // The calling thread works on this device from now on, if it works on none: as cudaSetDevice does.
 void cuDoubleUse(int device);
+// It works on this one from now on.
+void cuDoubleSwitch(int device);
 // A kernel was put on a stream; it is done.
 void cuDoubleSubmitted(struct DoubleStream*, int device);
 void cuDoubleCompleted(struct DoubleStream*, int device, int64_t rawNs);

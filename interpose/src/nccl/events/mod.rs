@@ -3,8 +3,10 @@
 //!
 //! What keeps it harmless (research: CUDA driver interface, stream capture): nothing is put on a stream that is being
 //! captured; nothing synchronises; events are made once per context and used again; whoever asks the driver whether
-//! they have happened first says that this has nothing to do with anybody's capture. They are read in later hooks, by
-//! threads of the program: a thread of idle priority must never hold the driver's locks.
+//! they have happened first says that this has nothing to do with anybody's capture. They are read by threads that put
+//! the next operation on a stream, and so call the driver anyway. Not by ours, which at idle priority would be put aside
+//! with the driver's locks in its hands; and not by those that watch over a communicator, which must come to their abort
+//! however long another thread holds these locks.
 //!
 //! A group's launch begins at its outermost end, so that is where its events go, one pair per stream; its calls are
 //! joined with it by group and stream.
@@ -14,7 +16,7 @@ pub mod rate;
 
 use super::plugin;
 use super::{driver, groups};
-use crate::communicators::{self, Entry};
+use crate::communicators::Entry;
 use crate::life;
 use crate::resolve;
 use crate::thread::ThreadState;
@@ -66,14 +68,19 @@ impl OfCommunicator {
 #[derive(Clone, Copy)]
 pub struct Launch {
     stream: usize,
+    communicator: u32,
     held: Option<Held>,
+    /// Another communicator is on this stream too: their kernels cannot be told apart by events around both.
+    is_mixed: bool,
 }
 
 impl Launch {
     /// No stream.
     pub const NONE: Self = Self {
         stream: 0,
+        communicator: 0,
         held: None,
+        is_mixed: false,
     };
 }
 
@@ -110,7 +117,8 @@ unsafe fn pool_of(
     real: usize,
     thread: &'static ThreadState,
 ) -> Option<u32> {
-    let known = entry.events().pool.load(Ordering::Relaxed);
+    let place = &entry.events().pool;
+    let known = place.load(Ordering::Relaxed);
     if known == REFUSED {
         return None;
     }
@@ -123,50 +131,56 @@ unsafe fn pool_of(
         // A special stream is that of whatever context is current, which need not be the communicator's.
         return Some(known - 1).filter(|&number| pool::at(number).is_some_and(|pool| pool.is_of(context)));
     }
-    if stream <= driver::LAST_SPECIAL_STREAM && !is_on_current_device(handle, real) {
+    if stream <= driver::LAST_SPECIAL_STREAM && !is_on_current_device(handle, real, thread) {
         return None;
     }
-    let found = pool::of(context, thread, entry.index());
-    let number = match found {
-        Found::Number(number) => number,
-        Found::Later => return None,
+    match pool::of(context) {
+        Found::Later => None,
         Found::Never => {
-            entry.events().pool.store(REFUSED, Ordering::Relaxed);
-            return None;
+            place.store(REFUSED, Ordering::Relaxed);
+            None
         }
-    };
-    entry.events().pool.store(number + 1, Ordering::Relaxed);
-    if !IS_DEFINED.swap(true, Ordering::Relaxed)
-        && let Some(set) = life::definitions()
-    {
-        define(set);
+        Found::Number(number) => {
+            let outcome = place.compare_exchange(UNKNOWN, number + 1, Ordering::AcqRel, Ordering::Relaxed);
+            // Who comes second finds what the first has noted, the next time.
+            outcome.ok()?;
+            pool::at(number)?.join();
+            if !IS_DEFINED.swap(true, Ordering::Relaxed)
+                && let Some(set) = life::definitions()
+            {
+                define(set);
+            }
+            Some(number)
+        }
     }
-    Some(number)
 }
 
 /// True if a communicator works on the device of the current context.
-fn is_on_current_device(handle: usize, real: usize) -> bool {
+fn is_on_current_device(handle: usize, real: usize, thread: &ThreadState) -> bool {
     type Ask = unsafe extern "C" fn(usize, *mut i32) -> i32;
     let address = resolve::beside(real, c"ncclCommCuDevice");
     if address == 0 {
         return false;
     }
     let (mut of_communicator, mut current) = (-1, -2);
+    // The library may call itself meanwhile, through what we hook.
+    let depth = thread.nccl_depth.replace(1);
     // SAFETY: this function of NCCL has this signature in every version and checks the handle itself; places of ours.
-    unsafe {
+    let is_there = unsafe {
         std::mem::transmute::<usize, Ask>(address)(handle, &raw mut of_communicator) == 0
             && driver::current_device(&raw mut current) == driver::SUCCESS
             && of_communicator == current
-    }
+    };
+    thread.nccl_depth.set(depth);
+    is_there
 }
 
 /// A call whose launch is to be timed, between its hook's beginning and the real function.
-#[derive(Clone, Copy)]
 pub enum Timed {
     /// Not at all.
     No,
     /// By its own pair.
-    Alone(Held),
+    Alone(Guard),
     /// With its group.
     InGroup,
 }
@@ -185,7 +199,10 @@ pub unsafe fn begin(
     real: usize,
 ) -> Timed {
     let stream = record.object as usize;
+    // What moves nothing is launched nowhere, and an event on a stream orders it with others.
+    let is_empty = record.bytes == 0 && record.element_bytes != 0;
     if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) != 0
+        || is_empty
         || entry.size() < 2
         || life::lane(thread).is_none()
     {
@@ -194,16 +211,21 @@ pub unsafe fn begin(
     let is_in_group = groups::is_open(thread);
     let open = usize::from(thread.nccl_launches_open.get());
     if is_in_group {
-        let mut launches = thread.nccl_launches.iter().take(open).map(std::cell::Cell::get);
-        if let Some(launch) = launches.find(|launch| launch.stream == stream) {
-            let Some(held) = launch.held else {
+        let known = thread.nccl_launches.iter().take(open);
+        if let Some(place) = known.into_iter().find(|place| place.get().stream == stream) {
+            let launch = place.get();
+            if launch.communicator != entry.index() {
+                place.set(Launch {
+                    is_mixed: true,
+                    ..launch
+                });
                 return Timed::No;
+            }
+            return if launch.held.is_some() {
+                Timed::InGroup
+            } else {
+                Timed::No
             };
-            // Special streams of several devices have one handle: then the first's is timed.
-            // SAFETY: the caller's promise.
-            let is_same = stream > driver::LAST_SPECIAL_STREAM
-                || unsafe { pool_of(entry, handle, stream, real, thread) } == Some(held.pool());
-            return if is_same { Timed::InGroup } else { Timed::No };
         }
         if open == STREAMS {
             return Timed::No;
@@ -212,25 +234,31 @@ pub unsafe fn begin(
     // SAFETY: the caller's promise.
     let held = unsafe { pool_of(entry, handle, stream, real, thread) }.and_then(|number| {
         let pool = pool::at(number)?;
-        pool.read(thread, entry.index());
         let wanted = WANTED.load(Ordering::Relaxed);
-        if !entry
+        let is_taken = entry
             .events()
             .rate
-            .takes(record.sequence, record.enter_ticks, wanted)
-        {
-            return None;
+            .takes(record.sequence, record.enter_ticks, wanted);
+        if is_taken || !pool.was_just_read(record.enter_ticks) {
+            pool.read(thread, entry.index());
         }
         let peer = record.peer;
-        pool.take(number, &Told { call, peer })
+        is_taken
+            .then(|| pool.take(number, &Told { call, peer }))
+            .flatten()
     });
     if is_in_group {
-        thread.nccl_launches[open].set(Launch { stream, held });
+        thread.nccl_launches[open].set(Launch {
+            stream,
+            communicator: entry.index(),
+            held,
+            is_mixed: false,
+        });
         thread.nccl_launches_open.set(open as u8 + 1);
         return if held.is_some() { Timed::InGroup } else { Timed::No };
     }
     match held {
-        Some(held) if held.start(stream) => Timed::Alone(held),
+        Some(held) if held.start(stream) => Timed::Alone(Guard { held, thread }),
         Some(held) => {
             held.withdraw();
             Timed::No
@@ -239,13 +267,29 @@ pub unsafe fn begin(
     }
 }
 
-/// The call has returned. `is_launched`: it is on its stream.
-#[cold]
-pub fn end(thread: &'static ThreadState, held: Held, stream: usize, is_launched: bool) {
-    if is_launched {
-        held.stop(stream, thread);
-    } else {
-        held.give_up(thread);
+/// A slot that is given back when its call is left in any way.
+pub struct Guard {
+    held: Held,
+    thread: &'static ThreadState,
+}
+
+impl Guard {
+    /// The call is on its stream.
+    pub fn launched(self, stream: usize) {
+        self.held.stop(stream, self.thread);
+        std::mem::forget(self);
+    }
+
+    /// The library refused the call, and its record says nothing of events.
+    pub fn refused(self) {
+        self.held.withdraw();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.held.give_up(self.thread);
     }
 }
 
@@ -262,7 +306,7 @@ fn start_group(thread: &'static ThreadState) {
     for place in open_launches(thread) {
         let launch = place.get();
         if let Some(held) = launch.held
-            && !held.start(launch.stream)
+            && (launch.is_mixed || !held.start(launch.stream))
         {
             held.give_up(thread);
             place.set(Launch { held: None, ..launch });
@@ -282,8 +326,10 @@ pub fn group_ended(thread: &'static ThreadState, is_launched: bool) {
 fn stop_group(thread: &'static ThreadState, is_launched: bool) {
     for place in open_launches(thread) {
         let launch = place.replace(Launch::NONE);
-        if let Some(held) = launch.held {
-            end(thread, held, launch.stream, is_launched);
+        match launch.held {
+            Some(held) if is_launched => held.stop(launch.stream, thread),
+            Some(held) => held.give_up(thread),
+            None => {}
         }
     }
     thread.nccl_launches_open.set(0);
@@ -294,23 +340,6 @@ fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static 
     thread.nccl_launches.iter().take(open)
 }
 
-/// The program asked after a communicator, as its watchdogs do: a moment to look what has happened there.
-#[inline]
-pub fn asked_after(handle: usize, thread: &'static ThreadState) {
-    if are_on() {
-        read(handle, thread);
-    }
-}
-
-#[cold]
-fn read(handle: usize, thread: &'static ThreadState) {
-    if let Some(entry) = communicators::find(handle)
-        && let Some(pool) = pool::at(entry.events().pool.load(Ordering::Relaxed).wrapping_sub(1))
-    {
-        pool.read(thread, entry.index());
-    }
-}
-
 /// What is left to be done when a communicator that is ending has ended.
 #[derive(Clone, Copy)]
 pub struct Leaving {
@@ -318,21 +347,19 @@ pub struct Leaving {
     communicator: u32,
 }
 
-/// A communicator is about to end; its entry is still there.
+/// A communicator is about to end; its entry is still there. Of two threads that end it one gets this.
 pub fn leaves(entry: &Entry) -> Option<Leaving> {
-    let pool = entry.events().pool.load(Ordering::Relaxed);
+    let pool = entry.events().pool.swap(REFUSED, Ordering::AcqRel);
     (pool != UNKNOWN && pool != REFUSED).then(|| Leaving {
         pool: pool - 1,
         communicator: entry.index(),
     })
 }
 
-/// It has ended: all that was asked of it has happened, or never will.
-pub fn left(leaving: Leaving, thread: &'static ThreadState) {
+/// It has ended. `is_over`: all that was asked of it has happened, so it was destroyed and not aborted, outside a group,
+/// and does not go on in the background.
+pub fn left(leaving: Leaving, thread: &'static ThreadState, is_over: bool) {
     if let Some(pool) = pool::at(leaving.pool) {
-        for _ in 0..pool::READS_ALL {
-            pool.read(thread, leaving.communicator);
-        }
-        pool.left(thread);
+        pool.left(thread, leaving.communicator, is_over);
     }
 }

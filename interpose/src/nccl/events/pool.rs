@@ -20,23 +20,21 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 const SLOTS: usize = 256;
 /// Contexts of one process.
 const POOLS: usize = 16;
-/// Events that distances are counted from, in turn: what was launched before the last one is still counted from its own.
-const BASES: usize = 4;
+/// Events that distances are counted from, in turn. What takes long keeps the one it began with.
+const BASES: usize = 16;
 /// Seconds after which a base is too far away to count from.
 const FAR_S: u64 = 6;
 /// The first base comes after 16 ms, and each later than the one before, until they come once a second.
 const FIRST_DOUBLINGS: u32 = 6;
-/// Launches that are read in one go, and of those that are not over how many are asked.
-const MOST_READ: u32 = 16;
-/// See [`MOST_READ`].
-const MOST_ASKED: u32 = 4;
+/// Questions to the driver in one reading.
+const MOST_ASKED: u32 = 12;
+/// After so many readings all that has happened was read.
+const READS_ALL: usize = 2 * SLOTS / MOST_ASKED as usize;
 /// How often a base is asked at once whether it has happened; it mostly has within microseconds, and what is asked later
 /// binds the clocks less well.
 const ASKED_AT_ONCE: u32 = 24;
-/// After so many readings all that has happened was read.
-pub const READS_ALL: usize = SLOTS / MOST_READ as usize;
-/// [`ASKED_AT_ONCE`] for the first base, which the pool needs.
-const ASKED_AT_FIRST: u32 = 100_000;
+/// How often the end of a communicator looks whether another thread still reads.
+const PATIENCE: u32 = 200;
 
 /// `state` of a slot: nobody's.
 const FREE: u32 = 0;
@@ -49,8 +47,11 @@ const RECORDED: u32 = 2;
 const NONE: u32 = 0;
 const MAKING: u32 = 1;
 const READY: u32 = 2;
-/// A driver's call failed in a way that says: no more of these.
+/// The driver answered with an error: then it is asked no more.
 const DEAD: u32 = 3;
+
+/// No base has happened yet.
+const NO_BASE: u32 = u32::MAX;
 
 /// One launch between two events.
 struct Slot {
@@ -71,26 +72,33 @@ struct Base {
 /// The events of one context.
 pub struct Pool {
     state: AtomicU32,
+    /// How often it was made: who holds a slot of an earlier time holds nothing.
+    generation: AtomicU32,
     /// The process life that made it: a child has no device.
     life: AtomicU32,
     context: AtomicUsize,
+    /// The driver's own number of the context, where it has one: an address may be another's by now.
+    context_id: AtomicU64,
     stream: AtomicUsize,
     /// Communicators that use it.
     users: AtomicU32,
     slots: [Slot; SLOTS],
-    /// Slots taken so far, and the first of them that may still be under way.
+    /// Where the next free slot, and the next one that has happened, are looked for first.
     next: AtomicU32,
-    tail: AtomicU32,
+    cursor: AtomicU32,
     bases: [Base; BASES],
+    /// The last one that has happened, [`NO_BASE`] if none has.
     base: AtomicU32,
-    /// Host's ticks when the base was put on its stream.
+    /// Host's ticks when it was put on its stream.
     base_ticks: AtomicU64,
-    /// The next one is on its stream since these ticks; 0: it is not.
+    /// The one that is on its stream and has not happened, since these ticks; 0: there is none.
+    asked: AtomicU32,
     asked_ticks: AtomicU64,
     /// How many there were.
     made: AtomicU32,
     /// One thread reads at a time; nobody waits for it.
     reading: AtomicU32,
+    read_ticks: AtomicU64,
     /// Where the context's clock stood when its pool was closed, and the host's then, ns.
     closed_ns: AtomicU64,
     closed_host_ns: AtomicU64,
@@ -99,8 +107,10 @@ pub struct Pool {
 static POOL: [Pool; POOLS] = [const {
     Pool {
         state: AtomicU32::new(NONE),
+        generation: AtomicU32::new(0),
         life: AtomicU32::new(0),
         context: AtomicUsize::new(0),
+        context_id: AtomicU64::new(0),
         stream: AtomicUsize::new(0),
         users: AtomicU32::new(0),
         slots: [const {
@@ -114,28 +124,34 @@ static POOL: [Pool; POOLS] = [const {
             }
         }; SLOTS],
         next: AtomicU32::new(0),
-        tail: AtomicU32::new(0),
+        cursor: AtomicU32::new(0),
         bases: [const {
             Base {
                 event: AtomicUsize::new(0),
                 ns: AtomicU64::new(0),
             }
         }; BASES],
-        base: AtomicU32::new(0),
+        base: AtomicU32::new(NO_BASE),
         base_ticks: AtomicU64::new(0),
+        asked: AtomicU32::new(0),
         asked_ticks: AtomicU64::new(0),
         made: AtomicU32::new(0),
         reading: AtomicU32::new(0),
+        read_ticks: AtomicU64::new(0),
         closed_ns: AtomicU64::new(0),
         closed_host_ns: AtomicU64::new(0),
     }
 }; POOLS];
+
+/// Held while a pool is made: two threads must not make two of one context.
+static IS_MAKING: AtomicU32 = AtomicU32::new(0);
 
 /// A slot of a pool that a call holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pool: u8,
     slot: u8,
+    generation: u16,
 }
 
 /// What a held slot tells of.
@@ -155,52 +171,76 @@ pub fn at(number: u32) -> Option<&'static Pool> {
 pub enum Found {
     /// This one.
     Number(u32),
-    /// Another thread is making it.
+    /// Another thread is making one.
     Later,
     /// There is none to be had.
     Never,
 }
 
-/// The pool of a context, made if it is not there. Milliseconds the first time.
+/// The driver's number of a context; 0 where it tells none (before CUDA 12).
+fn id_of(context: usize) -> u64 {
+    let mut id = 0;
+    // SAFETY: the context is alive: a stream of the program is of it, or it is current; a place of ours.
+    if unsafe { driver::context_id(context, &raw mut id) } == SUCCESS {
+        id
+    } else {
+        0
+    }
+}
+
+/// The pool of a context that is alive, made if it is not there. Milliseconds the first time.
 #[cold]
-pub fn of(context: usize, thread: &'static ThreadState, communicator: u32) -> Found {
-    let find = || {
-        POOL.iter().position(|pool| {
-            pool.state.load(Ordering::Acquire) != NONE && pool.context.load(Ordering::Relaxed) == context
-        })
+pub fn of(context: usize) -> Found {
+    let id = id_of(context);
+    let is_it = |pool: &Pool| {
+        pool.state.load(Ordering::Acquire) != NONE
+            && pool.context.load(Ordering::Relaxed) == context
+            && pool.context_id.load(Ordering::Relaxed) == id
     };
-    let Some(number) = find().or_else(|| {
-        // The one that had this context before keeps its clock.
-        let is_free = |pool: &Pool| pool.state.load(Ordering::Relaxed) == NONE;
-        let position = POOL
-            .iter()
-            .position(|pool| is_free(pool) && pool.context.load(Ordering::Relaxed) == context)
-            .or_else(|| {
-                POOL.iter()
-                    .position(|pool| is_free(pool) && pool.context.load(Ordering::Relaxed) == 0)
-            })?;
-        let pool = &POOL[position];
-        pool.state
-            .compare_exchange(NONE, MAKING, Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;
+    let found = POOL.iter().position(is_it);
+    let Some(number) = found else {
+        return make(context, id);
+    };
+    match POOL[number].state.load(Ordering::Acquire) {
+        READY if POOL[number].is_usable() => Found::Number(number as u32),
+        MAKING => Found::Later,
+        _ => Found::Never,
+    }
+}
+
+fn make(context: usize, id: u64) -> Found {
+    if IS_MAKING.swap(1, Ordering::Acquire) != 0 {
+        return Found::Later;
+    }
+    let is_free = |pool: &&Pool| pool.state.load(Ordering::Relaxed) == NONE;
+    // The one that had this context before keeps its clock.
+    let had = |pool: &&Pool| {
+        pool.context.load(Ordering::Relaxed) == context && pool.context_id.load(Ordering::Relaxed) == id
+    };
+    let place = POOL
+        .iter()
+        .filter(is_free)
+        .find(had)
+        .or_else(|| POOL.iter().find(is_free));
+    let mut found = Found::Never;
+    if let Some(pool) = place {
+        if !had(&pool) {
+            pool.closed_ns.store(0, Ordering::Relaxed);
+        }
         pool.context.store(context, Ordering::Relaxed);
+        pool.context_id.store(id, Ordering::Relaxed);
         pool.life.store(life::number(), Ordering::Relaxed);
-        let is_made = InContext::enter(context).is_some_and(|_inside| pool.make(thread, communicator));
+        pool.state.store(MAKING, Ordering::Release);
+        let is_made = InContext::enter(context).is_some_and(|_inside| pool.make());
         pool.state
             .store(if is_made { READY } else { DEAD }, Ordering::Release);
-        Some(position)
-    }) else {
-        return Found::Never;
-    };
-    let pool = &POOL[number];
-    if pool.is_usable() {
-        pool.users.fetch_add(1, Ordering::Relaxed);
-        Found::Number(number as u32)
-    } else if pool.state.load(Ordering::Acquire) == MAKING {
-        Found::Later
-    } else {
-        Found::Never
+        let number = POOL.iter().position(|other| std::ptr::eq(other, pool));
+        if let Some(number) = number.filter(|_| is_made) {
+            found = Found::Number(number as u32);
+        }
     }
+    IS_MAKING.store(0, Ordering::Release);
+    found
 }
 
 /// The calling thread in another context, and such that what it asks disturbs no capture of another thread.
@@ -246,7 +286,7 @@ impl Drop for InContext {
     }
 }
 
-/// Held while the slots of a pool are read.
+/// Held while the slots of a pool are read, or while it is closed.
 struct Reading<'a>(&'a Pool);
 
 impl<'a> Reading<'a> {
@@ -266,126 +306,172 @@ impl Pool {
         self.state.load(Ordering::Acquire) == READY && self.life.load(Ordering::Relaxed) == life::number()
     }
 
-    /// True if this is the pool of that context.
+    /// True if this is the pool of that context, which must be alive.
     pub fn is_of(&self, context: usize) -> bool {
         self.context.load(Ordering::Relaxed) == context
+            && self.context_id.load(Ordering::Relaxed) == id_of(context)
     }
 
-    /// Makes the stream and all events, in the current context, and starts the clock.
-    fn make(&self, thread: &'static ThreadState, communicator: u32) -> bool {
-        let fresh = |place: &AtomicUsize| {
-            let mut event = 0;
-            // SAFETY: a place of ours.
-            let is_made = unsafe { driver::event_create(&raw mut event, 0) } == SUCCESS;
-            place.store(event, Ordering::Relaxed);
-            is_made
-        };
+    /// A communicator uses it from now on.
+    pub fn join(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn events(&self) -> impl Iterator<Item = &AtomicUsize> {
+        self.slots
+            .iter()
+            .flat_map(|slot| [&slot.start, &slot.stop])
+            .chain(self.bases.iter().map(|base| &base.event))
+    }
+
+    /// Makes the stream and all events, in the current context. The clock starts with the first base that happens.
+    fn make(&self) -> bool {
         let mut stream = 0;
         // SAFETY: a place of ours.
         if unsafe { driver::stream_create(&raw mut stream, driver::NON_BLOCKING) } != SUCCESS {
             return false;
         }
         self.stream.store(stream, Ordering::Relaxed);
+        let are_made = self.events().all(|place| {
+            let mut event = 0;
+            // SAFETY: a place of ours.
+            let is_made = unsafe { driver::event_create(&raw mut event, 0) } == SUCCESS;
+            place.store(if is_made { event } else { 0 }, Ordering::Relaxed);
+            is_made
+        });
+        if !are_made {
+            self.destroy();
+            return false;
+        }
         for slot in &self.slots {
             slot.state.store(FREE, Ordering::Relaxed);
-            if !fresh(&slot.start) || !fresh(&slot.stop) {
-                return false;
+        }
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        for count in [&self.next, &self.cursor, &self.users, &self.made] {
+            count.store(0, Ordering::Relaxed);
+        }
+        for moment in [&self.base_ticks, &self.asked_ticks, &self.read_ticks] {
+            moment.store(0, Ordering::Relaxed);
+        }
+        self.base.store(NO_BASE, Ordering::Relaxed);
+        true
+    }
+
+    /// Forgets the stream and all events that there are, in their context.
+    fn destroy(&self) {
+        for place in self.events() {
+            let event = place.swap(0, Ordering::Relaxed);
+            if event != 0 {
+                // SAFETY: an event of ours that nobody uses any more.
+                unsafe { driver::event_destroy(event) };
             }
         }
-        if !self.bases.iter().all(|base| fresh(&base.event)) {
-            return false;
+        let stream = self.stream.swap(0, Ordering::Relaxed);
+        if stream != 0 {
+            // SAFETY: likewise.
+            unsafe { driver::stream_destroy(stream) };
         }
-        self.next.store(0, Ordering::Relaxed);
-        self.tail.store(0, Ordering::Relaxed);
-        self.base.store(0, Ordering::Relaxed);
-        let begun = ticks();
-        // SAFETY: an event and a stream of ours in one context.
-        if unsafe { driver::event_record(self.bases[0].event.load(Ordering::Relaxed), stream) } != SUCCESS
-            || !has_happened_within(self.bases[0].event.load(Ordering::Relaxed), ASKED_AT_FIRST)
-        {
-            return false;
-        }
-        let over = ticks();
-        let host_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64;
-        // The clock goes on where it stood: a device has one.
-        let ns = match self.closed_ns.load(Ordering::Relaxed) {
-            0 => host_ns + 1,
-            closed => closed + host_ns.saturating_sub(self.closed_host_ns.load(Ordering::Relaxed)),
-        };
-        self.bases[0].ns.store(ns, Ordering::Relaxed);
-        self.base_ticks.store(begun, Ordering::Relaxed);
-        self.asked_ticks.store(0, Ordering::Relaxed);
-        self.made.store(0, Ordering::Relaxed);
-        tell_time(thread, communicator, ns, begun, over);
-        true
     }
 
     /// Takes a slot for a call; `None` if none is free, or the last base is far away.
     pub fn take(&self, number: u32, told: &Told) -> Option<Held> {
         let base = self.base.load(Ordering::Acquire);
-        let is_near =
-            ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed)) < FAR_S * ticks_per_second();
-        if !self.is_usable() || !is_near {
+        let age = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
+        if !self.is_usable() || base == NO_BASE || age >= FAR_S * ticks_per_second() {
             return None;
         }
-        let taken = self.next.fetch_add(1, Ordering::Relaxed);
-        let slot = &self.slots[taken as usize % SLOTS];
-        slot.state
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;
+        let from = self.next.load(Ordering::Relaxed) as usize;
+        let taken = (from..from + SLOTS).map(|at| at % SLOTS).find(|&at| {
+            let state = &self.slots[at].state;
+            state.load(Ordering::Relaxed) == FREE
+                && state
+                    .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        })?;
+        self.next
+            .store((taken as u32 + 1) % SLOTS as u32, Ordering::Relaxed);
+        let slot = &self.slots[taken];
         slot.base.store(base, Ordering::Relaxed);
         slot.call.store(told.call, Ordering::Relaxed);
         slot.peer.store(told.peer as u32, Ordering::Relaxed);
         Some(Held {
             pool: number as u8,
-            slot: (taken as usize % SLOTS) as u8,
+            slot: taken as u8,
+            generation: self.generation.load(Ordering::Relaxed) as u16,
         })
     }
 
-    /// Reads what has happened, and keeps the clock. Asks the driver a few questions and waits for nothing.
+    /// True if it was read a moment ago: whoever is not timed need not do it again.
+    pub fn was_just_read(&self, now_ticks: u64) -> bool {
+        let passed = now_ticks.saturating_sub(self.read_ticks.load(Ordering::Relaxed));
+        passed < ticks_per_second() / 1000
+    }
+
+    /// Reads what has happened, and keeps the clock. Asks the driver a few questions and waits for nothing. For threads
+    /// that are about to call the driver anyway.
     pub fn read(&self, thread: &'static ThreadState, communicator: u32) {
-        if !self.is_usable() {
+        if !self.is_usable() || life::lane(thread).is_none() {
             return;
         }
         let Some(_reading) = Reading::begin(self) else {
             return;
         };
+        // It may have been closed meanwhile.
+        if self.is_usable() {
+            self.read_alone(thread, communicator);
+        }
+    }
+
+    fn read_alone(&self, thread: &'static ThreadState, communicator: u32) {
         let Some(_inside) = InContext::enter(self.context.load(Ordering::Relaxed)) else {
             return;
         };
-        self.keep_clock(thread, communicator);
-        let next = self.next.load(Ordering::Relaxed);
-        let mut tail = self.tail.load(Ordering::Relaxed);
-        if next.wrapping_sub(tail) > SLOTS as u32 {
-            tail = next.wrapping_sub(SLOTS as u32);
+        self.read_ticks.store(ticks(), Ordering::Relaxed);
+        if !self.keep_clock(thread, communicator) {
+            self.die(thread);
+            return;
         }
-        let (mut read, mut asked, mut is_front) = (0, 0, true);
-        for number in 0..next.wrapping_sub(tail) {
-            let slot = &self.slots[tail.wrapping_add(number) as usize % SLOTS];
-            let mut is_over = slot.state.load(Ordering::Acquire) == FREE;
-            if slot.state.load(Ordering::Acquire) == RECORDED {
-                // SAFETY: an event of ours.
-                match unsafe { driver::event_query(slot.stop.load(Ordering::Relaxed)) } {
-                    SUCCESS => {
-                        self.tell(slot, thread);
-                        slot.state.store(FREE, Ordering::Release);
-                        is_over = true;
-                        read += 1;
-                    }
-                    NOT_READY => asked += 1,
-                    _ => {
-                        // The context has failed, and every further question gets the same answer.
-                        self.state.store(DEAD, Ordering::Release);
-                        return;
-                    }
+        let from = self.cursor.load(Ordering::Relaxed) as usize;
+        let mut asked = 0;
+        for at in (from..from + SLOTS).map(|at| at % SLOTS) {
+            let slot = &self.slots[at];
+            if slot.state.load(Ordering::Acquire) != RECORDED {
+                continue;
+            }
+            if asked == MOST_ASKED {
+                self.cursor.store(at as u32, Ordering::Relaxed);
+                return;
+            }
+            asked += 1;
+            // SAFETY: an event of ours.
+            match unsafe { driver::event_query(slot.stop.load(Ordering::Relaxed)) } {
+                SUCCESS => {
+                    self.tell(slot, thread);
+                    slot.state.store(FREE, Ordering::Release);
+                }
+                NOT_READY => {}
+                _ => {
+                    self.die(thread);
+                    return;
                 }
             }
-            is_front &= is_over;
-            if is_front {
-                self.tail.store(tail.wrapping_add(number + 1), Ordering::Relaxed);
-            }
-            if read >= MOST_READ || asked >= MOST_ASKED {
-                break;
+        }
+    }
+
+    /// The context has failed: every further question gets the same answer. What was announced is said not to come.
+    fn die(&self, thread: &'static ThreadState) {
+        self.state.store(DEAD, Ordering::Release);
+        self.give_up_recorded(thread);
+    }
+
+    fn give_up_recorded(&self, thread: &'static ThreadState) {
+        for slot in &self.slots {
+            let is_ours = slot
+                .state
+                .compare_exchange(RECORDED, FREE, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+            if is_ours {
+                commit(slot, thread, 0, 0);
             }
         }
     }
@@ -409,94 +495,146 @@ impl Pool {
     }
 
     /// Once a second a base, at first more often, so that short runs have some too; and what is to be known of the one
-    /// that is under way.
-    fn keep_clock(&self, thread: &'static ThreadState, communicator: u32) {
+    /// that is under way. False if the driver failed.
+    fn keep_clock(&self, thread: &'static ThreadState, communicator: u32) -> bool {
         let current = self.base.load(Ordering::Relaxed);
-        let next = (current + 1) % BASES as u32;
-        let event = self.bases[next as usize].event.load(Ordering::Relaxed);
         let mut begun = self.asked_ticks.load(Ordering::Relaxed);
         let mut patience = 1;
         if begun == 0 {
             let now = ticks();
             let doublings = self.made.load(Ordering::Relaxed).min(FIRST_DOUBLINGS);
             let interval = ticks_per_second() >> (FIRST_DOUBLINGS - doublings);
-            let is_due = now.saturating_sub(self.base_ticks.load(Ordering::Relaxed)) >= interval;
-            let is_counted_from = |slot: &Slot| {
-                slot.state.load(Ordering::Relaxed) != FREE && slot.base.load(Ordering::Relaxed) == next
-            };
-            if !is_due || self.slots.iter().any(is_counted_from) {
-                return;
+            if current != NO_BASE && now.saturating_sub(self.base_ticks.load(Ordering::Relaxed)) < interval {
+                return true;
             }
+            let Some(next) = self.unused_base(current) else {
+                return true;
+            };
+            let event = self.bases[next as usize].event.load(Ordering::Relaxed);
             // SAFETY: an event and a stream of ours in one context.
             if unsafe { driver::event_record(event, self.stream.load(Ordering::Relaxed)) } != SUCCESS {
-                return;
+                return false;
             }
+            self.asked.store(next, Ordering::Relaxed);
             self.asked_ticks.store(now, Ordering::Relaxed);
             (begun, patience) = (now, ASKED_AT_ONCE);
         }
-        if !has_happened_within(event, patience) {
-            return;
+        let next = self.asked.load(Ordering::Relaxed);
+        let event = self.bases[next as usize % BASES].event.load(Ordering::Relaxed);
+        for _ in 0..patience {
+            // SAFETY: an event of ours.
+            match unsafe { driver::event_query(event) } {
+                SUCCESS => {
+                    self.begin_base(current, next, begun, thread, communicator);
+                    break;
+                }
+                NOT_READY => {}
+                _ => return false,
+            }
         }
+        true
+    }
+
+    /// A base that no launch counts from.
+    fn unused_base(&self, current: u32) -> Option<u32> {
+        let mut used = [false; BASES];
+        for slot in &self.slots {
+            if slot.state.load(Ordering::Relaxed) != FREE {
+                used[slot.base.load(Ordering::Relaxed) as usize % BASES] = true;
+            }
+        }
+        (0..BASES as u32).find(|&base| base != current && !used[base as usize])
+    }
+
+    fn begin_base(
+        &self,
+        current: u32,
+        next: u32,
+        begun: u64,
+        thread: &'static ThreadState,
+        communicator: u32,
+    ) {
         let over = ticks();
         self.asked_ticks.store(0, Ordering::Relaxed);
-        let before = &self.bases[current as usize];
-        let Some(since) = elapsed_ns(before.event.load(Ordering::Relaxed), event) else {
-            return;
+        let base = &self.bases[next as usize % BASES];
+        let ns = if current == NO_BASE {
+            let host_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64;
+            // The clock goes on where it stood: a device has one.
+            match self.closed_ns.load(Ordering::Relaxed) {
+                0 => host_ns + 1,
+                closed => closed + host_ns.saturating_sub(self.closed_host_ns.load(Ordering::Relaxed)),
+            }
+        } else {
+            let before = &self.bases[current as usize % BASES];
+            let event = base.event.load(Ordering::Relaxed);
+            let Some(since) = elapsed_ns(before.event.load(Ordering::Relaxed), event) else {
+                return;
+            };
+            before.ns.load(Ordering::Relaxed).saturating_add_signed(since)
         };
-        let ns = before.ns.load(Ordering::Relaxed).saturating_add_signed(since);
-        self.bases[next as usize].ns.store(ns, Ordering::Relaxed);
+        base.ns.store(ns, Ordering::Relaxed);
         self.base_ticks.store(begun, Ordering::Relaxed);
         self.base.store(next, Ordering::Release);
         self.made.fetch_add(1, Ordering::Relaxed);
         tell_time(thread, communicator, ns, begun, over);
     }
 
-    /// A communicator that used it is gone; with the last one all events go, while their context is surely alive.
-    pub fn left(&self, thread: &'static ThreadState) {
-        if self.users.fetch_sub(1, Ordering::AcqRel) != 1
-            || self.life.load(Ordering::Relaxed) != life::number()
+    /// A communicator that used it has ended. `is_over`: so has all that was asked of it, and its context is alive, so the
+    /// driver may be asked once more. With the last communicator all events go.
+    pub fn left(&self, thread: &'static ThreadState, communicator: u32, is_over: bool) {
+        let is_last = self.users.fetch_sub(1, Ordering::AcqRel) == 1;
+        if self.life.load(Ordering::Relaxed) != life::number() {
+            return;
+        }
+        if is_over {
+            for _ in 0..READS_ALL {
+                self.read(thread, communicator);
+            }
+        }
+        if is_last {
+            self.close(thread, is_over);
+        }
+    }
+
+    fn close(&self, thread: &'static ThreadState, is_over: bool) {
+        let reading = (0..PATIENCE).find_map(|_| {
+            let reading = Reading::begin(self);
+            if reading.is_none() {
+                // SAFETY: no arguments.
+                unsafe { libc::sched_yield() };
+            }
+            reading
+        });
+        let Some(_reading) = reading else { return };
+        if self
+            .state
+            .compare_exchange(READY, MAKING, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
         {
             return;
         }
-        let Some(_reading) = Reading::begin(self) else {
-            return;
-        };
-        let was = self.state.swap(MAKING, Ordering::AcqRel);
-        let inside = if was == READY {
-            InContext::enter(self.context.load(Ordering::Relaxed))
-        } else {
-            None
-        };
-        if inside.is_none() {
-            // Dead, or not to be entered: then nothing of it is touched again.
-            self.state.store(DEAD, Ordering::Release);
-            return;
+        let base = self.base.load(Ordering::Relaxed);
+        if base != NO_BASE {
+            let passed = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
+            let passed_ns = u128::from(passed) * 1_000_000_000 / u128::from(ticks_per_second().max(1));
+            let base_ns = self.bases[base as usize % BASES].ns.load(Ordering::Relaxed);
+            self.closed_ns
+                .store(base_ns + passed_ns as u64, Ordering::Relaxed);
+            self.closed_host_ns
+                .store(clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64, Ordering::Relaxed);
         }
-        for slot in &self.slots {
-            if slot.state.swap(FREE, Ordering::AcqRel) == RECORDED {
-                commit(slot, thread, 0, 0);
-            }
-        }
-        let base = &self.bases[self.base.load(Ordering::Relaxed) as usize % BASES];
-        let passed = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
-        let passed_ns = u128::from(passed) * 1_000_000_000 / u128::from(ticks_per_second().max(1));
-        self.closed_ns.store(
-            base.ns.load(Ordering::Relaxed) + passed_ns as u64,
-            Ordering::Relaxed,
-        );
-        self.closed_host_ns
-            .store(clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64, Ordering::Relaxed);
-        let events = self
+        self.give_up_recorded(thread);
+        // Whoever still holds a slot is between its events; and a context that may hang, or be gone, is left alone: then
+        // its events stay with it.
+        let is_held = self
             .slots
             .iter()
-            .flat_map(|slot| [&slot.start, &slot.stop])
-            .chain(self.bases.iter().map(|base| &base.event));
-        // SAFETY: events and a stream of ours, not used again.
-        unsafe {
-            for event in events {
-                driver::event_destroy(event.swap(0, Ordering::Relaxed));
-            }
-            driver::stream_destroy(self.stream.swap(0, Ordering::Relaxed));
+            .any(|slot| slot.state.load(Ordering::Acquire) != FREE);
+        if is_over
+            && !is_held
+            && let Some(_inside) = InContext::enter(self.context.load(Ordering::Relaxed))
+        {
+            self.destroy();
         }
         self.state.store(NONE, Ordering::Release);
     }
@@ -508,26 +646,37 @@ impl Held {
         u32::from(self.pool)
     }
 
-    fn slot(self) -> &'static Slot {
-        &POOL[usize::from(self.pool) % POOLS].slots[usize::from(self.slot)]
+    /// Its slot, unless the pool was made anew since.
+    fn slot(self) -> Option<&'static Slot> {
+        let pool = &POOL[usize::from(self.pool) % POOLS];
+        (pool.generation.load(Ordering::Relaxed) as u16 == self.generation)
+            .then(|| &pool.slots[usize::from(self.slot)])
     }
 
     /// Puts the first event on the stream; false if that is not to be done, and nothing comes of it.
     pub fn start(self, stream: usize) -> bool {
-        let slot = self.slot();
+        self.slot()
+            .is_some_and(|slot| self.record(slot.start.load(Ordering::Relaxed), stream))
+    }
+
+    fn record(self, event: usize, stream: usize) -> bool {
+        let pool = &POOL[usize::from(self.pool) % POOLS];
+        // A special stream is that of the current context, which by now may be another.
+        let inside = (stream <= driver::LAST_SPECIAL_STREAM)
+            .then(|| InContext::enter(pool.context.load(Ordering::Relaxed)));
         // Asked just before, for a capture may have begun.
         // SAFETY: an event of ours; the stream is what the program passes to NCCL.
-        capture::is_free(stream)
-            && unsafe { driver::event_record(slot.start.load(Ordering::Relaxed), stream) } == SUCCESS
+        event != 0
+            && pool.is_usable()
+            && !matches!(inside, Some(None))
+            && capture::is_free(stream)
+            && unsafe { driver::event_record(event, stream) } == SUCCESS
     }
 
     /// Puts the second event behind the launch.
     pub fn stop(self, stream: usize, thread: &'static ThreadState) {
-        let slot = self.slot();
-        // SAFETY: as above.
-        let is_recorded = capture::is_free(stream)
-            && unsafe { driver::event_record(slot.stop.load(Ordering::Relaxed), stream) } == SUCCESS;
-        if is_recorded {
+        let Some(slot) = self.slot() else { return };
+        if self.record(slot.stop.load(Ordering::Relaxed), stream) {
             slot.state.store(RECORDED, Ordering::Release);
         } else {
             self.give_up(thread);
@@ -536,20 +685,18 @@ impl Held {
 
     /// The call was not announced: as if it had never been held.
     pub fn withdraw(self) {
-        self.slot().state.store(FREE, Ordering::Release);
+        if let Some(slot) = self.slot() {
+            slot.state.store(FREE, Ordering::Release);
+        }
     }
 
-    /// Nothing comes of the call: says so, for it was announced.
+    /// Nothing will be told of the call: says so, for it was announced.
     pub fn give_up(self, thread: &'static ThreadState) {
-        let slot = self.slot();
-        commit(slot, thread, 0, 0);
-        slot.state.store(FREE, Ordering::Release);
+        if let Some(slot) = self.slot() {
+            commit(slot, thread, 0, 0);
+            slot.state.store(FREE, Ordering::Release);
+        }
     }
-}
-
-fn has_happened_within(event: usize, asked: u32) -> bool {
-    // SAFETY: an event of ours.
-    (0..asked).any(|_| unsafe { driver::event_query(event) } == SUCCESS)
 }
 
 /// From one event to another, ns; `None` if the driver does not say.
