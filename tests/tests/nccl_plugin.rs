@@ -718,6 +718,29 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
 }
 
 #[test]
+fn nobody_waits_for_a_device_that_is_slow_to_tell_its_time() {
+    let turn = turn::take();
+    // 20 ms behind other work: what is launched before the first reading is not timed, and the error is as wide.
+    let settings = [
+        ("RANKSCOPE_NCCL_EVENTS", "100000"),
+        ("NCCL_DOUBLE_SLOW_US", "20000"),
+    ];
+    let Some(run) = run(&turn, 0, None, &settings) else {
+        return;
+    };
+    run.logs();
+    let session = run.session();
+    for rank in 0..RANKS {
+        let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+        let timed = of("timed_by_events") as u64;
+        assert!(timed > STEPS * 5 && timed < STEPS * 10, "{timed}");
+        assert_eq!(of("contradictions"), 0);
+        assert!(of("widest_error_ns/value") < 30_000_000);
+    }
+    drop(turn);
+}
+
+#[test]
 fn every_device_of_one_process_is_timed_by_its_own_events() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_devices.cc") else {

@@ -2,6 +2,7 @@
 // put on their stream before them is done, contexts, and captures that a careless question breaks.
 //
 // It allocates nothing and takes no lock that a test would count. By the environment:
+//   NCCL_DOUBLE_SLOW_US=N     what is put on a stream that the driver made happens so much later, as behind other work
 //   NCCL_DOUBLE_FAILS=N       the N-th question and all after it fail, as when a kernel has crashed
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs so much faster than CLOCK_MONOTONIC_RAW
 #include <sched.h>
@@ -102,7 +103,7 @@ int violated(int result) {
 
 bool hasHappened(Event& event) {
   if (event.happenedNs != 0) return true;
-  if (event.queue == nullptr || event.queue->completed < event.after) return false;
+  if (event.queue == nullptr || event.queue->completed < event.after || rawNs() < event.recordedNs) return false;
   const int64_t before = event.after > 0 ? event.queue->doneNs[(event.after - 1) % kRemembered] : 0;
   event.happenedNs = std::max(event.recordedNs, before);
   return true;
@@ -172,7 +173,9 @@ int cuEventRecord(uintptr_t handle, DoubleStream* stream) {
   if (stream->capturing) return violated(kCaptureUnsupported);
   if (event->context != contextOf(stream->device)) return violated(kInvalidHandle);
   event->queue = queueOf(stream);
-  event->recordedNs = rawNs();
+  static const long slowNs = std::getenv("NCCL_DOUBLE_SLOW_US") != nullptr ? std::atol(std::getenv("NCCL_DOUBLE_SLOW_US")) * 1000 : 0;
+  const bool isOwn = stream >= ownStreams && stream < ownStreams + kStreams;
+  event->recordedNs = rawNs() + (isOwn ? slowNs : 0);
   event->after = event->queue->submitted;
   event->happenedNs = 0;
   return kSuccess;
