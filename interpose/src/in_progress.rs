@@ -35,9 +35,10 @@ impl<'a> InProgress<'a> {
         }
     }
 
-    /// The call has returned. What `complete` does to the record is committed with it.
+    /// The call has returned. What `complete` does to the record is committed with it, when this goes out of scope: moving
+    /// it would cost as much as the rest.
     #[inline(always)]
-    pub fn returned(self, complete: impl FnOnce(&mut Record)) {
+    pub fn returned(&mut self, complete: impl FnOnce(&mut Record)) {
         self.record.leave_ticks = ticks();
         self.record.flags &= !FLAG_FAILED;
         complete(self.record);

@@ -70,10 +70,10 @@ static double median(std::vector<double> v) {
 }
 
 template <typename Wrapped, typename Real>
-static void price(const char* what, bool isIntercepted, Wrapped&& wrapped, Real&& real) {
+static void price(const char* what, bool isIntercepted, Wrapped&& wrapped, Real&& real, int kBlocks = 300) {
   Floor floor;
   // Slow enough for a background thread at idle priority to keep up: what is measured is the call, not the disk.
-  const int kCalls = 20000, kBlocks = 300;
+  const int kCalls = 20000;
   std::vector<double> wrapped_blocks, real_blocks, floor_blocks, ratios;
   for (int i = 0; i < kBlocks; i++) {
     const double w = block(wrapped, kCalls);

@@ -299,6 +299,39 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
     );
 }
 
+/// Every row by itself: `cargo test -p rankscope-tests --test hot_path price -- --ignored --nocapture`; with PRICE_OF=nccl
+/// those whose symbol begins so.
+#[test]
+#[ignore = "a benchmark of several minutes, which needs a machine of its own"]
+fn the_price_of_every_row() {
+    let turn = turn::take();
+    let Some(driver) = driver() else { return };
+    let mut ratios: Vec<(f64, &str)> = Vec::new();
+    let wanted = std::env::var("PRICE_OF").unwrap_or_default();
+    for symbol in symbols().filter(|symbol| symbol.starts_with(&wanted)) {
+        let (ended, _) = run(driver, &["price", symbol]);
+        assert_eq!(ended.code(), 0, "{symbol}: {}", ended.complaints());
+        let text = ended.text();
+        if text.is_empty() {
+            continue;
+        }
+        let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(told["intercepted"], true, "{symbol}");
+        let ratio = told["ratio"].as_f64().expect("a ratio");
+        println!("{ratio:6.2} {symbol}");
+        ratios.push((ratio, symbol));
+    }
+    ratios.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (middle, dearest) = (ratios[ratios.len() / 2], ratios[ratios.len() - 1]);
+    println!(
+        "{} rows, in the middle {:.2}, the dearest {dearest:?}",
+        ratios.len(),
+        middle.0
+    );
+    assert!(middle.0 <= 2.0, "{middle:?}");
+    drop(turn);
+}
+
 /// What the failed call of a row leaves, if it records anything.
 fn failed(symbol: &str) -> Option<RecordKind> {
     let is = |part: &str| symbol.contains(part);

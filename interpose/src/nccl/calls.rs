@@ -207,22 +207,25 @@ unsafe fn enqueue_as<const IS_TIMED: bool>(
             record.aux |= 1 << Enqueued::TIMED_SHIFT;
         }
     }
-    let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-    // SAFETY: handed through.
-    let returned = unsafe { arguments.call(real) };
-    call.returned(|record| {
-        let result = result::of(returned);
-        record.tag = result;
-        record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
-        if !result::is_fine(result) {
-            if let Some(pending) = communicator.and_then(Entry::pending) {
-                pending.withdraw_call(as_handle);
+    let returned;
+    {
+        let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+        // SAFETY: handed through.
+        returned = unsafe { arguments.call(real) };
+        call.returned(|record| {
+            let result = result::of(returned);
+            record.tag = result;
+            record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
+            if !result::is_fine(result) {
+                if let Some(pending) = communicator.and_then(Entry::pending) {
+                    pending.withdraw_call(as_handle);
+                }
+                // Nothing of it is on a stream, and its number may become the next call's.
+                record.aux &= !(1 << Enqueued::TIMED_SHIFT);
+                refused(record, roles, communicator, result);
             }
-            // Nothing of it is on a stream, and its number may become the next call's.
-            record.aux &= !(1 << Enqueued::TIMED_SHIFT);
-            refused(record, roles, communicator, result);
-        }
-    });
+        });
+    }
     thread.nccl_call.set(0);
     if IS_TIMED && let Timed::Alone(guard) = timed {
         match result::of(returned) {

@@ -445,7 +445,7 @@ unsafe fn timed(
     if let Some(index) = communicator {
         record.communicator = index;
     }
-    let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+    let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
     call.returned(|record| {

@@ -110,15 +110,18 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     if flags & FLAG_SIMULATED == 0 {
         events::group_ends(thread);
     }
-    let call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-    // SAFETY: handed through.
-    let returned = unsafe { arguments.call(real) };
-    call.returned(|record| {
-        record.tag = result::of(returned);
-        if !result::is_fine(record.tag) {
-            record.flags |= FLAG_FAILED;
-        }
-    });
+    let returned;
+    {
+        let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+        // SAFETY: handed through.
+        returned = unsafe { arguments.call(real) };
+        call.returned(|record| {
+            record.tag = result::of(returned);
+            if !result::is_fine(record.tag) {
+                record.flags |= FLAG_FAILED;
+            }
+        });
+    }
     let is_launched = flags & FLAG_SIMULATED == 0 && result::of(returned) == result::SUCCESS;
     events::group_ended(thread, is_launched);
     if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(result::of(returned))) {

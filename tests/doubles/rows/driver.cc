@@ -5,6 +5,8 @@
 //                             system call on that thread ends the process, while it calls the row CALLS times
 //   driver throw              the real function of every row throws; what arrives here must be the same exception, and
 //                             the calls after it must be recorded as if nothing had happened
+//   driver price SYMBOL       what a call of the row costs, against the floor (programs/price.h); nothing for rows that
+//                             are called when communicators are made or end
 //   driver caught WHAT        proves the guards: does what they must catch ("malloc", "lock", "call")
 //
 // Prints what the recorder must have kept, for the test that reads the log.
@@ -35,6 +37,7 @@ extern size_t (*rows_inside)(int row, const size_t* arguments);
 using Function = size_t (*)(
     size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t);
 
+#include "../../programs/price.h"
 #include "../guards.h"
 
 // ---- arguments ----------------------------------------------------------------------------------------------------
@@ -476,13 +479,32 @@ static int throwEverywhere() {
   return 0;
 }
 
+// ---- price --------------------------------------------------------------------------------------------------------
+
+// What a call costs, against the floor (price.h). A group is its start and its end.
+static int priceOf(const char* symbol) {
+  prepare();
+  const Row row(symbol), start(kGroupStart);
+  if (row.its.kind == Kind::Cold || strcmp(symbol, kGroupStart) == 0) return 0;
+  void* library = dlopen("librows.so", RTLD_NOLOAD | RTLD_LAZY);
+  const auto real = [&](const char* name) { return reinterpret_cast<Function>(dlsym(library, name)); };
+  const Function realRow = real(symbol), realStart = real(kGroupStart);
+  const bool isGroup = row.its.kind == Kind::Group;
+  rows_inside = [](int, const size_t*) { return size_t(0); };
+  price(
+      symbol, row.function != realRow, [&] { isGroup ? start() : 0, row(); },
+      [&] { isGroup ? call(realStart, start.its.arguments) : 0, call(realRow, row.its.arguments); }, 40);
+  return 0;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 3 && strcmp(argv[1], "price") == 0) return priceOf(argv[2]);
   if (argc == 4 && strcmp(argv[1], "hot") == 0) {
     calls = strtol(argv[3], nullptr, 10);
     return hot(argv[2]);
   }
   if (argc == 3 && strcmp(argv[1], "caught") == 0) return catchOne(argv[2]);
   if (argc == 2 && strcmp(argv[1], "throw") == 0) return throwEverywhere();
-  fprintf(stderr, "usage: driver hot SYMBOL CALLS | throw | caught WHAT\n");
+  fprintf(stderr, "usage: driver hot SYMBOL CALLS | throw | caught WHAT | price SYMBOL\n");
   return 2;
 }
