@@ -1,0 +1,66 @@
+//! The table of CUPTI's functions against real libraries. They are loaded and looked into; no function of theirs is
+//! called, for there is no driver here, and 13.2 would end the process.
+
+use rankscope_cupti_sys::table::Table;
+use rankscope_tests::artefacts::root;
+use rankscope_tests::skip;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Functions that came later than 11.8, with the first of the tested versions that has them.
+const LATER: [(&str, (u32, u32)); 4] = [
+    ("cuptiActivityEnableDriverApi", (12, 9)),
+    ("cuptiActivityEnableRuntimeApi", (12, 9)),
+    ("cuptiSubscribe_v2", (13, 0)),
+    ("cuptiIsTracingSessionRunning", (13, 5)),
+];
+
+fn libraries() -> Vec<PathBuf> {
+    let script = root().join("tests/setup/cupti.sh");
+    let output = Command::new(&script)
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{} failed", script.display());
+    let found: Vec<PathBuf> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(PathBuf::from)
+        .collect();
+    if found.is_empty() {
+        skip("no real CUPTI library");
+    }
+    found
+}
+
+/// `13.0.85` of the directory's name, as (13, 0).
+fn version(library: &Path) -> (u32, u32) {
+    let name = library.parent().and_then(Path::file_name).expect("a directory");
+    let name = name.to_str().expect("a plain name");
+    let mut numbers = name.split('.').map(|number| number.parse().expect("a number"));
+    (numbers.next().expect("major"), numbers.next().expect("minor"))
+}
+
+#[test]
+fn every_version_has_the_functions_that_it_should() {
+    for library in libraries() {
+        let version = version(&library);
+        let name = CString::new(library.to_str().expect("a plain name")).expect("no zero byte");
+        // SAFETY: CUPTI's constructors do nothing without a driver (checked for these versions); a live handle of it.
+        let missing = unsafe {
+            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
+            assert!(!handle.is_null(), "{}", library.display());
+            Table::of(handle).missing()
+        };
+        let expected: Vec<&str> = LATER
+            .iter()
+            .filter(|(_, since)| version < *since)
+            .map(|(name, _)| *name)
+            .collect();
+        let mut missing = missing;
+        missing.sort_unstable();
+        let mut expected = expected;
+        expected.sort_unstable();
+        assert_eq!(missing, expected, "CUPTI {version:?}");
+    }
+}
