@@ -474,7 +474,7 @@ impl<'a> Analysis<'a> {
             exposed_wait_ns: extra.exposed,
             hidden_wait_ns: extra.hidden,
             arrival_order: extra.order,
-            launch_operations: u32::from(operation.launch_operations),
+            launch_operations: u32::from(operation.launch_operations()),
         });
     }
 

@@ -139,9 +139,9 @@ impl BlameLedger {
                 .map(|&(start, end)| operation.blocked.overlap(start, end))
                 .sum();
             // A message's call begins with its launch.
-            let entered = match operation.launch_enter_ns {
-                NO_TIME => operation.enter_ns,
-                began => began,
+            let entered = match &operation.shared {
+                Some(launch) if launch.enter_ns != NO_TIME => launch.enter_ns,
+                _ => operation.enter_ns,
             };
             new.push(NewWait {
                 exposed_in_call_ns: self.newly_exposed(member, entered, i64::MAX),
@@ -236,7 +236,9 @@ impl BlameLedger {
     fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
         for (member, &rank) in members.iter().zip(ranks) {
             // Messages of one launch count as one.
-            self.ranks[rank as usize].launches += u64::from(!member.is_message() || member.is_launch_first);
+            self.ranks[rank as usize].launches += u64::from(
+                !member.is_message() || member.shared.as_ref().is_none_or(|launch| launch.is_first),
+            );
         }
         let [.., second, last] = self.order[..] else {
             return;

@@ -3,7 +3,7 @@
 
 use crate::bandwidth::{bus_bytes, size_bytes};
 use crate::members::Members;
-use crate::rank::{Blocked, RankOperation};
+use crate::rank::{Blocked, RankOperation, SharedLaunch};
 use rankscope_formats::{Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -78,21 +78,24 @@ pub struct Launches {
     pub given_up: Vec<Launch>,
 }
 
-fn key(communicator: u32, call: &RankOperation) -> Key {
-    (communicator, call.launch_first, call.tag)
+fn key(communicator: u32, call: &RankOperation, launch: &SharedLaunch) -> Key {
+    (communicator, launch.first, call.tag)
 }
 
 impl Launches {
     /// Takes a complete instance of collectives that share their launch.
     pub fn take(&mut self, number: u64, communicator: u32, members: &[RankOperation]) -> Taken {
+        let known = |member: &RankOperation| {
+            let launch = member.shared.as_deref()?;
+            Some((launch.first, launch.collectives))
+        };
         let first = &members[0];
-        let is_alike = members.iter().all(|member| {
-            member.launch_first == first.launch_first && member.launch_collectives == first.launch_collectives
-        });
-        if !is_alike {
+        let is_alike = members.iter().all(|member| known(member) == known(first));
+        let Some(shared) = first.shared.as_deref().filter(|_| is_alike) else {
             return Taken::Alone;
-        }
-        let launch = self.open(communicator, first);
+        };
+        let key = key(communicator, first, shared);
+        let launch = self.open(key);
         let id = launch.id;
         let carries = launch.number.is_none();
         launch.add(members);
@@ -100,11 +103,11 @@ impl Launches {
             launch.number = Some(number);
             launch.first = members.to_vec();
         }
-        let is_whole = launch.came >= first.launch_collectives;
+        let is_whole = launch.came >= shared.collectives;
         if carries {
             self.held += members.len();
         }
-        if is_whole && let Some(launch) = self.close(key(communicator, first)) {
+        if is_whole && let Some(launch) = self.close(key) {
             self.passed += 1;
             return if carries {
                 Taken::WholeByItself(launch)
@@ -119,29 +122,30 @@ impl Launches {
     /// An instance of which it is not known when it ran, or that not all members have: its launch is whole without it.
     pub fn take_without_times(&mut self, communicator: u32, members: &Members) -> Option<Box<Launch>> {
         let call = members.iter().next()?;
-        if !call.is_shared() || call.launch_collectives < 2 || call.is_message() {
+        let shared = call.shared.as_deref()?;
+        if shared.collectives < 2 || call.is_message() {
             return None;
         }
-        let launch = self.open(communicator, call);
+        let key = key(communicator, call, shared);
+        let launch = self.open(key);
         launch.came += 1;
         launch.is_partial |= call.known_bytes() != Some(0);
-        if launch.came >= call.launch_collectives {
+        if launch.came >= shared.collectives {
             self.passed += 1;
-            return self.close(key(communicator, call));
+            return self.close(key);
         }
         self.give_up_old();
         None
     }
 
-    fn open(&mut self, communicator: u32, call: &RankOperation) -> &mut Launch {
-        let key = key(communicator, call);
+    fn open(&mut self, key: Key) -> &mut Launch {
         self.open.entry(key).or_insert_with(|| {
             let id = self.made;
             self.made += 1;
             self.by_age.insert(id, key);
             Box::new(Launch {
                 id,
-                communicator,
+                communicator: key.0,
                 is_pure: true,
                 passed_before: self.passed,
                 ..Launch::default()
@@ -208,7 +212,8 @@ impl Launch {
         }
         for member in members {
             self.error_ns = self.error_ns.max(member.clock_error_ns);
-            self.is_pure &= member.launch_operations == member.launch_collectives;
+            let shared = member.shared.as_deref();
+            self.is_pure &= shared.is_some_and(|launch| launch.operations == launch.collectives);
         }
         self.needs((first.operation, first.peer));
         self.came += 1;
@@ -276,9 +281,13 @@ mod tests {
     fn instance(sequence: u32, first: u32, times: [(i64, i64); 2]) -> Vec<RankOperation> {
         let member = |member: u32, (enter, leave)| RankOperation {
             sequence,
-            launch_first: first,
-            launch_operations: 3,
-            launch_collectives: 3,
+            shared: Some(Box::new(SharedLaunch {
+                first,
+                operations: 3,
+                collectives: 3,
+                is_first: true,
+                enter_ns: i64::MIN,
+            })),
             ..RankOperation::sample(member, enter, leave)
         };
         vec![member(0, times[0]), member(1, times[1])]
@@ -335,7 +344,9 @@ mod tests {
     fn members_that_launch_differently_have_no_launch_in_common() {
         let mut launches = Launches::default();
         let mut members = instance(4, 4, [(10, 50), (20, 50)]);
-        members[1].launch_collectives = 2;
+        if let Some(launch) = members[1].shared.as_deref_mut() {
+            launch.collectives = 2;
+        }
         assert!(matches!(launches.take(1, 0, &members), Taken::Alone));
     }
 

@@ -45,6 +45,7 @@ impl Members {
             if !call.counts.is_empty() {
                 call.counts = Box::default();
             }
+            call.shared = None;
         }
     }
 

@@ -12,7 +12,7 @@ mod ordinals;
 mod works;
 
 pub use device_clock::{DeviceClock, DeviceClocks};
-pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
 
 use crate::clock::Line;
 use crate::overlap::{Breakdown, Parts};
@@ -551,11 +551,7 @@ impl<'a> RankReader<'a> {
             protocol: Protocol::Unknown,
             channels: 0,
             clock_error_ns: 0,
-            launch_first: 0,
-            launch_operations: 1,
-            launch_collectives: 0,
-            is_launch_first: true,
-            launch_enter_ns: NO_TIME,
+            shared: None,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
@@ -917,7 +913,6 @@ impl<'a> RankReader<'a> {
             if held.launch != ALONE {
                 if let Some(launch) = self.launches.of(held.launch) {
                     share(operation, &launch);
-                    operation.is_launch_first = launch.is_untouched;
                 }
                 self.launches.released(held.launch);
             }
@@ -925,8 +920,10 @@ impl<'a> RankReader<'a> {
                 let before = operation.sequence;
                 self.ordinals.correct(operation);
                 // What shifts one of a launch shifts all of it.
-                let shift = before.wrapping_sub(operation.sequence);
-                operation.launch_first = operation.launch_first.wrapping_sub(shift);
+                if let Some(launch) = operation.shared.as_deref_mut() {
+                    let shift = before.wrapping_sub(operation.sequence);
+                    launch.first = launch.first.wrapping_sub(shift);
+                }
             }
             if held.open {
                 let (arrival, leave) = (operation.arrival_ns(), operation.leave_ns);
@@ -1159,16 +1156,24 @@ impl<'a> RankReader<'a> {
 
 /// Says with what else an operation was launched; a message runs from its launch's begin.
 fn share(operation: &mut RankOperation, launch: &launches::Launch) {
-    operation.launch_first = launch.first;
-    operation.launch_operations = launch.operations;
-    operation.launch_collectives = launch.collectives;
+    if launch.operations < 2 {
+        return;
+    }
+    let mut shared = SharedLaunch {
+        first: launch.first,
+        operations: launch.operations,
+        collectives: launch.collectives,
+        is_first: launch.is_untouched,
+        enter_ns: NO_TIME,
+    };
     if operation.is_message()
         && operation.state == OperationState::Completed
         && let Some(began_ns) = launch.began_ns.filter(|&began_ns| began_ns < operation.enter_ns)
     {
-        operation.launch_enter_ns = began_ns;
+        shared.enter_ns = began_ns;
         operation.blocked = Blocked::one(began_ns, operation.leave_ns);
     }
+    operation.shared = Some(Box::new(shared));
 }
 
 /// True if a process has several members of one communicator, each on a device of its own.

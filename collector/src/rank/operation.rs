@@ -61,6 +61,21 @@ impl Blocked {
     }
 }
 
+/// A launch of several calls (METRICS.md, section 1), as each of them knows it. Apart, because few operations have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedLaunch {
+    /// Number of its first collective.
+    pub first: u32,
+    /// Its calls.
+    pub operations: u16,
+    /// Collectives among them.
+    pub collectives: u16,
+    /// This one was called before the others.
+    pub is_first: bool,
+    /// Of a message: when the launch began, ns; else [`NO_TIME`].
+    pub enter_ns: i64,
+}
+
 /// One operation of one rank.
 #[derive(Clone, Debug)]
 pub struct RankOperation {
@@ -112,16 +127,8 @@ pub struct RankOperation {
     pub channels: u8,
     /// How far its times may lie too late on the axis because its device's clock is known only so well, ns.
     pub clock_error_ns: u32,
-    /// Number of the first collective of its launch.
-    pub launch_first: u32,
-    /// Calls of its launch, itself included (METRICS.md, section 1).
-    pub launch_operations: u16,
-    /// Collectives among them.
-    pub launch_collectives: u16,
-    /// It was called before the others of its launch.
-    pub is_launch_first: bool,
-    /// Of a message that shares its launch: when that began, ns; else [`NO_TIME`].
-    pub launch_enter_ns: i64,
+    /// The launch that it shares with others; `None` if it is one by itself.
+    pub shared: Option<Box<SharedLaunch>>,
     /// When the program was blocked because of it.
     pub blocked: Blocked,
     /// Bytes per member of a v-variant, empty if not recorded.
@@ -156,11 +163,7 @@ impl RankOperation {
             protocol: Protocol::Unknown,
             channels: 0,
             clock_error_ns: 0,
-            launch_first: 0,
-            launch_operations: 1,
-            launch_collectives: 0,
-            is_launch_first: true,
-            launch_enter_ns: NO_TIME,
+            shared: None,
             blocked: Blocked::default(),
             counts: Box::default(),
         }
@@ -171,11 +174,11 @@ impl RankOperation {
     #[inline]
     pub fn arrival_ns(&self) -> i64 {
         if self.issue_ns != NO_TIME {
-            self.issue_ns
-        } else if self.launch_enter_ns != NO_TIME {
-            self.launch_enter_ns
-        } else {
-            self.enter_ns
+            return self.issue_ns;
+        }
+        match &self.shared {
+            Some(launch) if launch.enter_ns != NO_TIME => launch.enter_ns,
+            _ => self.enter_ns,
         }
     }
 
@@ -194,7 +197,12 @@ impl RankOperation {
     /// True if its launch is others' too.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.launch_operations > 1
+        self.shared.is_some()
+    }
+
+    /// Calls of its launch, itself included.
+    pub fn launch_operations(&self) -> u16 {
+        self.shared.as_ref().map_or(1, |launch| launch.operations)
     }
 
     /// True for what one member does alone.
