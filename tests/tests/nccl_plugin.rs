@@ -747,7 +747,7 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
         return;
     };
     // The null streams of several devices are one handle: in one group they cannot be told apart.
-    for (streams, timed) in [(Some("streams"), 40), (Some("first"), 10), (None, 0)] {
+    for (streams, timed) in [(Some("streams"), 120), (Some("first"), 10), (None, 0)] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut job = Job::program(&program, 1)
             .env("NCCL_DOUBLE_PROFILER", "0")
@@ -759,7 +759,11 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
         finished.expect_status(0);
         results::merge(directory.path());
         let session = results::report(directory.path());
-        let called = if streams == Some("first") { 10 } else { 40 };
+        let called = match streams {
+            Some("streams") => 120,
+            Some(_) => 10,
+            None => 40,
+        };
         assert_eq!(number(&session, "/totals/operations"), called);
         // What a process does is told once.
         let of = |name: &str| number(&session, &format!("/devices/0/{name}"));

@@ -134,7 +134,7 @@ unsafe fn pool_of(
     if stream <= driver::LAST_SPECIAL_STREAM && !is_on_current_device(handle, real, thread) {
         return None;
     }
-    match pool::of(context) {
+    match pool::join(context) {
         Found::Later => None,
         Found::Never => {
             place.store(REFUSED, Ordering::Relaxed);
@@ -142,9 +142,11 @@ unsafe fn pool_of(
         }
         Found::Number(number) => {
             let outcome = place.compare_exchange(UNKNOWN, number + 1, Ordering::AcqRel, Ordering::Relaxed);
-            // Who comes second finds what the first has noted, the next time.
-            outcome.ok()?;
-            pool::at(number)?.join();
+            if outcome.is_err() {
+                // Who comes second finds what the first has noted, the next time.
+                pool::at(number)?.leave();
+                return None;
+            }
             if !IS_DEFINED.swap(true, Ordering::Relaxed)
                 && let Some(set) = life::definitions()
             {

@@ -14,7 +14,7 @@ use rankscope_formats::ranklog::clock::{clock_ns, ticks, ticks_per_second};
 use rankscope_formats::ranklog::record::{
     DeviceWork, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Launches of one context that may be under way at once; of further ones nothing is told.
 const SLOTS: usize = 256;
@@ -89,11 +89,13 @@ pub struct Pool {
     bases: [Base; BASES],
     /// The last one that has happened, [`NO_BASE`] if none has.
     base: AtomicU32,
-    /// Host's ticks when it was put on its stream.
+    /// Host's ticks when it was put on its stream, and about when it happened by the host's clock, ns.
     base_ticks: AtomicU64,
+    base_host_ns: AtomicU64,
     /// The one that is on its stream and has not happened, since these ticks; 0: there is none.
     asked: AtomicU32,
     asked_ticks: AtomicU64,
+    asked_host_ns: AtomicU64,
     /// How many there were.
     made: AtomicU32,
     /// One thread reads at a time; nobody waits for it.
@@ -133,8 +135,10 @@ static POOL: [Pool; POOLS] = [const {
         }; BASES],
         base: AtomicU32::new(NO_BASE),
         base_ticks: AtomicU64::new(0),
+        base_host_ns: AtomicU64::new(0),
         asked: AtomicU32::new(0),
         asked_ticks: AtomicU64::new(0),
+        asked_host_ns: AtomicU64::new(0),
         made: AtomicU32::new(0),
         reading: AtomicU32::new(0),
         read_ticks: AtomicU64::new(0),
@@ -143,8 +147,23 @@ static POOL: [Pool; POOLS] = [const {
     }
 }; POOLS];
 
-/// Held while a pool is made: two threads must not make two of one context.
-static IS_MAKING: AtomicU32 = AtomicU32::new(0);
+/// Held while a pool is looked for and made, and while one is closed: two threads must not make two of one context, and
+/// none joins one that is being closed. Nobody waits for it but the end of a communicator, and that not for long.
+static IS_CHANGING: AtomicU32 = AtomicU32::new(0);
+
+struct Changing;
+
+impl Changing {
+    fn begin() -> Option<Self> {
+        (IS_CHANGING.swap(1, Ordering::AcqRel) == 0).then_some(Self)
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        IS_CHANGING.store(0, Ordering::Release);
+    }
+}
 
 /// A slot of a pool that a call holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,59 +207,44 @@ fn id_of(context: usize) -> u64 {
     }
 }
 
-/// The pool of a context that is alive, made if it is not there. Milliseconds the first time.
+/// The pool of a context that is alive, made if it is not there, for one communicator more. Milliseconds the first time.
 #[cold]
-pub fn of(context: usize) -> Found {
-    let id = id_of(context);
-    let is_it = |pool: &Pool| {
-        pool.state.load(Ordering::Acquire) != NONE
-            && pool.context.load(Ordering::Relaxed) == context
-            && pool.context_id.load(Ordering::Relaxed) == id
-    };
-    let found = POOL.iter().position(is_it);
-    let Some(number) = found else {
-        return make(context, id);
-    };
-    match POOL[number].state.load(Ordering::Acquire) {
-        READY if POOL[number].is_usable() => Found::Number(number as u32),
-        MAKING => Found::Later,
-        _ => Found::Never,
-    }
-}
-
-fn make(context: usize, id: u64) -> Found {
-    if IS_MAKING.swap(1, Ordering::Acquire) != 0 {
+pub fn join(context: usize) -> Found {
+    let Some(_changing) = Changing::begin() else {
         return Found::Later;
-    }
-    let is_free = |pool: &&Pool| pool.state.load(Ordering::Relaxed) == NONE;
-    // The one that had this context before keeps its clock.
-    let had = |pool: &&Pool| {
+    };
+    let id = id_of(context);
+    let had = |pool: &Pool| {
         pool.context.load(Ordering::Relaxed) == context && pool.context_id.load(Ordering::Relaxed) == id
     };
-    let place = POOL
-        .iter()
-        .filter(is_free)
-        .find(had)
-        .or_else(|| POOL.iter().find(is_free));
-    let mut found = Found::Never;
-    if let Some(pool) = place {
-        if !had(&pool) {
-            pool.closed_ns.store(0, Ordering::Relaxed);
-        }
+    let is_free = |pool: &Pool| pool.state.load(Ordering::Relaxed) == NONE;
+    let known = POOL.iter().position(|pool| !is_free(pool) && had(pool));
+    // The one that had this context before keeps its clock; else one that remembers none.
+    let free = || {
+        let fresh = |pool: &Pool| is_free(pool) && pool.context.load(Ordering::Relaxed) == 0;
+        POOL.iter()
+            .position(|pool| is_free(pool) && had(pool))
+            .or_else(|| POOL.iter().position(fresh))
+            .or_else(|| POOL.iter().position(is_free))
+    };
+    let Some(number) = known.or_else(free) else {
+        return Found::Never;
+    };
+    let pool = &POOL[number];
+    if known.is_none() {
+        let is_same = had(pool) && id != 0;
         pool.context.store(context, Ordering::Relaxed);
         pool.context_id.store(id, Ordering::Relaxed);
         pool.life.store(life::number(), Ordering::Relaxed);
-        pool.state.store(MAKING, Ordering::Release);
-        let is_made = InContext::enter(context).is_some_and(|_inside| pool.make());
+        let is_made = InContext::enter(context).is_some_and(|_inside| pool.make(is_same));
         pool.state
             .store(if is_made { READY } else { DEAD }, Ordering::Release);
-        let number = POOL.iter().position(|other| std::ptr::eq(other, pool));
-        if let Some(number) = number.filter(|_| is_made) {
-            found = Found::Number(number as u32);
-        }
     }
-    IS_MAKING.store(0, Ordering::Release);
-    found
+    if !pool.is_usable() {
+        return Found::Never;
+    }
+    pool.users.fetch_add(1, Ordering::AcqRel);
+    Found::Number(number as u32)
 }
 
 /// The calling thread in another context, and such that what it asks disturbs no capture of another thread.
@@ -312,9 +316,9 @@ impl Pool {
             && self.context_id.load(Ordering::Relaxed) == id_of(context)
     }
 
-    /// A communicator uses it from now on.
-    pub fn join(&self) {
-        self.users.fetch_add(1, Ordering::AcqRel);
+    /// A communicator does not use it after all.
+    pub fn leave(&self) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn events(&self) -> impl Iterator<Item = &AtomicUsize> {
@@ -325,14 +329,24 @@ impl Pool {
     }
 
     /// Makes the stream and all events, in the current context. The clock starts with the first base that happens.
-    fn make(&self) -> bool {
-        let mut stream = 0;
+    /// `is_same`: it is surely the context of the last time, whose events are used again where they were left, and whose
+    /// clock goes on.
+    fn make(&self, is_same: bool) -> bool {
+        if !is_same {
+            self.closed_ns.store(0, Ordering::Relaxed);
+            self.stream.store(0, Ordering::Relaxed);
+            self.events().for_each(|place| place.store(0, Ordering::Relaxed));
+        }
+        let mut stream = self.stream.load(Ordering::Relaxed);
         // SAFETY: a place of ours.
-        if unsafe { driver::stream_create(&raw mut stream, driver::NON_BLOCKING) } != SUCCESS {
+        if stream == 0 && unsafe { driver::stream_create(&raw mut stream, driver::NON_BLOCKING) } != SUCCESS {
             return false;
         }
         self.stream.store(stream, Ordering::Relaxed);
         let are_made = self.events().all(|place| {
+            if place.load(Ordering::Relaxed) != 0 {
+                return true;
+            }
             let mut event = 0;
             // SAFETY: a place of ours.
             let is_made = unsafe { driver::event_create(&raw mut event, 0) } == SUCCESS;
@@ -385,7 +399,7 @@ impl Pool {
             let state = &self.slots[at].state;
             state.load(Ordering::Relaxed) == FREE
                 && state
-                    .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                    .compare_exchange(FREE, TAKEN, Ordering::SeqCst, Ordering::Relaxed)
                     .is_ok()
         })?;
         self.next
@@ -394,6 +408,12 @@ impl Pool {
         slot.base.store(base, Ordering::Relaxed);
         slot.call.store(told.call, Ordering::Relaxed);
         slot.peer.store(told.peer as u32, Ordering::Relaxed);
+        // Who looks for a base that nobody counts from either sees this slot's, or has changed the last one by now.
+        fence(Ordering::SeqCst);
+        if self.base.load(Ordering::Relaxed) != base || !self.is_usable() {
+            slot.state.store(FREE, Ordering::Release);
+            return None;
+        }
         Some(Held {
             pool: number as u8,
             slot: taken as u8,
@@ -516,6 +536,7 @@ impl Pool {
                 return false;
             }
             self.asked.store(next, Ordering::Relaxed);
+            self.asked_host_ns.store(host_ns(), Ordering::Relaxed);
             self.asked_ticks.store(now, Ordering::Relaxed);
             (begun, patience) = (now, ASKED_AT_ONCE);
         }
@@ -538,6 +559,7 @@ impl Pool {
     /// A base that no launch counts from.
     fn unused_base(&self, current: u32) -> Option<u32> {
         let mut used = [false; BASES];
+        fence(Ordering::SeqCst);
         for slot in &self.slots {
             if slot.state.load(Ordering::Relaxed) != FREE {
                 used[slot.base.load(Ordering::Relaxed) as usize % BASES] = true;
@@ -557,12 +579,14 @@ impl Pool {
         let over = ticks();
         self.asked_ticks.store(0, Ordering::Relaxed);
         let base = &self.bases[next as usize % BASES];
+        let asked_ns = self.asked_host_ns.load(Ordering::Relaxed);
+        // In the middle between asked for and seen: as far off on either side.
+        let happened_ns = asked_ns + host_ns().saturating_sub(asked_ns) / 2;
         let ns = if current == NO_BASE {
-            let host_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64;
             // The clock goes on where it stood: a device has one.
             match self.closed_ns.load(Ordering::Relaxed) {
-                0 => host_ns + 1,
-                closed => closed + host_ns.saturating_sub(self.closed_host_ns.load(Ordering::Relaxed)),
+                0 => happened_ns + 1,
+                closed => closed + happened_ns.saturating_sub(self.closed_host_ns.load(Ordering::Relaxed)),
             }
         } else {
             let before = &self.bases[current as usize % BASES];
@@ -574,6 +598,7 @@ impl Pool {
         };
         base.ns.store(ns, Ordering::Relaxed);
         self.base_ticks.store(begun, Ordering::Relaxed);
+        self.base_host_ns.store(happened_ns, Ordering::Relaxed);
         self.base.store(next, Ordering::Release);
         self.made.fetch_add(1, Ordering::Relaxed);
         tell_time(thread, communicator, ns, begun, over);
@@ -597,32 +622,34 @@ impl Pool {
     }
 
     fn close(&self, thread: &'static ThreadState, is_over: bool) {
-        let reading = (0..PATIENCE).find_map(|_| {
-            let reading = Reading::begin(self);
-            if reading.is_none() {
+        // Whoever is in the way is there for microseconds, or makes a pool; then this one stays, for who comes next.
+        let alone = (0..PATIENCE).find_map(|_| {
+            let alone = Changing::begin().and_then(|changing| Some((changing, Reading::begin(self)?)));
+            if alone.is_none() {
                 // SAFETY: no arguments.
                 unsafe { libc::sched_yield() };
             }
-            reading
+            alone
         });
-        let Some(_reading) = reading else { return };
+        let Some(_alone) = alone else { return };
+        if self.users.load(Ordering::Acquire) != 0 {
+            return;
+        }
         if self
             .state
-            .compare_exchange(READY, MAKING, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(READY, MAKING, Ordering::SeqCst, Ordering::Relaxed)
             .is_err()
         {
             return;
         }
         let base = self.base.load(Ordering::Relaxed);
         if base != NO_BASE {
-            let passed = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
-            let passed_ns = u128::from(passed) * 1_000_000_000 / u128::from(ticks_per_second().max(1));
             let base_ns = self.bases[base as usize % BASES].ns.load(Ordering::Relaxed);
-            self.closed_ns
-                .store(base_ns + passed_ns as u64, Ordering::Relaxed);
+            self.closed_ns.store(base_ns, Ordering::Relaxed);
             self.closed_host_ns
-                .store(clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64, Ordering::Relaxed);
+                .store(self.base_host_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        fence(Ordering::SeqCst);
         self.give_up_recorded(thread);
         // Whoever still holds a slot is between its events; and a context that may hang, or be gone, is left alone: then
         // its events stay with it.
@@ -677,7 +704,12 @@ impl Held {
     pub fn stop(self, stream: usize, thread: &'static ThreadState) {
         let Some(slot) = self.slot() else { return };
         if self.record(slot.stop.load(Ordering::Relaxed), stream) {
-            slot.state.store(RECORDED, Ordering::Release);
+            slot.state.store(RECORDED, Ordering::SeqCst);
+            let pool = &POOL[usize::from(self.pool) % POOLS];
+            if !pool.is_usable() {
+                // Nobody reads it any more: whoever ended that may have looked before this was recorded.
+                pool.give_up_recorded(thread);
+            }
         } else {
             self.give_up(thread);
         }
@@ -697,6 +729,10 @@ impl Held {
             slot.state.store(FREE, Ordering::Release);
         }
     }
+}
+
+fn host_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64
 }
 
 /// From one event to another, ns; `None` if the driver does not say.
