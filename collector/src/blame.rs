@@ -234,11 +234,12 @@ impl BlameLedger {
 
     /// What the last one cost the job: last minus second-last arrival, where anybody waited for it.
     fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        // Messages of one launch count as one.
+        let counts = |member: &RankOperation| {
+            u64::from(!member.is_message() || member.shared.as_ref().is_none_or(|launch| launch.is_first))
+        };
         for (member, &rank) in members.iter().zip(ranks) {
-            // Messages of one launch count as one.
-            self.ranks[rank as usize].launches += u64::from(
-                !member.is_message() || member.shared.as_ref().is_none_or(|launch| launch.is_first),
-            );
+            self.ranks[rank as usize].launches += counts(member);
         }
         let [.., second, last] = self.order[..] else {
             return;
@@ -251,7 +252,7 @@ impl BlameLedger {
         if from == until {
             return;
         }
-        culprit.last_arrivals += 1;
+        culprit.last_arrivals += counts(&members[last]);
         if !waited_for {
             return;
         }

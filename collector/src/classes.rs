@@ -306,7 +306,7 @@ impl Classes {
                     bus_bytes_per_s: figure(&sums.bus, no_bandwidth),
                     effective_bytes_per_s: figure(
                         &sums.effective,
-                        if sums.instances > 0 && known_size {
+                        if sums.instances > 0 && known_size && sums.shared < sums.operations {
                             "no payload"
                         } else {
                             no_bandwidth

@@ -440,4 +440,7 @@ fn a_message_arrives_with_its_launch_and_not_with_its_own_first_channel() {
     expect_near(caused(1), LATE_NS * i64::from(GROUPS));
     let launches: u64 = session.blame.ranks.iter().map(|of| of.launches).sum();
     assert_eq!(launches, 2 * u64::from(GROUPS), "two messages are one launch");
+    for of in &session.blame.ranks {
+        assert!(of.last_arrivals <= of.launches, "{of:?}");
+    }
 }
