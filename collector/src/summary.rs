@@ -570,8 +570,10 @@ fn matrix(parts: &Parts<'_>) -> WaitMatrix {
         };
     };
     let analysis = parts.analysis;
-    let measured = analysis.matching.complete - analysis.matching.shared_without_figures;
-    if measured == 0 && analysis.totals.enqueued + analysis.matching.shared_without_figures > 0 {
+    let matching = &analysis.matching;
+    if matching.complete == matching.shared_without_figures
+        && (analysis.totals.enqueued > 0 || matching.complete > 0)
+    {
         // Zeros would say that nobody waited.
         return WaitMatrix {
             reason: Some("when operations were done was not recorded".to_owned()),

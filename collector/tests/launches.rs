@@ -159,6 +159,10 @@ fn run_as(
         }
         log.end().expect("end");
     }
+    merged(directory)
+}
+
+fn merged(directory: &Path) -> Session {
     let options = MergeOptions {
         directories: vec![directory.to_path_buf()],
         output: directory.join("session"),
@@ -442,5 +446,67 @@ fn a_message_arrives_with_its_launch_and_not_with_its_own_first_channel() {
     assert_eq!(launches, 2 * u64::from(GROUPS), "two messages are one launch");
     for of in &session.blame.ranks {
         assert!(of.last_arrivals <= of.launches, "{of:?}");
+    }
+}
+
+#[test]
+fn each_device_of_one_process_has_a_clock_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // One process with both members, whose devices' clocks are seconds apart and told of in turn.
+    let mut log = SyntheticLog::create(folder.path(), 0, 2, "host-a").expect("create");
+    log.property("source.nccl_plugin", "5").expect("property");
+    for member in 0..2 {
+        log.communicator_of(Library::Nccl, member, member, 2, 9)
+            .expect("communicator");
+    }
+    for call in 0..GROUPS {
+        for member in 0..2u32 {
+            let called = START + u64::from(call) * EVERY_NS + u64::from(member) * 10_000;
+            let enqueue = Record {
+                operation: Operation::AllReduce as u8,
+                bytes: 4_000,
+                element_bytes: 4,
+                communicator: member,
+                sequence: call,
+                aux: Enqueued {
+                    parts: 1,
+                    ..Enqueued::default()
+                }
+                .to_aux(),
+                enter_ticks: called,
+                leave_ticks: called + 100,
+                ..Record::new(RecordKind::Enqueue)
+            };
+            log.push(0, enqueue);
+            let start = called + 1_000;
+            let work = DeviceWork {
+                duration_ns: TRANSFER_NS as u64,
+                channels: 1,
+                ..DeviceWork::default()
+            };
+            log.push(
+                0,
+                Record {
+                    kind: RecordKind::Device as u8,
+                    object: start + AHEAD_NS + u64::from(member) * 5_000_000_000,
+                    aux: work.to_aux(),
+                    enter_ticks: start + 500,
+                    leave_ticks: start + TRANSFER_NS as u64 + 500,
+                    ..enqueue
+                },
+            );
+        }
+    }
+    log.end().expect("end");
+    let session = merged(folder.path());
+    let device = &session.devices[0];
+    assert_eq!(
+        (device.operations, device.contradictions),
+        (2 * u64::from(GROUPS), 0)
+    );
+    let rows = rows(folder.path(), 0);
+    for row in &rows {
+        let after_call = row.enter_ns - row.called_ns.expect("a call");
+        assert!((500..5_000).contains(&after_call), "{after_call}: {row:?}");
     }
 }

@@ -864,6 +864,7 @@ impl<'a> RankReader<'a> {
             }
             let is_let_go = count - released > MOST_AWAITING;
             if held.launch != ALONE
+                && held.awaited != NOTHING
                 && operation.is_message()
                 && let Some(launch) = self.launches.of(held.launch)
                 && launch.operations > 1

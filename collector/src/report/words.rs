@@ -310,7 +310,7 @@ pub fn devices(session: &Session) -> Vec<Line> {
     let by_events = sum(|device| device.timed_by_events);
     if by_events > 0 {
         let text = format!(
-            "{} by events around the launch, which begin as much early as the host took to launch",
+            "{} of them by events around the launch: they begin early by what the host took to launch",
             units::count(by_events)
         );
         lines.push(Line::new(Mood::Plain, text));

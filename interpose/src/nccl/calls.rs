@@ -321,20 +321,15 @@ fn describe(
         reduction: Enqueued::NONE,
         ..Enqueued::default()
     };
-    if let Some((count, data_type)) = roles.payload {
+    if let Some((count, data_type)) = roles.payload.or(roles.counts) {
         let data_type = arguments[data_type] as u32;
         enqueued.data_type = u8::try_from(data_type).unwrap_or(Enqueued::NONE);
         record.element_bytes = data_type::element_bytes(data_type);
-        record.bytes = (arguments[count] as u64).saturating_mul(u64::from(record.element_bytes));
-        if record.element_bytes == 0 {
-            record.flags |= FLAG_BYTES_UNKNOWN;
+        if roles.payload.is_some() {
+            record.bytes = (arguments[count] as u64).saturating_mul(u64::from(record.element_bytes));
         }
-    }
-    if let Some((_, data_type)) = roles.counts {
-        let data_type = arguments[data_type] as u32;
-        enqueued.data_type = u8::try_from(data_type).unwrap_or(Enqueued::NONE);
-        record.element_bytes = data_type::element_bytes(data_type);
-        if communicator.is_none() {
+        // How many counts there are, which are added up later, is the communicator's size.
+        if record.element_bytes == 0 || (roles.counts.is_some() && communicator.is_none()) {
             record.flags |= FLAG_BYTES_UNKNOWN;
         }
     }

@@ -711,26 +711,23 @@ pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
 
 // ---- ended -------------------------------------------------------------------------------------------------------
 
-/// `ncclCommFinalize(communicator)`, `ncclCommRevoke(communicator, flags)`: it is being left, and its handle lives on.
+/// How a communicator is ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// `ncclCommFinalize(communicator)`, `ncclCommRevoke(communicator, flags)`: it is being left, and its handle lives on.
+    Left,
+    /// `ncclCommDestroy(communicator)`: an orderly end; the device is there.
+    Destroyed,
+    /// `ncclCommAbort(communicator)`: what was asked may hang, and the driver with it.
+    Aborted,
+}
+
+/// A call that ends a communicator. Where its handle goes, the entry goes first: once the real function has run the
+/// address can be another's.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
-pub unsafe fn finalize(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
-    unsafe { ending(real, arguments, false, false) }
-}
-
-/// `ncclCommDestroy(communicator)`, `ncclCommAbort(communicator)`, of which the first waits for what was asked. The entry goes first: once the real function has run
-/// the address can be another's.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn end(real: usize, arguments: &Narrow, is_destroyed: bool) -> usize {
-    // SAFETY: handed through.
-    unsafe { ending(real, arguments, true, is_destroyed) }
-}
-
-unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool, is_destroyed: bool) -> usize {
+pub unsafe fn end(real: usize, arguments: &Narrow, ending: Ending) -> usize {
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 || !life::is_on() || arguments[0] == 0 {
         // SAFETY: handed through.
@@ -738,14 +735,18 @@ unsafe fn ending(real: usize, arguments: &Narrow, is_gone: bool, is_destroyed: b
     }
     let entry = communicators::find(arguments[0]);
     let index = entry.map(Entry::index);
-    let leaving = entry.filter(|_| is_gone).and_then(events::leaves);
-    if is_gone {
+    let mut leaving = None;
+    if ending != Ending::Left {
+        leaving = entry.and_then(events::leaves);
         communicators::gone(arguments[0]);
     }
     // SAFETY: handed through.
     let returned = unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) };
     if let Some(leaving) = leaving {
-        let is_over = is_destroyed && !groups::is_open(thread) && result::of(returned) == result::SUCCESS;
+        // In a group, or in the background, it goes on.
+        let is_over = ending == Ending::Destroyed
+            && !groups::is_open(thread)
+            && result::of(returned) == result::SUCCESS;
         events::left(leaving, thread, is_over);
     }
     returned

@@ -19,6 +19,7 @@ pub mod result;
 
 use crate::stub::{ById, Narrow, Wide};
 use calls::{Roles, enqueue};
+use communicators::{Ending, end};
 
 /// Returned where no loaded library has the function: `ncclSystemError`.
 const MISSING: usize = 2;
@@ -72,10 +73,10 @@ crate::wrappers! {
     split = "ncclCommSplit", seen "2.18", narrow communicators::split;
     shrink = "ncclCommShrink", seen "2.27", wide communicators::shrink;
     grow = "ncclCommGrow", seen "2.29", wide communicators::grow;
-    finalize = "ncclCommFinalize", seen "2.18", narrow communicators::finalize;
-    destroy = "ncclCommDestroy", seen "2.18", narrow |real, a: &Narrow| communicators::end(real, a, true);
-    abort = "ncclCommAbort", seen "2.18", narrow |real, a: &Narrow| communicators::end(real, a, false);
-    revoke = "ncclCommRevoke", seen "2.28", narrow communicators::finalize;
+    finalize = "ncclCommFinalize", seen "2.18", narrow |real, a: &Narrow| end(real, a, Ending::Left);
+    destroy = "ncclCommDestroy", seen "2.18", narrow |real, a: &Narrow| end(real, a, Ending::Destroyed);
+    abort = "ncclCommAbort", seen "2.18", narrow |real, a: &Narrow| end(real, a, Ending::Aborted);
+    revoke = "ncclCommRevoke", seen "2.28", narrow |real, a: &Narrow| end(real, a, Ending::Left);
     async_error = "ncclCommGetAsyncError", seen "2.18", narrow failures::asked;
 
     // Memory.

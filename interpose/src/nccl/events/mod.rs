@@ -358,8 +358,7 @@ pub fn leaves(entry: &Entry) -> Option<Leaving> {
     })
 }
 
-/// It has ended. `is_over`: all that was asked of it has happened, so it was destroyed and not aborted, outside a group,
-/// and does not go on in the background.
+/// It has ended. `is_over`: in order and for good, so that the driver may be asked; else nothing of it is touched any more.
 pub fn left(leaving: Leaving, thread: &'static ThreadState, is_over: bool) {
     if let Some(pool) = pool::at(leaving.pool) {
         pool.left(thread, leaving.communicator, is_over);

@@ -604,8 +604,8 @@ impl Pool {
         tell_time(thread, communicator, ns, begun, over);
     }
 
-    /// A communicator that used it has ended. `is_over`: so has all that was asked of it, and its context is alive, so the
-    /// driver may be asked once more. With the last communicator all events go.
+    /// A communicator that used it has ended. `is_over`: in order, so its context is alive, and the driver may be asked once
+    /// more. With the last communicator all events go.
     pub fn left(&self, thread: &'static ThreadState, communicator: u32, is_over: bool) {
         let is_last = self.users.fetch_sub(1, Ordering::AcqRel) == 1;
         if self.life.load(Ordering::Relaxed) != life::number() {
