@@ -22,7 +22,7 @@ CALIBRATION_FIELDS = (
     "ticks monotonic_raw_ns realtime_ns half_width_ticks realtime_half_width_ticks realtime_maxerror_us adjtimex_status"
     " counter_trusted reserved boottime_ns"
 ).split()
-KINDS, CAUSES = range(1, 15), range(8)
+KINDS, CAUSES = range(1, 17), range(12)
 CALL, THREAD = 1, 8
 
 
@@ -238,7 +238,7 @@ def unpack_into(payload, groups, sequence):
 
 class Log:
     def __init__(self, path, live=None):
-        self.properties, self.communicators, self.ends, self.aliases, self.texts = {}, {}, {}, {}, {}
+        self.properties, self.communicators, self.ends, self.aliases, self.texts, self.streams = {}, {}, {}, {}, {}, {}
         self.calibrations, self.losses, self.in_flight, self.problems = [], [], [], []
         self.frames, self.live_chunks, self.ending = [], [], "torn"
         with open(path, "rb") as file:
@@ -365,6 +365,9 @@ class Log:
             if len(payload) < 20:
                 raise ValueError
             self.aliases[payload[4:20].hex()] = u32(payload, 0)
+        elif kind == 6:
+            index, device, context, number = struct.unpack_from("<4I", payload, 0)
+            self.streams[index] = {"device": device, "context": context, "number": number}
         else:
             self.problems.append((0, f"definition of unknown kind {kind}"))
 
@@ -382,7 +385,8 @@ class Log:
         self.losses = []
         for cause in CAUSES:
             for kind in KINDS:
-                entry = struct.unpack_from("<QQQ", data, 4096 + 32 * (16 * cause + kind))
+                at = 4096 + 32 * (16 * cause + kind % 16)
+                entry = struct.unpack_from("<QQQ", data, at) if at + 32 <= min(u64(data, 48), len(data)) else (0, 0, 0)
                 if entry[0]:
                     self.take_loss(cause, kind, *entry)
         start, capacity, used, flushed = u64(data, 56), u64(data, 64), u64(data, 80), u64(data, 88)
@@ -492,6 +496,8 @@ def main():
         line("communicator", index=index, ended_ticks=log.ends.get(index), **communicator)
     for alias, index in sorted(log.aliases.items()):
         line("alias", identity=alias, index=index)
+    for index, stream in sorted(log.streams.items()):
+        line("stream", index=index, **stream)
     for index, value in sorted(log.texts.items()):
         line("text", index=index, value=value)
     for entry in log.calibrations:

@@ -9,6 +9,7 @@ compile_error!("interpose/src/stub.rs knows x86-64 Linux only; port its two stub
 
 pub mod communicators;
 mod constructor;
+pub mod cupti;
 pub mod gloo;
 pub mod hash;
 pub mod in_progress;

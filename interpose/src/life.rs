@@ -4,6 +4,8 @@
 //! thread's. Everything else here is cold.
 
 use crate::communicators;
+use crate::cupti::mode::Wanted;
+use crate::cupti::{control, watch};
 use crate::nccl::{events, plugin};
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
@@ -13,7 +15,7 @@ use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::ranklog::recorder::{Options, Recorder};
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -173,8 +175,11 @@ pub fn start() {
     // This thread starts the recorder of this life: of a new process, or of a forked child that forgets its parent's.
     RECORDER.reset_after_fork();
     let life = LIVES.fetch_add(1, Ordering::AcqRel) + 1;
-    if start_thread() {
+    if spawn(background, BACKGROUND_STACK_BYTES) {
         page.epoch.store(life, Ordering::Release);
+        if let Some(wanted) = wanted_activity() {
+            watch::start(Some(wanted));
+        }
     }
 }
 
@@ -212,8 +217,8 @@ unsafe extern "C" fn wipe_in_child() {
     page.claimed.store(0, Ordering::Relaxed);
 }
 
-/// Starts the background thread with every signal blocked: a signal meant for the job must never be taken by us.
-fn start_thread() -> bool {
+/// Starts a thread with every signal blocked: a signal meant for the job must never be taken by us.
+pub fn spawn(run: extern "C" fn(*mut c_void) -> *mut c_void, stack_bytes: usize) -> bool {
     // SAFETY: the masks and attributes are initialised before use; the thread's function takes no argument.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -225,12 +230,12 @@ fn start_thread() -> bool {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         libc::pthread_attr_init(&raw mut attributes);
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        libc::pthread_attr_setstacksize(&raw mut attributes, 512 << 10);
+        libc::pthread_attr_setstacksize(&raw mut attributes, stack_bytes);
         let mut thread: libc::pthread_t = std::mem::zeroed();
         let outcome = libc::pthread_create(
             &raw mut thread,
             &raw const attributes,
-            background,
+            run,
             std::ptr::null_mut(),
         );
         libc::pthread_attr_destroy(&raw mut attributes);
@@ -239,6 +244,9 @@ fn start_thread() -> bool {
     }
 }
 
+/// How long the thread for CUPTI may take to end.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+const BACKGROUND_STACK_BYTES: usize = 512 << 10;
 const CLOSE_RANGE_UNSHARE: u32 = 2;
 
 extern "C" fn background(_: *mut c_void) -> *mut c_void {
@@ -253,9 +261,11 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
     }
     // A panic of ours ends recording, not the job: the live area stays readable.
     let _ = std::panic::catch_unwind(|| match CONFIGURATION.options() {
-        Some(options) => RECORDER.run(&options, ready),
+        Some(options) => RECORDER.run(&options, ready, each_second),
         None => RECORDER.give_up(),
     });
+    // Nobody but us may be left: then the process ends with this thread.
+    watch::finish(LAST_WAIT);
     std::ptr::null_mut()
 }
 
@@ -272,6 +282,12 @@ fn ready(set: &LaneSet) {
     }
 }
 
+/// Once a second, on the background thread.
+fn each_second(run_directory: &Path) -> usize {
+    control::look(run_directory);
+    usize::from(watch::is_running())
+}
+
 /// Longest value of a configuration variable that is taken.
 const VALUE_BYTES: usize = 4096;
 
@@ -282,7 +298,7 @@ struct Configuration {
 }
 
 /// Every variable that the library reads. The table is their documentation.
-const VARIABLES: [(&CStr, &str); 9] = [
+const VARIABLES: [(&CStr, &str); 12] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -313,6 +329,18 @@ const VARIABLES: [(&CStr, &str); 9] = [
         c"RANKSCOPE_NCCL_EVENTS",
         "launches per second and communicator to be timed by events on the program's streams, where NCCL tells no times",
     ),
+    (
+        c"RANKSCOPE_KERNELS",
+        "work of devices to be recorded by CUPTI: off, communication or all, with @START+LENGTH in a window",
+    ),
+    (
+        c"RANKSCOPE_CUPTI",
+        "path of the libcupti to load where the program has loaded none",
+    ),
+    (
+        INJECTION,
+        "read only: names another tool that the driver loads, to which CUPTI is left",
+    ),
 ];
 const DIR: usize = 0;
 const LIVE_DIR: usize = 1;
@@ -323,6 +351,11 @@ const PARTIAL_MS: usize = 5;
 const EXIT_WAIT_MS: usize = 6;
 const NCCL_TRAFFIC: usize = 7;
 const NCCL_EVENTS: usize = 8;
+const KERNELS: usize = 9;
+const CUPTI: usize = 10;
+const OTHER_INJECTION: usize = 11;
+
+const INJECTION: &CStr = c"CUDA_INJECTION64_PATH";
 
 static CONFIGURATION: Configuration = Configuration {
     values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()],
@@ -442,6 +475,26 @@ pub fn wants_traffic() -> bool {
 pub fn wanted_events() -> u32 {
     let wanted = CONFIGURATION.number(NCCL_EVENTS).unwrap_or(0);
     u32::try_from(wanted).unwrap_or(u32::MAX)
+}
+
+/// What of the devices' work is to be recorded, if that was ever said. What means nothing is not said.
+fn wanted_activity() -> Option<Wanted> {
+    let text = CONFIGURATION.bytes(KERNELS)?;
+    Wanted::parse(std::str::from_utf8(text).ok()?)
+}
+
+/// The CUPTI to load where the program has loaded none.
+pub fn cupti_path() -> Option<&'static CStr> {
+    let value = CONFIGURATION.values[CUPTI].load(Ordering::Acquire);
+    // SAFETY: null or a NUL-terminated copy that never changes again.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) })
+}
+
+/// True if the driver loads another tool, which has CUPTI then.
+pub fn has_other_injection() -> bool {
+    CONFIGURATION
+        .bytes(OTHER_INJECTION)
+        .is_some_and(|path| !path.is_empty())
 }
 
 /// True if this process records or is about to: cold hooks do nothing else otherwise.

@@ -57,6 +57,8 @@ pub struct ThreadState {
     pub nccl_launches_open: Cell<u8>,
     /// See `nccl_launches_open`.
     pub nccl_launches: [Cell<Launch>; STREAMS],
+    /// Nesting of our own calls to CUPTI, which may call itself by the names that we intercept.
+    pub cupti_depth: Cell<u32>,
     /// NVTX ranges that are open on this thread: how many, and the outer ones.
     pub nvtx_depth: Cell<u32>,
     /// See `nvtx_depth`.
@@ -109,6 +111,7 @@ thread_local! {
             nccl_parts: Cell::new(0),
             nccl_launches_open: Cell::new(0),
             nccl_launches: [const { Cell::new(Launch::NONE) }; STREAMS],
+            cupti_depth: Cell::new(0),
             nvtx_depth: Cell::new(0),
             nvtx_ranges: [const {
                 Cell::new(OpenRange {

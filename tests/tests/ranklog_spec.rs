@@ -49,6 +49,10 @@ fn told_by_rust(log: &RankLog) -> Vec<Value> {
     for (index, value) in &log.texts {
         out.push(json!({"what": "text", "index": index, "value": value}));
     }
+    for (index, it) in &log.streams {
+        out.push(json!({"what": "stream", "index": index, "device": it.device, "context": it.context,
+            "number": it.number}));
+    }
     for it in &log.calibrations {
         out.push(
             json!({"what": "calibration", "ticks": it.ticks, "monotonic_raw_ns": it.monotonic_raw_ns,
@@ -241,7 +245,7 @@ impl Numbers {
     }
 
     fn record(&mut self, leave: u64) -> Record {
-        let kinds = [1, 1, 1, 2, 3, 4, 5, 6, 7, 9, 10, 14, 200];
+        let kinds = [1, 1, 1, 2, 3, 4, 5, 6, 7, 9, 10, 14, 15, 16, 16, 200];
         let choose = |numbers: &mut Self, common: u64| {
             if numbers.below(8) == 0 {
                 numbers.any()
@@ -372,6 +376,16 @@ fn some_definitions() -> Vec<(u8, Payload)> {
             definition::KIND_COMMUNICATOR_ALIAS,
             Payload::text(3, b"too short"),
         ),
+        (
+            definition::KIND_STREAM,
+            Payload::stream(definition::Stream {
+                index: 4,
+                device: 1,
+                context: 2,
+                number: 13,
+            }),
+        ),
+        (definition::KIND_STREAM, Payload::text(3, b"short")),
         (99, Payload::text(1, b"of the future")),
     ]
 }

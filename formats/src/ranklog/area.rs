@@ -196,7 +196,7 @@ impl Area {
         first_ticks: u64,
         last_ticks: u64,
     ) {
-        let index = cause as usize * RecordKind::COUNT + kind as usize;
+        let index = cause as usize * RecordKind::PLACES + kind.place();
         let offset = self.layout.losses_offset() + (index * LOSS_ENTRY_BYTES) as u64;
         let first = self.u64_at(offset + 8);
         if first.load(Ordering::Relaxed) == 0 {
@@ -211,7 +211,7 @@ impl Area {
         let mut out = Vec::new();
         for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
             for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
-                let index = cause as usize * RecordKind::COUNT + kind as usize;
+                let index = cause as usize * RecordKind::PLACES + kind.place();
                 let offset = self.layout.losses_offset() + (index * LOSS_ENTRY_BYTES) as u64;
                 let count = self.u64_at(offset).load(Ordering::Acquire);
                 if count > 0 {

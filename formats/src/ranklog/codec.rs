@@ -66,7 +66,7 @@ const LITERAL: u8 = 64;
 
 /// Where the last tag of this kind of record is remembered; kinds of later versions share the places.
 fn tag_slot(kind: u8) -> usize {
-    usize::from(kind) % RecordKind::COUNT
+    usize::from(kind) % RecordKind::PLACES
 }
 
 /// What many records have in common.
@@ -134,7 +134,7 @@ struct LaneState {
 struct Model {
     leave: u64,
     /// Per kind of record: calls number their tags on, other kinds have none.
-    tags: [Stride; RecordKind::COUNT],
+    tags: [Stride; RecordKind::PLACES],
     templates: Vec<TemplateState>,
     lanes: Vec<LaneState>,
     /// Addresses, most recent first, each with the enter of the record that named it last.
@@ -146,7 +146,7 @@ impl Model {
     fn new(lanes: usize) -> Self {
         Self {
             leave: 0,
-            tags: [Stride::default(); RecordKind::COUNT],
+            tags: [Stride::default(); RecordKind::PLACES],
             templates: Vec::new(),
             lanes: vec![LaneState::default(); lanes],
             recent: Vec::with_capacity(RECENT + 1),

@@ -63,6 +63,19 @@ pub struct Communicator {
     pub name: String,
 }
 
+/// A stream of a device, by the numbers of CUPTI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Number by which records of this log name it.
+    pub index: u32,
+    /// Ordinal of the device in this process.
+    pub device: u32,
+    /// Number of the context in this process.
+    pub context: u32,
+    /// Number of the stream in its context.
+    pub number: u32,
+}
+
 /// One definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
@@ -96,6 +109,8 @@ pub enum Definition {
         /// The other identity.
         identity: [u8; 16],
     },
+    /// A stream of a device, on which works of activity records ran.
+    Stream(Stream),
     /// A kind that this reader does not know, kept whole.
     Other {
         /// Its number.
@@ -115,6 +130,8 @@ pub const KIND_TEXT: u8 = 3;
 pub const KIND_COMMUNICATOR_END: u8 = 4;
 /// Kind number of a communicator's second identity.
 pub const KIND_COMMUNICATOR_ALIAS: u8 = 5;
+/// Kind number of a stream.
+pub const KIND_STREAM: u8 = 6;
 
 /// A payload built without allocation, for hooks.
 #[derive(Clone, Copy)]
@@ -217,6 +234,15 @@ impl Payload {
         payload.push(&identity);
         payload
     }
+
+    /// The payload of a stream.
+    pub fn stream(stream: Stream) -> Self {
+        let mut payload = Self::new();
+        for number in [stream.index, stream.device, stream.context, stream.number] {
+            payload.push(&number.to_le_bytes());
+        }
+        payload
+    }
 }
 
 impl Default for Payload {
@@ -281,6 +307,12 @@ pub fn decode(kind: u8, payload: &[u8]) -> Option<Definition> {
             index: u32_at(payload, 0)?,
             identity: payload.get(4..20)?.try_into().ok()?,
         },
+        KIND_STREAM => Definition::Stream(Stream {
+            index: u32_at(payload, 0)?,
+            device: u32_at(payload, 4)?,
+            context: u32_at(payload, 8)?,
+            number: u32_at(payload, 12)?,
+        }),
         _ => Definition::Other {
             kind,
             payload: payload.to_vec(),

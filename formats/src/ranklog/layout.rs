@@ -16,7 +16,9 @@ pub const CALIBRATION_OFFSET: usize = 256;
 /// Entries in the calibration ring; the first is never overwritten.
 pub const CALIBRATION_ENTRIES: usize = 16;
 /// Bytes of the loss table, which follows the header page.
-pub const LOSS_TABLE_BYTES: usize = 4096;
+pub const LOSS_TABLE_BYTES: usize = 8192;
+/// Bytes of it in the first logs, which knew eight causes.
+pub const FIRST_LOSS_TABLE_BYTES: usize = 4096;
 /// Bytes of one entry of the loss table: count, first and last tick, cause and kind.
 pub const LOSS_ENTRY_BYTES: usize = 32;
 /// Bytes of a lane's block: a header line and the in-flight slots.

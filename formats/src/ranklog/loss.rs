@@ -22,11 +22,19 @@ pub enum LossCause {
     EvidenceBound = 6,
     /// Too many ranges were open at one time, or on one thread inside each other; or too many works of proxies.
     NoRange = 7,
+    /// The device's profiler found no buffer: its records came faster than they were taken out.
+    NoBuffer = 8,
+    /// The device's profiler itself says that it dropped records.
+    Profiler = 9,
+    /// Records of a device were stamped by a clock that another profiler had put in the place of ours.
+    ForeignClock = 10,
+    /// Work of a device was still running, or its times were not known, when its record had to be handed out.
+    Unfinished = 11,
 }
 
 impl LossCause {
     /// Number of causes in the loss table.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 12;
 
     /// The cause with this number in a rank log.
     pub fn from_u8(value: u8) -> Option<Self> {
@@ -39,6 +47,10 @@ impl LossCause {
             5 => Self::NoInFlightSlot,
             6 => Self::EvidenceBound,
             7 => Self::NoRange,
+            8 => Self::NoBuffer,
+            9 => Self::Profiler,
+            10 => Self::ForeignClock,
+            11 => Self::Unfinished,
             _ => return None,
         })
     }
@@ -54,6 +66,10 @@ impl LossCause {
             Self::NoInFlightSlot => "no-in-flight-slot",
             Self::EvidenceBound => "evidence-bound",
             Self::NoRange => "no-range",
+            Self::NoBuffer => "no-buffer",
+            Self::Profiler => "profiler",
+            Self::ForeignClock => "foreign-clock",
+            Self::Unfinished => "unfinished",
         }
     }
 
@@ -67,6 +83,10 @@ impl LossCause {
             Self::NoDefinition => "give the live area more room: RANKSCOPE_LIVE_MIB",
             Self::NoInFlightSlot => "nothing: the calls were recorded when they ended",
             Self::EvidenceBound => "nothing: evidence is sampled by design",
+            Self::NoBuffer => "give the live area more room (RANKSCOPE_LIVE_MIB), or record a window of the run",
+            Self::Profiler => "record a window of the run, or communication only",
+            Self::ForeignClock => "do not run another profiler meanwhile that is not linked to CUPTI",
+            Self::Unfinished => "nothing: it ran when the program ended, or when another profiler took over",
             Self::NoRange => {
                 "close ranges, or open fewer at a time: 1,024 in a process, 32 inside each other"
             }

@@ -119,14 +119,14 @@ pub fn start_time(pid: &str) -> Option<String> {
     fields.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// True if the main thread has ended and no thread but the calling one is left: the process lives only for us.
-pub fn only_this_thread_is_left() -> bool {
+/// True if the main thread has ended and only so many threads are left, which are our own: the process lives only for us.
+pub fn only_own_threads_are_left(own: usize) -> bool {
     // The main thread stays in the list as a zombie until the others are gone.
     let main_ended = fs::read_to_string("/proc/self/stat").is_ok_and(|stat| {
         stat.rsplit_once(')')
             .is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
     });
-    main_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= 2)
+    main_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= 1 + own)
 }
 
 /// This boot of this machine.

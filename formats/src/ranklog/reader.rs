@@ -5,10 +5,10 @@
 
 use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
 use super::codec::{self, Group, GroupHead};
-use super::definition::{self, Communicator, Definition, Scanned};
+use super::definition::{self, Communicator, Definition, Scanned, Stream};
 use super::layout::{
     CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS,
-    LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, LOSS_TABLE_BYTES, RECORDS_PER_CHUNK, chunk, header, lane,
+    FIRST_LOSS_TABLE_BYTES, LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, RECORDS_PER_CHUNK, chunk, header, lane,
 };
 use super::loss::{Loss, LossCause};
 use super::process;
@@ -127,6 +127,8 @@ pub struct RankLog {
     pub communicator_aliases: BTreeMap<[u8; 16], u32>,
     /// Strings by index.
     pub texts: BTreeMap<u32, String>,
+    /// Streams of devices by index.
+    pub streams: BTreeMap<u32, Stream>,
     /// Calibrations in order of ticks.
     pub calibrations: Vec<Calibration>,
     /// Losses at the end of the log.
@@ -203,6 +205,7 @@ impl RankLog {
             communicator_ends: BTreeMap::new(),
             communicator_aliases: BTreeMap::new(),
             texts: BTreeMap::new(),
+            streams: BTreeMap::new(),
             calibrations: Vec::new(),
             losses: Vec::new(),
             in_flight: Vec::new(),
@@ -357,6 +360,9 @@ impl RankLog {
             Scanned::Definition(Definition::CommunicatorAlias { index, identity }) => {
                 self.communicator_aliases.insert(identity, index);
             }
+            Scanned::Definition(Definition::Stream(stream)) => {
+                self.streams.insert(stream.index, stream);
+            }
             Scanned::Definition(Definition::Other { kind, .. }) => self.problems.push(Problem {
                 path: path.to_path_buf(),
                 offset: base + offset as u64,
@@ -452,7 +458,7 @@ impl RankLog {
                 return self.live_problem(path, 0, format!("the live area cannot be read: {error}"));
             }
         };
-        if bytes.len() < HEADER_BYTES + LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC {
+        if bytes.len() < HEADER_BYTES + FIRST_LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC {
             return self.live_problem(
                 path,
                 0,
@@ -918,10 +924,15 @@ fn is_later(generation: u32, than: u32) -> bool {
 
 fn live_losses(bytes: &[u8]) -> Vec<Loss> {
     let mut out = Vec::new();
+    // Behind it come the lanes: the first logs had room for eight causes.
+    let end = u64_at(bytes, header::LANES_OFFSET) as usize;
     for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
         for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
-            let index = cause as usize * RecordKind::COUNT + kind as usize;
+            let index = cause as usize * RecordKind::PLACES + kind.place();
             let at = HEADER_BYTES + index * LOSS_ENTRY_BYTES;
+            if at + LOSS_ENTRY_BYTES > end {
+                continue;
+            }
             let count = u64_at(bytes, at);
             if count > 0 {
                 out.push(Loss {

@@ -65,11 +65,22 @@ pub enum RecordKind {
     /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device that `communicator` works on showed `object` at some
     /// moment between enter and leave.
     Device = 15,
+    /// Something that the device's profiler told: work of a device, or a call that asked for it. Which, and what its fields
+    /// mean, says [`super::activity::Activity`].
+    Activity = 16,
 }
 
 impl RecordKind {
     /// Number of kinds plus one: the size of tables indexed by kind.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
+
+    /// Places in what a log keeps per kind: kind 16 has that of number 0, which is no kind's.
+    pub const PLACES: usize = 16;
+
+    /// Where this kind stands there.
+    pub const fn place(self) -> usize {
+        self as usize % Self::PLACES
+    }
 
     /// The kind with this number in a rank log.
     pub fn from_u8(value: u8) -> Option<Self> {
@@ -89,6 +100,7 @@ impl RecordKind {
             13 => Self::Memory,
             14 => Self::Failure,
             15 => Self::Device,
+            16 => Self::Activity,
             _ => return None,
         })
     }
@@ -111,6 +123,7 @@ impl RecordKind {
             Self::Memory => "memory",
             Self::Failure => "failure",
             Self::Device => "device",
+            Self::Activity => "activity",
         }
     }
 }
@@ -172,6 +185,8 @@ pub struct Enqueued {
     pub is_bypass: bool,
     /// A [`RecordKind::Device`] record with [`FLAG_EVENTS`] tells of its launch.
     pub is_timed: bool,
+    /// What it launched is linked to it, if it launched anything ([`RecordKind::Activity`]).
+    pub is_linked: bool,
 }
 
 impl Enqueued {
@@ -183,6 +198,8 @@ impl Enqueued {
     pub const PARTS_SHIFT: u32 = 48;
     /// Where `is_timed` stands in `aux`.
     pub const TIMED_SHIFT: u32 = 57;
+    /// Where `is_linked` stands in `aux`.
+    pub const LINKED_SHIFT: u32 = 58;
 
     /// As `aux`.
     #[inline]
@@ -193,6 +210,7 @@ impl Enqueued {
             | (self.parts as u64) << Self::PARTS_SHIFT
             | (self.is_bypass as u64) << 56
             | (self.is_timed as u64) << Self::TIMED_SHIFT
+            | (self.is_linked as u64) << Self::LINKED_SHIFT
     }
 
     /// From `aux`.
@@ -204,6 +222,7 @@ impl Enqueued {
             parts: (aux >> Self::PARTS_SHIFT) as u8,
             is_bypass: aux >> 56 & 1 != 0,
             is_timed: aux >> Self::TIMED_SHIFT & 1 != 0,
+            is_linked: aux >> Self::LINKED_SHIFT & 1 != 0,
         }
     }
 }
@@ -396,6 +415,8 @@ pub const FLAG_CAPTURED: u8 = 128;
 pub const FLAG_TRAFFIC: u8 = 64;
 /// Of a device record: its times are those of events around a launch. The bit is [`FLAG_ANY_PEER`]'s, which calls have.
 pub const FLAG_EVENTS: u8 = 16;
+/// Of a group: what its end launched is linked to it, if that launched anything. The bit is [`FLAG_EVENTS`]'s.
+pub const FLAG_LINKED: u8 = 16;
 /// Of a device record: it tells the device's time and nothing else. The bit is [`FLAG_ROLE_BYTES`]'s, which calls have.
 pub const FLAG_CLOCK: u8 = 32;
 
@@ -565,6 +586,7 @@ mod tests {
             parts: 254,
             is_bypass: true,
             is_timed: true,
+            is_linked: true,
         };
         assert_eq!(Enqueued::from_aux(enqueued.to_aux()), enqueued);
     }

@@ -16,7 +16,7 @@ use super::segment::{self, FileHeader, FrameKind};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -189,8 +189,14 @@ impl Recorder {
     }
 
     /// The background thread's whole life. `on_ready` runs before the first record is taken, and writes the
-    /// definitions that exist already.
-    pub fn run(&'static self, options: &Options, on_ready: fn(&LaneSet)) {
+    /// definitions that exist already. `each_second` gets the run directory, and says how many other threads of the
+    /// recorder's there are.
+    pub fn run(
+        &'static self,
+        options: &Options,
+        on_ready: fn(&LaneSet),
+        each_second: fn(&Path) -> usize,
+    ) {
         let Some(mut drain) = Drain::start(options) else {
             self.settle(FAILED);
             return;
@@ -215,8 +221,9 @@ impl Recorder {
             drain.cycle(false);
             if last_look.elapsed() >= Duration::from_secs(1) {
                 last_look = Instant::now();
+                let others = each_second(&options.run_dir);
                 // A program whose main thread has left by pthread_exit ends with its last thread. That must not be us.
-                if process::only_this_thread_is_left() {
+                if process::only_own_threads_are_left(1 + others) {
                     break;
                 }
             }

@@ -5,6 +5,7 @@ use super::plugin::pending::Asked;
 use super::plugin::{self, handles};
 use super::{capture, communicators, data_type, groups, result};
 use crate::communicators::Entry;
+use crate::cupti::session;
 use crate::in_progress::InProgress;
 use crate::life;
 use crate::stub::{Call, Wide};
@@ -138,18 +139,18 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
     }
-    if events::are_on() {
+    if events::are_on() || session::asks_calls() {
         // SAFETY: as above.
-        return unsafe { enqueue_timed(roles, real, arguments, thread, enter_ticks) };
+        return unsafe { enqueue_watched(roles, real, arguments, thread, enter_ticks) };
     }
     // SAFETY: as above.
     unsafe { enqueue_as::<false>(roles, real, arguments, thread, enter_ticks) }
 }
 
-/// The same where launches are timed: apart, so that it costs the others nothing.
+/// The same where launches are timed, or linked to what they launch: apart, so that it costs the others nothing.
 #[cold]
 #[inline(never)]
-unsafe fn enqueue_timed(
+unsafe fn enqueue_watched(
     roles: &'static Roles,
     real: usize,
     arguments: &Wide,
@@ -161,7 +162,7 @@ unsafe fn enqueue_timed(
 }
 
 #[inline(always)]
-unsafe fn enqueue_as<const IS_TIMED: bool>(
+unsafe fn enqueue_as<const IS_WATCHED: bool>(
     roles: &'static Roles,
     real: usize,
     arguments: &Wide,
@@ -199,13 +200,25 @@ unsafe fn enqueue_as<const IS_TIMED: bool>(
         await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
     let mut timed = Timed::No;
-    if IS_TIMED && let Some(entry) = communicator {
+    if IS_WATCHED
+        && events::are_on()
+        && let Some(entry) = communicator
+    {
         let handle = arguments[roles.communicator];
         // SAFETY: handed through.
         timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };
         if !matches!(timed, Timed::No) {
             record.aux |= 1 << Enqueued::TIMED_SHIFT;
         }
+    }
+    // In a group its end launches.
+    let linked = if IS_WATCHED && session::asks_calls() && !groups::is_open(thread) {
+        session::link_call(&record)
+    } else {
+        None
+    };
+    if linked.is_some() {
+        record.aux |= 1 << Enqueued::LINKED_SHIFT;
     }
     let returned;
     {
@@ -226,8 +239,9 @@ unsafe fn enqueue_as<const IS_TIMED: bool>(
             }
         });
     }
+    drop(linked);
     thread.nccl_call.set(0);
-    if IS_TIMED && let Timed::Alone(guard) = timed {
+    if IS_WATCHED && let Timed::Alone(guard) = timed {
         match result::of(returned) {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
             // It reaches the stream later, by a thread of the library: behind our second event.

@@ -81,6 +81,8 @@ functions! {
     push_context(context: usize) = c"cuCtxPushCurrent_v2";
     /// Undoes that.
     pop_context(context: *mut usize) = c"cuCtxPopCurrent_v2";
+    /// The newest CUDA that it knows: 1000 × major + 10 × minor.
+    driver_version(version: *mut i32) = c"cuDriverGetVersion";
     /// Swaps how the calling thread stands to captures of others.
     exchange_capture_mode(mode: *mut i32) = c"cuThreadExchangeStreamCaptureMode";
 }
@@ -138,6 +140,8 @@ fn find_hip() {
 pub fn is_whole() -> bool {
     FOUND.load(Ordering::Acquire)
         && ADDRESS.iter().enumerate().all(|(number, address)| {
-            number == Number::context_id as usize || address.load(Ordering::Relaxed) != 0
+            number == Number::context_id as usize
+                || number == Number::driver_version as usize
+                || address.load(Ordering::Relaxed) != 0
         })
 }

@@ -1,11 +1,12 @@
 //! Groups: calls between start and end reach their streams at the outermost end, as one launch or several.
 
 use super::{communicators, events, plugin, result};
+use crate::cupti::session;
 use crate::in_progress::InProgress;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record, RecordKind};
+use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Groups of this process are numbered from 1.
@@ -110,6 +111,14 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     if flags & FLAG_SIMULATED == 0 {
         events::group_ends(thread);
     }
+    let linked = if session::asks_calls() && flags & FLAG_SIMULATED == 0 {
+        session::link_group(group)
+    } else {
+        None
+    };
+    if linked.is_some() {
+        record.flags |= FLAG_LINKED;
+    }
     let returned;
     {
         let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
@@ -122,6 +131,7 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
             }
         });
     }
+    drop(linked);
     let is_launched = flags & FLAG_SIMULATED == 0 && result::of(returned) == result::SUCCESS;
     events::group_ended(thread, is_launched);
     if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(result::of(returned))) {

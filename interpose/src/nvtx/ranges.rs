@@ -3,6 +3,7 @@
 use super::Slot;
 use super::handles::Handles;
 use super::message::{self, Message, Said};
+use crate::cupti::mode;
 use crate::life;
 use crate::texts;
 use crate::thread::{self, NO_NUMBER, OpenRange, RANGES};
@@ -69,6 +70,18 @@ struct Called {
     number: u32,
 }
 
+/// True for what programs call a step: "step 12", "iteration 3", "ProfilerStep#7".
+fn is_step_like(what: &[u8]) -> bool {
+    let end = what
+        .iter()
+        .rposition(|byte| byte.is_ascii_alphabetic())
+        .map_or(0, |last| last + 1);
+    [&b"step"[..], b"iteration", b"iter", b"batch"].iter().any(|word| {
+        end.checked_sub(word.len())
+            .is_some_and(|from| what[from..end].eq_ignore_ascii_case(word))
+    })
+}
+
 /// What an event in a domain is called.
 fn called(domain: u32, said: &Said) -> Option<Called> {
     let name = domain_name(domain);
@@ -88,6 +101,14 @@ fn called(domain: u32, said: &Said) -> Option<Called> {
             ),
         },
     };
+    if number != NO_NUMBER
+        && mode::wants_steps()
+        && let Said::Text(message) = said
+        && let Some((what, _)) = message.counted()
+        && is_step_like(what)
+    {
+        mode::step(number);
+    }
     text.map(|text| Called { text, number })
 }
 

@@ -1,34 +1,60 @@
 // A test double of libcuda.so.1: streams on which kernels of the other double run, events that happen when what was
-// put on their stream before them is done, contexts, and captures that a careless question breaks.
+// put on their stream before them is done, contexts, and captures that a careless question breaks. And a device of its
+// own: kernels, copies and sets that run one after the other on their stream, which needs no thread, for their times are
+// known when they are launched; what ran is over when the clock says so. Another double may trace all this
+// (cuda_double.h). Nothing is copied or set.
 //
-// It allocates nothing and takes no lock that a test would count. By the environment:
+// Streams, events and contexts allocate nothing and take no lock that a test would count. By the environment:
 //   NCCL_DOUBLE_SLOW_US=N     what is put on a stream that the driver made happens so much later, as behind other work
 //   NCCL_DOUBLE_FAILS=N       the N-th question and all after it fail, as when a kernel has crashed
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs so much faster than CLOCK_MONOTONIC_RAW
+//   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over, and at
+//                             the end for what is not: then its stop is 0, as is its start if it did not begin
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "cuda_double.h"
 
 namespace {
 
-enum { kSuccess = 0, kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900 };
+enum { kSuccess = 0, kInvalidValue = 1, kNotInitialised = 3, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900 };
 enum { kGlobal = 0, kRelaxed = 2 };
-constexpr int kStreams = 64, kEvents = 8192, kRemembered = 4096;
+constexpr int kStreams = 64, kEvents = 8192, kRemembered = 4096, kDevices = 8;
+
+struct Queue;
+struct Work : DoubleWork {
+  const DoubleTracer* tracer;
+  Queue* queue;
+  Work* next;
+  // The whole graph that it is a node of, if somebody may want to know.
+  Work* whole;
+  int64_t durationNs;
+  // Of another double, which tells its times when it is over.
+  bool isForeign;
+  bool isWritten;
+};
 
 struct Queue {
   std::atomic<DoubleStream*> stream;
   int64_t submitted, completed;
   int64_t doneNs[kRemembered];
+  // CUPTI's number.
+  uint32_t id;
+  // What is not over, the first of it whose times are not known, and the end of all whose are.
+  Work *first, *last, *unplanned;
+  int64_t plannedNs;
 };
 Queue queues[kStreams];
-DoubleStream ownStreams[kStreams], defaultStreams[8];
+DoubleStream ownStreams[kStreams], defaultStreams[kDevices];
 int ownCount = 0;
 
 struct Event {
@@ -101,8 +127,212 @@ int violated(int result) {
   return result;
 }
 
+// ---- work ----------------------------------------------------------------------------------------------------------
+
+// From a launch to its begin, at best.
+constexpr int64_t kLaunchNs = 4000;
+
+std::atomic<bool> isReady, isForked, isUsed;
+std::atomic<const DoubleTracer*> tracer;
+std::atomic<void (*)(const DoubleWork*)> watcher;
+std::atomic<uint64_t> launchedWork;
+uint32_t contextIds[kDevices], contextCount, streamCounts[kDevices];
+// What is over and nobody was told of.
+Work *ended, *endedLast;
+std::FILE* truth;
+
+// Held while somebody is told of what is over, so that whoever asks for that finds it all told.
+std::atomic_flag isTelling = ATOMIC_FLAG_INIT;
+struct Telling {
+  Telling() { while (isTelling.test_and_set(std::memory_order_acquire)) sched_yield(); }
+  ~Telling() { isTelling.clear(std::memory_order_release); }
+};
+
+// The driver is of no use to a child of the process that initialised it.
+__attribute__((constructor)) void watchForks() {
+  pthread_atfork(nullptr, nullptr, [] { isForked = isReady.load(); });
+}
+
+const char* truthDirectory() {
+  static const char* const directory = std::getenv("CUDA_DOUBLE_TRUTH");
+  return directory;
+}
+
+int deviceOf(uintptr_t context) { return static_cast<int>((context - contextOf(0)) / 0x100); }
+
+uint32_t contextId(int device) {
+  if (contextIds[device] == 0) contextIds[device] = ++contextCount;
+  return contextIds[device];
+}
+
+// The default stream is 7, as in reality, and the first other one 13.
+uint32_t streamId(Queue& queue) {
+  if (queue.id != 0) return queue.id;
+  DoubleStream* stream = queue.stream;
+  const bool isDefault = stream >= defaultStreams && stream < defaultStreams + kDevices;
+  return queue.id = isDefault ? 7 : 13 + streamCounts[stream->device]++;
+}
+
+// What can be known of times becomes known, and what is over goes.
+void settle(Queue& queue) {
+  if (queue.first == nullptr) return;
+  while (Work* work = queue.unplanned) {
+    if (work->isForeign) {
+      if (work->stopNs == 0) break;
+    } else if (work->kind == kDoubleGraph) {
+      work->stopNs = std::max(queue.plannedNs, work->startNs);
+    } else {
+      work->startNs = std::max(work->launchNs + kLaunchNs, queue.plannedNs);
+      work->stopNs = work->startNs + work->durationNs;
+      if (work->whole != nullptr && work->whole->startNs == 0) work->whole->startNs = work->startNs;
+    }
+    queue.plannedNs = std::max(queue.plannedNs, work->stopNs);
+    queue.unplanned = work->next;
+  }
+  const int64_t now = rawNs();
+  while (Work* work = queue.first) {
+    if (work == queue.unplanned || work->stopNs > now) break;
+    queue.first = work->next;
+    if (queue.first == nullptr) queue.last = nullptr;
+    if (!work->isForeign && work->kind != kDoubleGraph) {
+      queue.doneNs[queue.completed % kRemembered] = work->stopNs;
+      queue.completed++;
+    }
+    work->next = nullptr;
+    (endedLast != nullptr ? endedLast->next : ended) = work;
+    endedLast = work;
+  }
+}
+
+void write(const Work& work, int64_t startNs, int64_t stopNs) {
+  static const char* const kinds[] = {"kernel", "copy", "set"};
+  if (truth == nullptr) truth = std::fopen((std::string(truthDirectory()) + "/" + std::to_string(getpid()) + ".jsonl").c_str(), "a");
+  if (truth == nullptr) std::abort();
+  std::fprintf(truth, "{\"kind\":\"%s\",\"name\":\"%s\",\"device\":%u,\"context\":%u,\"stream\":%u,\"correlation\":%u,\"launch_ns\":%lld,\"start_ns\":%lld,\"stop_ns\":%lld,\"bytes\":%llu,\"graph\":%u,\"graph_node\":%llu}\n",
+               kinds[work.kind], work.name, work.device, work.context, work.stream, work.correlation, static_cast<long long>(work.launchNs),
+               static_cast<long long>(startNs), static_cast<long long>(stopNs), static_cast<unsigned long long>(work.bytes),
+               work.graph, static_cast<unsigned long long>(work.node));
+}
+
+// Tells of all that is over. Under Telling.
+void tellEnded() {
+  Work* all;
+  {
+    const Guard guard;
+    all = ended;
+    ended = endedLast = nullptr;
+  }
+  const bool isAny = all != nullptr;
+  while (Work* work = all) {
+    all = work->next;
+    if (work->traced != nullptr) work->tracer->finished(work);
+    if (work->kind != kDoubleGraph) {
+      if (truthDirectory() != nullptr && !work->isWritten) write(*work, work->startNs, work->stopNs);
+      if (auto* watch = watcher.load()) watch(work);
+    }
+    delete work;
+  }
+  if (isAny && truth != nullptr) std::fflush(truth);
+}
+
+// What a stream is given next. A queue's number and its context's come with it.
+Work* made(const DoubleCall& call, DoubleStream* stream, int device, int kind, const char* name, int64_t durationNs) {
+  Work* work = new Work();
+  work->kind = kind, work->name = name, work->durationNs = durationNs;
+  work->tracer = call.tracer, work->correlation = call.correlation;
+  work->device = static_cast<uint32_t>(device);
+  for (int at = 0; at < 3; at++) work->grid[at] = work->block[at] = 1;
+  const Guard guard;
+  work->queue = queueOf(stream);
+  work->context = contextId(device);
+  work->stream = streamId(*work->queue);
+  return work;
+}
+
+void put(Work* work) {
+  if (work->tracer != nullptr) work->tracer->launched(work);
+  {
+    const Guard guard;
+    Queue& queue = *work->queue;
+    work->launchNs = rawNs();
+    if (!work->isForeign && work->kind != kDoubleGraph) queue.submitted++, launchedWork++;
+    (queue.last != nullptr ? queue.last->next : queue.first) = work;
+    queue.last = work;
+    if (queue.unplanned == nullptr) queue.unplanned = work;
+    settle(queue);
+  }
+  if (!work->isForeign) isUsed = true;
+}
+
+void sleepUntil(int64_t raw) {
+  for (int64_t left; (left = raw - rawNs()) > 0;) {
+    const timespec time = {left / 1000000000, left % 1000000000};
+    nanosleep(&time, nullptr);
+  }
+}
+
+// Until all is over that was put on this stream, or on all of a device.
+void await(DoubleStream* stream, int device) {
+  for (;;) {
+    bool isBusy = false;
+    int64_t knownNs = 0;
+    {
+      const Guard guard;
+      for (Queue& queue : queues) {
+        DoubleStream* const at = queue.stream;
+        if (at == nullptr) break;
+        if (stream != nullptr ? at != stream : at->device != device) continue;
+        settle(queue);
+        if (queue.first == nullptr && queue.completed >= queue.submitted) continue;
+        isBusy = true;
+        if (queue.first != nullptr && queue.first != queue.unplanned) knownNs = std::max(knownNs, queue.plannedNs);
+      }
+    }
+    if (!isBusy) break;
+    sleepUntil(std::max(knownNs, rawNs() + 20000));
+  }
+  const Telling telling;
+  tellEnded();
+}
+
+// A call of a program, from its begin to its result.
+struct Call : DoubleCall {
+  explicit Call(int function) { cuDoubleEnter(this, function); }
+  int ends(int result) {
+    cuDoubleExit(this, result);
+    return result;
+  }
+};
+
+// What keeps work from being put on a stream, if anything does.
+int refused(DoubleStream* stream) {
+  if (!isReady || isForked) return kNotInitialised;
+  if (depth == 0 || stream == nullptr) return kInvalidContext;
+  return kSuccess;
+}
+
+// Puts one kernel, copy or set on a stream. What is captured does not run.
+int give(Call& call, DoubleStream* stream, int kind, const char* name, int64_t durationNs, uint64_t bytes, int direction, const uint32_t* shape) {
+  stream = meant(stream);
+  if (const int wrong = refused(stream)) return call.ends(wrong);
+  if (stream->capturing) {
+    const Guard guard;
+    queueOf(stream);
+    return call.ends(kSuccess);
+  }
+  Work* work = made(call, stream, stream->device, kind, name, durationNs);
+  work->bytes = bytes, work->direction = direction;
+  for (int at = 0; at < 3 && shape != nullptr; at++) work->grid[at] = shape[at], work->block[at] = shape[at + 3];
+  put(work);
+  call.ends(kSuccess);
+  const Telling telling;
+  tellEnded();
+  return kSuccess;
+}
+
 bool hasHappened(Event& event) {
   if (event.happenedNs != 0) return true;
+  if (event.queue != nullptr) settle(*event.queue);
   if (event.queue == nullptr || event.queue->completed < event.after || rawNs() < event.recordedNs) return false;
   const int64_t before = event.after > 0 ? event.queue->doneNs[(event.after - 1) % kRemembered] : 0;
   event.happenedNs = std::max(event.recordedNs, before);
@@ -239,6 +469,7 @@ int cuThreadExchangeStreamCaptureMode(int* other) {
 // ---- what the double tells and is told ------------------------------------------------------------------------------
 
 void cuDoubleUse(int device) {
+  isReady = true;
   if (depth == 0) contexts[depth++] = contextOf(device);
 }
 
@@ -257,10 +488,200 @@ void cuDoubleCompleted(DoubleStream* stream, int device, int64_t rawNs) {
   const Guard guard;
   if (stream == nullptr) stream = &defaultStreams[device];
   Queue* queue = queueOf(stream);
+  settle(*queue);
   queue->doneNs[queue->completed % kRemembered] = rawNs;
   queue->completed++;
 }
 
 int cuDoubleViolations() { return violations + (depth > 1) + (mode != kGlobal); }
 int cuDoubleEvents() { return eventCount; }
+
+// ---- work ----------------------------------------------------------------------------------------------------------
+
+int cuInit(unsigned) {
+  if (isForked) return kNotInitialised;
+  isReady = true;
+  return kSuccess;
+}
+
+int cuDriverGetVersion(int* version) {
+  Call call(kDoubleGetVersion);
+  *version = 13000;
+  return call.ends(kSuccess);
+}
+
+int cuLaunchKernel(
+    const DoubleFunction* function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
+    unsigned, DoubleStream* stream, void**, void**) {
+  Call call(kDoubleLaunchKernel);
+  const uint32_t shape[] = {gridX, gridY, gridZ, blockX, blockY, blockZ};
+  return give(call, stream, kDoubleKernel, function->mangledName, function->durationNs, 0, 0, shape);
+}
+
+// 2 us, and as fast as PCI Express and the device's memory are.
+int cuMemcpyHtoDAsync_v2(uintptr_t, const void*, size_t bytes, DoubleStream* stream) {
+  Call call(kDoubleToDevice);
+  return give(call, stream, kDoubleCopy, "HtoD", 2000 + static_cast<int64_t>(bytes / 25), bytes, 1, nullptr);
+}
+
+int cuMemcpyDtoHAsync_v2(void*, uintptr_t, size_t bytes, DoubleStream* stream) {
+  Call call(kDoubleToHost);
+  return give(call, stream, kDoubleCopy, "DtoH", 2000 + static_cast<int64_t>(bytes / 25), bytes, 2, nullptr);
+}
+
+int cuMemsetD8Async(uintptr_t, unsigned char, size_t bytes, DoubleStream* stream) {
+  Call call(kDoubleMemset);
+  return give(call, stream, kDoubleSet, "", 2000 + static_cast<int64_t>(bytes / 1000), bytes, 0, nullptr);
+}
+
+int cuGraphLaunch(const DoubleGraph* graph, DoubleStream* stream) {
+  Call call(kDoubleGraphLaunch);
+  stream = meant(stream);
+  if (const int wrong = refused(stream)) return call.ends(wrong);
+  if (stream->capturing) return call.ends(kSuccess);
+  Work* whole = nullptr;
+  if (call.tracer != nullptr) {
+    whole = made(call, stream, stream->device, kDoubleGraph, "", 0);
+    whole->graph = graph->id;
+  }
+  for (int at = 0; at < graph->count; at++) {
+    const DoubleNode& node = graph->nodes[at];
+    Work* work = made(call, stream, stream->device, kDoubleKernel, node.function->mangledName, node.function->durationNs);
+    work->graph = graph->id, work->node = node.id, work->whole = whole;
+    put(work);
+  }
+  if (whole != nullptr) put(whole);
+  call.ends(kSuccess);
+  const Telling telling;
+  tellEnded();
+  return kSuccess;
+}
+
+int cuStreamSynchronize(DoubleStream* stream) {
+  Call call(kDoubleStreamSynchronize);
+  stream = meant(stream);
+  if (const int wrong = refused(stream)) return call.ends(wrong);
+  if (stream->capturing) return call.ends(violated(kCaptureUnsupported));
+  await(stream, 0);
+  if (call.tracer != nullptr) call.tracer->waited(&call, cuDoubleContextId(contextOf(stream->device)), cuDoubleStreamId(stream));
+  return call.ends(kSuccess);
+}
+
+int cuCtxSynchronize() {
+  Call call(kDoubleCtxSynchronize);
+  if (!isReady || isForked) return call.ends(kNotInitialised);
+  if (depth == 0) return call.ends(kInvalidContext);
+  const int device = deviceOf(contexts[depth - 1]);
+  {
+    // It would wait for what is captured, which runs nowhere.
+    const Guard guard;
+    for (Queue& queue : queues)
+      if (queue.stream != nullptr && queue.stream.load()->device == device && queue.stream.load()->capturing) return call.ends(violated(kCaptureUnsupported));
+  }
+  await(nullptr, device);
+  if (call.tracer != nullptr) call.tracer->waited(&call, cuDoubleContextId(contexts[depth - 1]), 0);
+  return call.ends(kSuccess);
+}
+
+void cuDoubleTraceBy(const DoubleTracer* by) { tracer = by; }
+
+void cuDoubleSettle() {
+  if (isForked) return;
+  {
+    const Guard guard;
+    for (Queue& queue : queues) settle(queue);
+  }
+  const Telling telling;
+  tellEnded();
+}
+
+int64_t cuDoubleStartOf(const DoubleWork* work) {
+  const Guard guard;
+  return work->startNs != 0 && work->startNs <= rawNs() ? work->startNs : 0;
+}
+
+int cuDoubleIsReady() { return isReady && !isForked; }
+
+int cuDoubleIsBroken() {
+  const Guard guard;
+  return isBroken();
+}
+
+uint32_t cuDoubleContextId(uintptr_t context) {
+  if (context < contextOf(0) || context >= contextOf(kDevices) || (context - contextOf(0)) % 0x100 != 0) return 0;
+  const Guard guard;
+  return contextId(deviceOf(context));
+}
+
+uint32_t cuDoubleStreamId(DoubleStream* stream) {
+  stream = meant(stream);
+  if (stream == nullptr) return 0;
+  const Guard guard;
+  return streamId(*queueOf(stream));
+}
+
+void cuDoubleEnter(DoubleCall* call, int function) {
+  *call = {};
+  call->tracer = tracer, call->function = static_cast<uint32_t>(function);
+  if (call->tracer != nullptr) call->tracer->enter(call);
+}
+
+void cuDoubleExit(DoubleCall* call, int result) {
+  if (call->tracer != nullptr) call->tracer->exit(call, result);
+}
+
+DoubleWork* cuDoubleLaunch(const DoubleCall* call, DoubleStream* stream, int device, const char* name, uint32_t graph, uint64_t node) {
+  launchedWork++;
+  // What this driver puts behind it must know of it too.
+  if (call->tracer == nullptr && truthDirectory() == nullptr && watcher == nullptr && !isUsed) return nullptr;
+  if (stream == nullptr) defaultStreams[device].device = device;
+  Work* work = made(*call, stream != nullptr ? stream : &defaultStreams[device], device, kDoubleKernel, name, 0);
+  work->isForeign = true, work->graph = graph, work->node = node;
+  put(work);
+  return work;
+}
+
+void cuDoubleTurn(DoubleWork* given) {
+  const Work* work = static_cast<Work*>(given);
+  for (;;) {
+    int64_t knownNs = 0;
+    {
+      const Guard guard;
+      Queue& queue = *work->queue;
+      settle(queue);
+      const Work* before = nullptr;
+      for (const Work* one = queue.first; one != work; one = one->next)
+        if (!one->isForeign) before = one;
+      if (before == nullptr) return;
+      knownNs = before->stopNs;
+    }
+    sleepUntil(std::max(knownNs, rawNs() + 20000));
+  }
+}
+
+void cuDoubleFinish(DoubleWork* given, int64_t startNs, int64_t stopNs) {
+  Work* work = static_cast<Work*>(given);
+  const Guard guard;
+  work->startNs = startNs, work->stopNs = stopNs;
+  settle(*work->queue);
+}
+
+uint64_t cuDoubleLaunched() { return launchedWork; }
+void cuDoubleWatch(void (*watch)(const DoubleWork*)) { watcher = watch; }
+
+__attribute__((destructor)) void cuDoubleTell() {
+  if (isForked || truthDirectory() == nullptr) return;
+  cuDoubleSettle();
+  const Telling telling;
+  const Guard guard;
+  const int64_t now = rawNs();
+  for (Queue& queue : queues) {
+    for (Work* work = queue.first; work != nullptr; work = work->next) {
+      if (work->kind == kDoubleGraph || work->isWritten) continue;
+      write(*work, work->startNs <= now ? work->startNs : 0, 0);
+      work->isWritten = true;
+    }
+  }
+  if (truth != nullptr) std::fflush(truth);
+}
 }

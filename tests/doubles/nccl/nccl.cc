@@ -59,8 +59,12 @@ struct Plan {
 };
 thread_local std::vector<Plan> plans;
 // Of streams that were captured.
+struct Graph {
+  uint32_t number;
+  std::vector<Plan> plans;
+};
 std::mutex graphsMutex;
-std::map<cudaStream_t, std::vector<Plan>> graphs;
+std::map<cudaStream_t, Graph> graphs;
 
 std::mutex freedMutex;
 std::vector<ncclComm*> freed;
@@ -148,7 +152,10 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const profiler::Info& inf
     if (!plan.tasks.empty()) {
       if (stream != nullptr && stream->capturing) {
         std::lock_guard<std::mutex> guard(graphsMutex);
-        graphs[stream].push_back(std::move(plan));
+        Graph& graph = graphs[stream];
+        // Others' graphs have smaller numbers.
+        if (graph.number == 0) graph.number = 1000 + static_cast<uint32_t>(graphs.size());
+        graph.plans.push_back(std::move(plan));
       } else {
         plans.push_back(std::move(plan));
       }
@@ -442,14 +449,15 @@ extern "C" const DoubleArrived* ncclDoubleArrived() { return &arrived; }
 extern "C" void ncclDoubleNextChild(int rank, int size) { childRank = rank, childSize = size; }
 extern "C" void ncclDoubleFail(ncclComm_t comm, ncclResult_t failure) { comm->failure = failure; }
 extern "C" void ncclDoubleReplay(cudaStream_t stream) {
-  std::vector<Plan> planned;
+  Graph graph;
   {
     std::lock_guard<std::mutex> guard(graphsMutex);
-    planned = graphs[stream];
+    graph = graphs[stream];
   }
+  profiler::Replay replay(graph.number);
   // The real library is called back by the driver.
   std::thread([&] {
-    for (Plan& plan : planned) profiler::launched(plan.comm->profiler, plan.tasks);
+    for (Plan& plan : graph.plans) profiler::launched(plan.comm->profiler, plan.tasks, &replay);
   }).join();
 }
 

@@ -25,6 +25,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -88,6 +89,29 @@ Function* inDriver(const char* name) {
   static void* driver = dlopen("libcuda.so.1", RTLD_NOW);
 #endif
   return driver != nullptr ? reinterpret_cast<Function*>(dlsym(driver, name)) : nullptr;
+}
+
+// Calls of the driver's, for whoever traces it.
+void enter(DoubleCall* call, int function) {
+  *call = {};
+  static auto* const real = inDriver<void(DoubleCall*, int)>("cuDoubleEnter");
+  if (real != nullptr) real(call, function);
+}
+void exit(DoubleCall* call) {
+  static auto* const real = inDriver<void(DoubleCall*, int)>("cuDoubleExit");
+  if (real != nullptr) real(call, 0);
+}
+
+// What the kernel is called that does this: there are few, and each does more than its name says. For ever.
+const char* kernelName(const Task& task) {
+  static std::mutex mutex;
+  static auto& names = *new std::set<std::string>;
+  const std::string function = task.info.function;
+  std::string name = "ncclDevKernel_" + (task.isMessage ? "SendRecv" : function);
+  if (function == "AllReduce" || function == "ReduceScatter" || function == "Reduce") name += "_Sum_f32";
+  if (!task.isMessage) name += "_RING_LL";
+  const std::lock_guard<std::mutex> guard(mutex);
+  return names.insert("_Z" + std::to_string(name.size()) + name + "24ncclDevKernelArgsStorageILm4096EE").first->c_str();
 }
 
 // ---- the device ----------------------------------------------------------------------------------------------------
@@ -206,7 +230,7 @@ class Communicator {
     }
   }
 
-  void launched(std::vector<Task> tasks) {
+  void launched(std::vector<Task> tasks, Replay* replay) {
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& one, const Task& other) {
       if (one.isMessage != other.isMessage) return other.isMessage;
       return one.info.count * elementBytes(one.info.type) > other.info.count * elementBytes(other.info.type);
@@ -216,14 +240,26 @@ class Communicator {
     // What goes to itself and is there already is no task any more.
     tasks.erase(std::remove_if(tasks.begin(), tasks.end(), [&](const Task& task) { return isToItself(task) && task.info.send == inPlace(tasks, task); }), tasks.end());
     for (Task& task : tasks) reached(task, group);
+    DoubleCall call;
+    DoubleWork* work = nullptr;
+    static auto* const launch =
+        inDriver<DoubleWork*(const DoubleCall*, cudaStream_t, int, const char*, uint32_t, uint64_t)>("cuDoubleLaunch");
+    if (replay == nullptr) enter(&call, kDoubleLaunchKernelEx);
+    // Its streams are joined, and it runs on the first.
+    if (launch != nullptr && !tasks.empty()) {
+      const uint64_t node = replay != nullptr ? static_cast<uint64_t>(replay->graph) << 32 | ++replay->nodes : 0;
+      const DoubleCall* by = replay != nullptr ? &replay->call : &call;
+      work = launch(by, tasks[0].stream, deviceNumber, kernelName(tasks[0]), replay != nullptr ? replay->graph : 0, node);
+    }
     {
       // The proxy has its work from here on.
       std::lock_guard<std::mutex> guard(mutex);
       for (cudaStream_t stream : streamsOf(tasks)) inDriver<void(cudaStream_t, int)>("cuDoubleSubmitted")(stream, deviceNumber);
-      kernels.push_back(tasks);
+      kernels.push_back({tasks, work});
       underWay++;
     }
     wake.notify_all();
+    if (replay == nullptr) exit(&call);
     for (const Task& task : tasks)
       if (task.handle != nullptr) plugin->stopEvent(task.handle);
     if (group != nullptr) plugin->stopEvent(group);
@@ -352,14 +388,18 @@ class Communicator {
   void work() {
     for (uint64_t meetings = 0;; launches++) {
       std::vector<Task> kernel;
+      DoubleWork* launched;
       {
         std::unique_lock<std::mutex> guard(mutex);
         wake.wait(guard, [this] { return ended || !kernels.empty(); });
         if (kernels.empty()) return;
-        kernel = std::move(kernels.front());
+        kernel = std::move(kernels.front().tasks);
+        launched = kernels.front().work;
         kernels.pop_front();
       }
+      if (launched != nullptr) inDriver<void(DoubleWork*)>("cuDoubleTurn")(launched);
       int64_t start = rawNs();
+      const int64_t begin = start;
       std::vector<int64_t> starts(kernel.size()), stops(kernel.size());
       int64_t together = 0;
       for (size_t at = 0; at < kernel.size(); at++) {
@@ -394,6 +434,7 @@ class Communicator {
         start = stop;
       }
       for (cudaStream_t stream : streamsOf(kernel)) inDriver<void(cudaStream_t, int, int64_t)>("cuDoubleCompleted")(stream, deviceNumber, start);
+      if (launched != nullptr) inDriver<void(DoubleWork*, int64_t, int64_t)>("cuDoubleFinish")(launched, begin, start);
       std::lock_guard<std::mutex> guard(mutex);
       if (--underWay == 0) done.notify_all();
     }
@@ -448,7 +489,12 @@ class Communicator {
   std::mutex mutex;
   std::condition_variable wake, done;
   int underWay = 0;
-  std::deque<std::vector<Task>> kernels;
+  struct Kernel {
+    std::vector<Task> tasks;
+    // The driver's, if it wants to know.
+    DoubleWork* work;
+  };
+  std::deque<Kernel> kernels;
   bool ended = false;
   std::thread device;
 };
@@ -472,7 +518,12 @@ void called(Communicator* communicator, const Info& info, cudaStream_t stream, b
   communicator->called(info, stream, captured, tasks);
 }
 
-void launched(Communicator* communicator, std::vector<Task> tasks) { communicator->launched(std::move(tasks)); }
+void launched(Communicator* communicator, std::vector<Task> tasks, Replay* replay) {
+  communicator->launched(std::move(tasks), replay);
+}
+
+Replay::Replay(uint32_t graph) : graph(graph) { enter(&call, kDoubleGraphLaunch); }
+Replay::~Replay() { exit(&call); }
 
 void synchronized(Communicator* communicator) { communicator->synchronized(); }
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "nccl_double.h"
+#include "cuda_double.h"
 
 namespace profiler {
 
@@ -45,8 +45,17 @@ void closed(Communicator*);
 // The program called: the plugin is told as version 5 and later do, and the operation becomes one or several tasks.
 void called(Communicator*, const Info&, cudaStream_t, bool captured, std::vector<Task>&);
 
+// The launch of a graph, from its begin to its end: its kernels carry the call's correlation and are its nodes.
+struct Replay {
+  explicit Replay(uint32_t graph);
+  ~Replay();
+  DoubleCall call;
+  const uint32_t graph;
+  uint64_t nodes = 0;
+};
+
 // A plan reaches the stream: its kernel is launched, then the plugin is told of its tasks, and the device works on it.
-void launched(Communicator*, std::vector<Task>);
+void launched(Communicator*, std::vector<Task>, Replay* = nullptr);
 
 // Waits until the device has done all that was launched.
 void synchronized(Communicator*);

@@ -356,6 +356,7 @@ fn bypassed(context: &'static Context, operated: &Operated, stream: usize, is_ca
         parts: u8::from(sequence.is_some()),
         is_bypass: true,
         is_timed: false,
+        is_linked: false,
     };
     record.aux = enqueued.to_aux();
     life::commit(thread::state(), &record);

@@ -1,0 +1,536 @@
+//! What a record of kind [`RecordKind::Activity`] says: what a device did, and which calls made it, as CUPTI tells.
+//! Layout in RANKLOG.md, section "Activity".
+
+use super::record::{FLAG_CAPTURED, FLAG_FAILED, NO_COMMUNICATOR, NO_PEER, Record, RecordKind};
+use crate::operation::Operation;
+
+/// What it is: `operation` of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ActivityKind {
+    /// A kernel ran.
+    Kernel = 1,
+    /// Memory was copied.
+    Copy = 2,
+    /// Memory was set.
+    Set = 3,
+    /// A graph ran, of whose nodes nothing is told.
+    Graph = 4,
+    /// A thread of the host called a function that gives work to a device.
+    Launch = 5,
+    /// A thread of the host called a function that waits for a device.
+    Wait = 6,
+    /// What was launched with a correlation is of a call of a communication library.
+    Link = 7,
+    /// For how long activity was recorded, or why it was not.
+    Covered = 8,
+}
+
+impl ActivityKind {
+    /// The kind with this number in a rank log.
+    pub const fn from_u8(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::Kernel,
+            2 => Self::Copy,
+            3 => Self::Set,
+            4 => Self::Graph,
+            5 => Self::Launch,
+            6 => Self::Wait,
+            7 => Self::Link,
+            8 => Self::Covered,
+            _ => return None,
+        })
+    }
+}
+
+/// From what to what memory was copied: numbers of `CUpti_ActivityMemcpyKind`.
+pub mod direction {
+    /// Words for the numbers that are known, by number.
+    const WORDS: [&str; 11] = [
+        "unknown",
+        "host to device",
+        "device to host",
+        "host to array",
+        "array to host",
+        "array to array",
+        "array to device",
+        "device to array",
+        "device to device",
+        "host to host",
+        "device to other device",
+    ];
+
+    /// In words.
+    pub fn words(number: u8) -> &'static str {
+        WORDS.get(usize::from(number)).copied().unwrap_or(WORDS[0])
+    }
+}
+
+/// Work of a device: where it ran and who asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Begin, in ticks.
+    pub start_ticks: u64,
+    /// End, in ticks.
+    pub end_ticks: u64,
+    /// Number of the stream's definition.
+    pub stream: u32,
+    /// Of the call that asked for it: the same in its [`Activity::Call`]; all nodes of a graph have that of its launch.
+    pub correlation: u32,
+    /// The node of a graph that it was, 0 if none.
+    pub graph_node: u64,
+}
+
+/// A call of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCall {
+    /// Begin, in ticks.
+    pub start_ticks: u64,
+    /// End, in ticks.
+    pub end_ticks: u64,
+    /// System id of the thread.
+    pub thread: u32,
+    /// By which what it asked for is found.
+    pub correlation: u32,
+    /// Number of the function in the driver's list, or in that of the run-time library.
+    pub function: u32,
+    /// The list is the run-time library's.
+    pub is_runtime: bool,
+    /// It returned an error.
+    pub has_failed: bool,
+}
+
+/// Of which call of a communication library work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkedTo {
+    /// Of the call with this key.
+    Call {
+        /// Number of its communicator in the log.
+        communicator: u32,
+        /// Which operation.
+        operation: u8,
+        /// Its ordinal.
+        sequence: u32,
+        /// Peer of a message, else [`NO_PEER`].
+        peer: i32,
+    },
+    /// Of a group with this number, ended.
+    Group(u32),
+}
+
+/// Whether activity was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Coverage {
+    /// All of it.
+    All = 1,
+    /// That of communication.
+    Communication = 2,
+    /// Another profiler held CUPTI.
+    Yielded = 3,
+    /// It was switched off.
+    Off = 4,
+}
+
+impl Coverage {
+    /// The value with this number in a rank log.
+    pub const fn from_u8(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::All,
+            2 => Self::Communication,
+            3 => Self::Yielded,
+            4 => Self::Off,
+            _ => return None,
+        })
+    }
+}
+
+/// A record, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// A kernel ran.
+    Kernel {
+        /// Where and when.
+        work: Work,
+        /// Number of the text that is its mangled name, −1 if unknown.
+        name: i32,
+        /// Blocks in x, y and z.
+        grid: [u32; 3],
+        /// Threads of a block in x, y and z.
+        block: [u32; 3],
+        /// The graph that it was launched with, 0 if none.
+        graph: u32,
+    },
+    /// Memory was copied.
+    Copy {
+        /// Where and when.
+        work: Work,
+        /// How much.
+        bytes: u64,
+        /// From what to what ([`direction`]).
+        direction: u8,
+        /// The other device, −1 if there is none.
+        peer_device: i32,
+    },
+    /// Memory was set.
+    Set {
+        /// Where and when.
+        work: Work,
+        /// How much.
+        bytes: u64,
+    },
+    /// A whole graph ran.
+    Graph {
+        /// Where and when.
+        work: Work,
+        /// Which.
+        graph: u32,
+    },
+    /// A call that gives work to a device, or waits for one.
+    Call {
+        /// The call.
+        call: HostCall,
+        /// It waits.
+        waits: bool,
+    },
+    /// What was launched with `correlation` is of a communication library's call.
+    Link {
+        /// Of the launch.
+        correlation: u32,
+        /// Of what.
+        to: LinkedTo,
+        /// When this was told.
+        told_ticks: u64,
+    },
+    /// Whether activity was recorded in an interval.
+    Covered {
+        /// Begin, in ticks.
+        start_ticks: u64,
+        /// End, in ticks.
+        end_ticks: u64,
+        /// Whether.
+        coverage: Coverage,
+        /// Works of devices that were delivered in it.
+        works: u64,
+    },
+}
+
+const GRID_X_BITS: u32 = 31;
+const GRID_YZ_BITS: u32 = 16;
+const BLOCK_BITS: u32 = 11;
+
+const fn low(value: u32, bits: u32) -> u32 {
+    let most = (1 << bits) - 1;
+    if value < most { value } else { most }
+}
+
+impl Work {
+    fn record(&self, kind: ActivityKind) -> Record {
+        Record {
+            operation: kind as u8,
+            flags: if self.graph_node == 0 { 0 } else { FLAG_CAPTURED },
+            enter_ticks: self.start_ticks,
+            leave_ticks: self.end_ticks,
+            communicator: self.stream,
+            tag: self.correlation,
+            object: self.graph_node,
+            ..Record::new(RecordKind::Activity)
+        }
+    }
+
+    fn of(record: &Record) -> Self {
+        Self {
+            start_ticks: record.enter_ticks,
+            end_ticks: record.leave_ticks,
+            stream: record.communicator,
+            correlation: record.tag,
+            graph_node: record.object,
+        }
+    }
+}
+
+impl Activity {
+    /// As a record.
+    pub fn to_record(&self) -> Record {
+        match *self {
+            Self::Kernel {
+                work,
+                name,
+                grid,
+                block,
+                graph,
+            } => Record {
+                peer: name,
+                // What CUDA allows fits; what does not is told as the most that does.
+                bytes: u64::from(low(grid[0], GRID_X_BITS))
+                    | u64::from(low(grid[1], GRID_YZ_BITS)) << GRID_X_BITS
+                    | u64::from(low(grid[2], GRID_YZ_BITS)) << (GRID_X_BITS + GRID_YZ_BITS),
+                sequence: low(block[0], BLOCK_BITS)
+                    | low(block[1], BLOCK_BITS) << BLOCK_BITS
+                    | low(block[2], 32 - 2 * BLOCK_BITS) << (2 * BLOCK_BITS),
+                aux: u64::from(graph),
+                ..work.record(ActivityKind::Kernel)
+            },
+            Self::Copy {
+                work,
+                bytes,
+                direction,
+                peer_device,
+            } => Record {
+                bytes,
+                element_bytes: direction,
+                peer: peer_device,
+                ..work.record(ActivityKind::Copy)
+            },
+            Self::Set { work, bytes } => Record {
+                bytes,
+                ..work.record(ActivityKind::Set)
+            },
+            Self::Graph { work, graph } => Record {
+                aux: u64::from(graph),
+                ..work.record(ActivityKind::Graph)
+            },
+            Self::Call { call, waits } => Record {
+                operation: if waits { ActivityKind::Wait } else { ActivityKind::Launch } as u8,
+                flags: if call.has_failed { FLAG_FAILED } else { 0 },
+                element_bytes: u8::from(call.is_runtime),
+                enter_ticks: call.start_ticks,
+                leave_ticks: call.end_ticks,
+                communicator: call.thread,
+                tag: call.correlation,
+                peer: call.function as i32,
+                ..Record::new(RecordKind::Activity)
+            },
+            Self::Link {
+                correlation,
+                to,
+                told_ticks,
+            } => {
+                let mut record = Record {
+                    operation: ActivityKind::Link as u8,
+                    enter_ticks: told_ticks,
+                    leave_ticks: told_ticks,
+                    tag: correlation,
+                    ..Record::new(RecordKind::Activity)
+                };
+                match to {
+                    LinkedTo::Call {
+                        communicator,
+                        operation,
+                        sequence,
+                        peer,
+                    } => {
+                        record.communicator = communicator;
+                        record.element_bytes = operation;
+                        record.sequence = sequence;
+                        record.peer = peer;
+                    }
+                    LinkedTo::Group(number) => record.sequence = number,
+                }
+                record
+            }
+            Self::Covered {
+                start_ticks,
+                end_ticks,
+                coverage,
+                works,
+            } => Record {
+                operation: ActivityKind::Covered as u8,
+                element_bytes: coverage as u8,
+                enter_ticks: start_ticks,
+                leave_ticks: end_ticks,
+                aux: works,
+                ..Record::new(RecordKind::Activity)
+            },
+        }
+    }
+
+    /// What a record says; `None` if it is of another kind, or of a later version.
+    pub fn of(record: &Record) -> Option<Self> {
+        if record.kind != RecordKind::Activity as u8 {
+            return None;
+        }
+        Some(match ActivityKind::from_u8(record.operation)? {
+            ActivityKind::Kernel => {
+                let (grid, block) = (record.bytes, record.sequence);
+                let part = |value: u64, at: u32, bits: u32| (value >> at) as u32 & ((1 << bits) - 1);
+                Self::Kernel {
+                    work: Work::of(record),
+                    name: record.peer,
+                    grid: [
+                        part(grid, 0, GRID_X_BITS),
+                        part(grid, GRID_X_BITS, GRID_YZ_BITS),
+                        part(grid, GRID_X_BITS + GRID_YZ_BITS, GRID_YZ_BITS),
+                    ],
+                    block: [
+                        part(u64::from(block), 0, BLOCK_BITS),
+                        part(u64::from(block), BLOCK_BITS, BLOCK_BITS),
+                        block >> (2 * BLOCK_BITS),
+                    ],
+                    graph: record.aux as u32,
+                }
+            }
+            ActivityKind::Copy => Self::Copy {
+                work: Work::of(record),
+                bytes: record.bytes,
+                direction: record.element_bytes,
+                peer_device: record.peer,
+            },
+            ActivityKind::Set => Self::Set {
+                work: Work::of(record),
+                bytes: record.bytes,
+            },
+            ActivityKind::Graph => Self::Graph {
+                work: Work::of(record),
+                graph: record.aux as u32,
+            },
+            kind @ (ActivityKind::Launch | ActivityKind::Wait) => Self::Call {
+                call: HostCall {
+                    start_ticks: record.enter_ticks,
+                    end_ticks: record.leave_ticks,
+                    thread: record.communicator,
+                    correlation: record.tag,
+                    function: record.peer as u32,
+                    is_runtime: record.element_bytes != 0,
+                    has_failed: record.flags & FLAG_FAILED != 0,
+                },
+                waits: kind == ActivityKind::Wait,
+            },
+            ActivityKind::Link => Self::Link {
+                correlation: record.tag,
+                told_ticks: record.enter_ticks,
+                to: if record.communicator == NO_COMMUNICATOR {
+                    LinkedTo::Group(record.sequence)
+                } else {
+                    LinkedTo::Call {
+                        communicator: record.communicator,
+                        operation: record.element_bytes,
+                        sequence: record.sequence,
+                        peer: record.peer,
+                    }
+                },
+            },
+            ActivityKind::Covered => Self::Covered {
+                start_ticks: record.enter_ticks,
+                end_ticks: record.leave_ticks,
+                coverage: Coverage::from_u8(record.element_bytes)?,
+                works: record.aux,
+            },
+        })
+    }
+}
+
+/// The key of a call that a message's peer belongs to, and no other's.
+pub fn peer_of(operation: u8, peer: i32) -> i32 {
+    if operation == Operation::Send as u8 || operation == Operation::Receive as u8 {
+        peer
+    } else {
+        NO_PEER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_work()(start_ticks: u64, length in 0u64..1 << 40, stream in 0u32..9, correlation: u32,
+            graph_node in prop_oneof![Just(0u64), any::<u64>()]) -> Work {
+            Work { start_ticks, end_ticks: start_ticks.wrapping_add(length), stream, correlation, graph_node }
+        }
+    }
+
+    fn any_activity() -> impl Strategy<Value = Activity> {
+        let dimensions = (1u32..1 << 31, 1u32..1 << 16, 1u32..1 << 16);
+        let threads = (1u32..=1024, 1u32..=1024, 1u32..=64);
+        prop_oneof![
+            (any_work(), -1i32..1 << 20, dimensions, threads, any::<u32>()).prop_map(
+                |(work, name, grid, block, graph)| Activity::Kernel {
+                    work,
+                    name,
+                    grid: [grid.0, grid.1, grid.2],
+                    block: [block.0, block.1, block.2],
+                    graph,
+                }
+            ),
+            (any_work(), any::<u64>(), 0u8..11, -1i32..16).prop_map(
+                |(work, bytes, direction, peer_device)| Activity::Copy {
+                    work,
+                    bytes,
+                    direction,
+                    peer_device,
+                }
+            ),
+            (any_work(), any::<u64>()).prop_map(|(work, bytes)| Activity::Set { work, bytes }),
+            (any_work(), any::<u32>()).prop_map(|(work, graph)| Activity::Graph { work, graph }),
+            (any::<[u64; 2]>(), any::<[u32; 3]>(), any::<[bool; 3]>()).prop_map(
+                |(ticks, numbers, [is_runtime, has_failed, waits])| Activity::Call {
+                    call: HostCall {
+                        start_ticks: ticks[0],
+                        end_ticks: ticks[1],
+                        thread: numbers[0],
+                        correlation: numbers[1],
+                        function: numbers[2],
+                        is_runtime,
+                        has_failed,
+                    },
+                    waits,
+                }
+            ),
+            (any::<u32>(), any::<u64>(), any::<u32>()).prop_map(|(correlation, told_ticks, number)| {
+                Activity::Link {
+                    correlation,
+                    told_ticks,
+                    to: if number % 2 == 0 {
+                        LinkedTo::Group(number)
+                    } else {
+                        LinkedTo::Call {
+                            communicator: number >> 1,
+                            operation: number as u8,
+                            sequence: number,
+                            peer: number as i32,
+                        }
+                    },
+                }
+            }),
+            (any::<[u64; 3]>(), 1u8..5).prop_map(|(numbers, coverage)| Activity::Covered {
+                start_ticks: numbers[0],
+                end_ticks: numbers[1],
+                coverage: Coverage::from_u8(coverage).expect("a number of one"),
+                works: numbers[2],
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_activity_survives(activity in any_activity()) {
+            prop_assert_eq!(Activity::of(&activity.to_record()), Some(activity));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_as_the_most_that_does() {
+        let work = Work {
+            start_ticks: 1,
+            end_ticks: 2,
+            stream: 0,
+            correlation: 3,
+            graph_node: 0,
+        };
+        let huge = Activity::Kernel {
+            work,
+            name: 0,
+            grid: [u32::MAX; 3],
+            block: [4096, 1, 1],
+            graph: 0,
+        };
+        let Some(Activity::Kernel { grid, block, .. }) = Activity::of(&huge.to_record()) else {
+            panic!("a kernel");
+        };
+        assert_eq!(grid, [(1 << 31) - 1, 65535, 65535]);
+        assert_eq!(block, [2047, 1, 1]);
+        assert_eq!(Activity::of(&Record::new(RecordKind::Call)), None);
+    }
+}

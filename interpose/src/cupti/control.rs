@@ -1,0 +1,41 @@
+//! What the user asks for while the job runs: the file `control` in the run directory, which `rankscope ctl` writes.
+//! Read by the recorder's thread, which has descriptors of its own.
+
+use super::mode::Wanted;
+use super::watch;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// The file's name.
+pub const FILE: &str = "control";
+/// More than this is not read.
+const MOST_BYTES: u64 = 4096;
+
+/// What was read last.
+static LAST: Mutex<String> = Mutex::new(String::new());
+
+/// Looks whether something new is asked for.
+pub fn look(run_directory: &Path) {
+    let Ok(file) = fs::File::open(run_directory.join(FILE)) else {
+        return;
+    };
+    let mut text = String::new();
+    if file.take(MOST_BYTES).read_to_string(&mut text).is_err() {
+        return;
+    }
+    let Ok(mut last) = LAST.try_lock() else { return };
+    if *last == text {
+        return;
+    }
+    // The file takes its name when it is whole, so what stands there is what was meant.
+    for line in text.lines() {
+        if let Some(("kernels", wanted)) = line.split_once('=')
+            && let Some(wanted) = Wanted::parse(wanted)
+        {
+            watch::ask(wanted);
+        }
+    }
+    *last = text;
+}

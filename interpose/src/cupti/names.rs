@@ -1,0 +1,103 @@
+//! Names of kernels: CUPTI hands out a pointer that stays good; the log gets each name once, as a text.
+
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::definition::{KIND_TEXT, MAX_PAYLOAD_BYTES, Payload, framed_bytes};
+use rankscope_formats::ranklog::lanes::LaneSet;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::RecordKind;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char};
+
+/// Their numbers begin here: those of other texts lie below.
+const FIRST: u32 = 1 << 16;
+/// Of the room for definitions, the share that they may take: communicators and texts need theirs.
+const SHARE: u64 = 2;
+
+/// A name that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Number of its text, −1 if it has none.
+    pub number: i32,
+    /// It is a kernel of NCCL's or RCCL's.
+    pub is_communication: bool,
+}
+
+/// Those that are known, by address.
+#[derive(Default)]
+pub struct Names {
+    known: HashMap<usize, Name>,
+    bytes: u64,
+}
+
+impl Names {
+    /// The name that stands there.
+    pub fn of(&mut self, set: &LaneSet, name: *const c_char) -> Name {
+        if let Some(&known) = self.known.get(&(name as usize)) {
+            return known;
+        }
+        let found = self.learn(set, name);
+        self.known.insert(name as usize, found);
+        found
+    }
+
+    fn learn(&mut self, set: &LaneSet, name: *const c_char) -> Name {
+        if name.is_null() {
+            return Name {
+                number: -1,
+                is_communication: false,
+            };
+        }
+        // SAFETY: CUPTI's own copy, which ends with a zero byte and is never freed.
+        let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let is_communication = is_communication(text);
+        let text = &text[..text.len().min(MAX_PAYLOAD_BYTES - size_of::<u32>())];
+        let number = FIRST + self.known.len() as u32;
+        let bytes = framed_bytes(size_of::<u32>() + text.len()) as u64;
+        let has_room = self.bytes + bytes <= set.area.layout().definitions_bytes / SHARE;
+        if has_room && set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
+            self.bytes += bytes;
+            return Name {
+                number: number as i32,
+                is_communication,
+            };
+        }
+        let now = ticks();
+        set.area
+            .count_loss(LossCause::NoDefinition, RecordKind::Activity, 1, now, now);
+        Name {
+            number: -1,
+            is_communication,
+        }
+    }
+}
+
+/// True for the kernels of NCCL and RCCL, whose names begin, mangled or not, with theirs: `ncclKernel_`,
+/// `ncclDevKernel_`, `ncclSymkDevKernel_`, `rccl`.
+pub fn is_communication(name: &[u8]) -> bool {
+    let digits_at = if name.starts_with(b"_Z") { 2 } else { 0 };
+    let behind = &name[digits_at..];
+    let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let plain = &behind[digits..];
+    plain.starts_with(b"nccl") || plain.starts_with(b"rccl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_communication_are_told_by_their_names() {
+        for name in [
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+            "_Z30ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
+            "_Z38ncclSymkDevKernel_AllGather_LL19ncclSymkDevWorkArgs",
+            "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
+            "rcclKernel",
+        ] {
+            assert!(is_communication(name.as_bytes()), "{name}");
+        }
+        for name in ["", "_Z3foov", "_ZN2at6nccl3addE", "my_nccl_kernel", "ampere_sgemm_128x64"] {
+            assert!(!is_communication(name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! From CUPTI's records to ours: on our own thread, which may wait until the log has room.
+
+use super::links;
+use super::names::Names;
+use crate::life;
+use crate::thread::ThreadState;
+use rankscope_cupti_sys::bindings as cupti;
+use rankscope_cupti_sys::record as sys;
+use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, Work};
+use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
+use rankscope_formats::ranklog::cuda_calls;
+use rankscope_formats::ranklog::definition::{KIND_STREAM, Payload, Stream};
+use rankscope_formats::ranklog::lanes::LaneSet;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::{NO_PEER, Record, RecordKind};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// Whose numbers we push around calls: `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`. PyTorch has the two before it.
+pub const EXTERNAL_KIND: cupti::CUpti_ExternalCorrelationKind =
+    cupti::CUpti_ExternalCorrelationKind::CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
+
+/// Of the log's chunks this share stays free for the calls of communication libraries.
+const RESERVED_SHARE: u64 = 4;
+/// Records between two looks at how much is free.
+const LOOK_EVERY: u32 = 32;
+/// Launches of communication that are remembered, where only its work is kept.
+const MOST_LINKED: usize = 1 << 14;
+/// Streams of one process.
+const MOST_STREAMS: usize = 1 << 14;
+
+/// A number of a stream that could not be defined.
+const UNKNOWN_STREAM: u32 = u32::MAX;
+
+/// What is remembered between buffers.
+pub struct Records {
+    names: Names,
+    streams: HashMap<(u32, u32, u32), u32>,
+    /// Correlations of communication's launches, the oldest first; only where nothing else is kept.
+    linked: VecDeque<u32>,
+    /// Works of devices that were taken since the last account.
+    works: u64,
+    since_look: u32,
+    /// What was stamped before this was not stamped by our clock.
+    begun_ticks: u64,
+}
+
+impl Records {
+    /// From now on.
+    pub fn new() -> Self {
+        Self {
+            names: Names::default(),
+            streams: HashMap::new(),
+            linked: VecDeque::new(),
+            works: 0,
+            since_look: 0,
+            begun_ticks: ticks(),
+        }
+    }
+
+    /// Works that were taken since the last question.
+    pub fn take_works(&mut self) -> u64 {
+        std::mem::take(&mut self.works)
+    }
+
+    /// Takes a record.
+    ///
+    /// # Safety
+    /// As for [`sys::Activity::read`].
+    pub unsafe fn take(
+        &mut self,
+        thread: &'static ThreadState,
+        record: *const cupti::CUpti_Activity,
+        coverage: Coverage,
+        may_wait: &dyn Fn() -> bool,
+    ) {
+        let Some((set, lane)) = life::lane(thread) else {
+            // Recording is paused, which is no loss, or it has stopped, and was counted.
+            return;
+        };
+        self.since_look += 1;
+        if self.since_look >= LOOK_EVERY {
+            self.since_look = 0;
+            wait_for_room(set, may_wait);
+        }
+        // SAFETY: the caller's promise.
+        let read = unsafe { sys::Activity::read(record) };
+        let only_communication = coverage == Coverage::Communication;
+        let Some(activity) = self.convert(set, &read, only_communication) else {
+            return;
+        };
+        let record = activity.to_record();
+        if lane.commit(set, &record) && is_work(&activity) {
+            self.works += 1;
+        }
+    }
+
+    fn convert(
+        &mut self,
+        set: &LaneSet,
+        read: &sys::Activity,
+        only_communication: bool,
+    ) -> Option<Activity> {
+        match read {
+            sys::Activity::Kernel(kernel) => {
+                let name = self.names.of(set, kernel.name);
+                let is_wanted =
+                    !only_communication || name.is_communication || self.linked.contains(&kernel.correlation);
+                let work = self.work(set, kernel.span, kernel.place, kernel.correlation, kernel.graph_node)?;
+                is_wanted.then_some(Activity::Kernel {
+                    work,
+                    name: name.number,
+                    grid: kernel.grid.map(|size| size.max(0) as u32),
+                    block: kernel.block.map(|size| size.max(0) as u32),
+                    graph: kernel.graph,
+                })
+            }
+            sys::Activity::MemoryCopy(copy) => {
+                if only_communication && !self.linked.contains(&copy.correlation) {
+                    return None;
+                }
+                Some(Activity::Copy {
+                    work: self.work(set, copy.span, copy.place, copy.correlation, copy.graph_node)?,
+                    bytes: copy.bytes,
+                    direction: copy.direction,
+                    peer_device: copy
+                        .peer_device
+                        .map_or(NO_PEER, |device| i32::try_from(device).unwrap_or(NO_PEER)),
+                })
+            }
+            sys::Activity::MemorySet(memory) => {
+                if only_communication && !self.linked.contains(&memory.correlation) {
+                    return None;
+                }
+                Some(Activity::Set {
+                    work: self.work(
+                        set,
+                        memory.span,
+                        memory.place,
+                        memory.correlation,
+                        memory.graph_node,
+                    )?,
+                    bytes: memory.bytes,
+                })
+            }
+            sys::Activity::Graph(graph) => {
+                if only_communication {
+                    return None;
+                }
+                Some(Activity::Graph {
+                    work: self.work(set, graph.span, graph.place, graph.correlation, 0)?,
+                    graph: graph.graph,
+                })
+            }
+            sys::Activity::Call(call) => {
+                let known = cuda_calls::cuda_function(call.function, call.is_runtime);
+                if only_communication && !self.linked.contains(&call.correlation) {
+                    return None;
+                }
+                if !self.is_stamped_by_us(set, call.span) {
+                    return None;
+                }
+                Some(Activity::Call {
+                    call: HostCall {
+                        start_ticks: call.span.start,
+                        end_ticks: call.span.end,
+                        thread: call.thread,
+                        correlation: call.correlation,
+                        function: call.function,
+                        is_runtime: call.is_runtime,
+                        has_failed: call.returned != 0,
+                    },
+                    waits: known.is_some_and(|known| known.waits),
+                })
+            }
+            sys::Activity::External {
+                correlation,
+                kind,
+                id,
+            } => {
+                // Others push numbers of their own.
+                if *kind != EXTERNAL_KIND.0 {
+                    return None;
+                }
+                if only_communication {
+                    if self.linked.len() >= MOST_LINKED {
+                        self.linked.pop_front();
+                    }
+                    self.linked.push_back(*correlation);
+                }
+                Some(Activity::Link {
+                    correlation: *correlation,
+                    to: links::meaning(*id)?,
+                    told_ticks: ticks(),
+                })
+            }
+            // What it waited for is told by the call itself.
+            sys::Activity::Synchronization(_) | sys::Activity::Overhead(_) | sys::Activity::Other(_) => None,
+        }
+    }
+
+    fn work(
+        &mut self,
+        set: &LaneSet,
+        span: sys::Span,
+        place: sys::Place,
+        correlation: u32,
+        graph_node: u64,
+    ) -> Option<Work> {
+        if !span.is_whole() {
+            let now = ticks();
+            set.area
+                .count_loss(LossCause::Unfinished, RecordKind::Activity, 1, now, now);
+            return None;
+        }
+        if !self.is_stamped_by_us(set, span) {
+            return None;
+        }
+        Some(Work {
+            start_ticks: span.start,
+            end_ticks: span.end,
+            stream: self.stream(set, place),
+            correlation,
+            graph_node,
+        })
+    }
+
+    /// False, and counted, if the times are none of our clock's: another profiler had put its own in its place.
+    fn is_stamped_by_us(&self, set: &LaneSet, span: sys::Span) -> bool {
+        let now = ticks();
+        let second = ticks_per_second();
+        // A little beyond both ends: the device's times are interpolated.
+        let is_ours = span.start.saturating_add(second) >= self.begun_ticks
+            && span.end >= span.start
+            && span.end <= now.saturating_add(second);
+        if !is_ours {
+            set.area
+                .count_loss(LossCause::ForeignClock, RecordKind::Activity, 1, now, now);
+        }
+        is_ours
+    }
+
+    fn stream(&mut self, set: &LaneSet, place: sys::Place) -> u32 {
+        let key = (place.device, place.context, place.stream);
+        if let Some(&known) = self.streams.get(&key) {
+            return known;
+        }
+        let index = self.streams.len() as u32;
+        let stream = Stream {
+            index,
+            device: place.device,
+            context: place.context,
+            number: place.stream,
+        };
+        let is_defined = self.streams.len() < MOST_STREAMS
+            && set.area.define(KIND_STREAM, Payload::stream(stream).as_bytes());
+        if !is_defined {
+            let now = ticks();
+            set.area
+                .count_loss(LossCause::NoDefinition, RecordKind::Activity, 1, now, now);
+            return UNKNOWN_STREAM;
+        }
+        self.streams.insert(key, index);
+        index
+    }
+}
+
+/// Says in the log whether activity was recorded.
+pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, coverage: Coverage, works: u64) {
+    let covered = Activity::Covered {
+        start_ticks,
+        end_ticks,
+        coverage,
+        works,
+    };
+    let record: Record = covered.to_record();
+    life::commit(thread, &record);
+}
+
+fn is_work(activity: &Activity) -> bool {
+    matches!(
+        activity,
+        Activity::Kernel { .. } | Activity::Copy { .. } | Activity::Set { .. } | Activity::Graph { .. }
+    )
+}
+
+/// True for what a device did: what a buffer that is thrown away has lost.
+///
+/// # Safety
+/// As for [`sys::Activity::read`].
+pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
+    // SAFETY: the caller's promise.
+    matches!(
+        unsafe { sys::Activity::read(record) },
+        sys::Activity::Kernel(_)
+            | sys::Activity::MemoryCopy(_)
+            | sys::Activity::MemorySet(_)
+            | sys::Activity::Graph(_)
+    )
+}
+
+/// Devices tell of far more than communication: where the log's chunks run short, their records wait in CUPTI's buffers.
+fn wait_for_room(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
+    let reserved = u64::from(set.area.layout().chunk_count) / RESERVED_SHARE;
+    while set.free.len() < reserved && may_wait() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

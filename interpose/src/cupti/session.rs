@@ -1,0 +1,613 @@
+//! Whether CUPTI records for us now: found, begun, put aside for another profiler, taken up again, ended.
+//!
+//! Everything that changes this does so under one lock, which only our own thread and other profilers' calls take; no
+//! hook of a communication library does, and no callback of CUPTI's. CUPTI is called by addresses that were looked up,
+//! never by the names that we intercept.
+
+use super::buffers::{self, Owner};
+use super::mode::Mode;
+use super::{links, others, records};
+use crate::life;
+use crate::nccl::driver;
+use crate::thread;
+use rankscope_cupti_sys::bindings::{self as cupti, CUpti_ActivityKind as Kind, CUptiResult};
+use rankscope_cupti_sys::record::OLDEST;
+use rankscope_cupti_sys::table::{NAMES, Table};
+use rankscope_formats::ranklog::activity::Coverage;
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::cuda_calls::CUDA_FUNCTIONS;
+use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After the last sign of another profiler it is left alone for so long: it may go on at once.
+const GRACE: Duration = Duration::from_secs(2);
+/// After a refusal because another has CUPTI it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Kinds of activity that we record. Without what calls asked for them works stand alone, so those come first.
+const KINDS: [Kind; 4] = [
+    Kind::CUPTI_ACTIVITY_KIND_MEMCPY,
+    Kind::CUPTI_ACTIVITY_KIND_MEMCPY2,
+    Kind::CUPTI_ACTIVITY_KIND_MEMSET,
+    Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+];
+
+/// `flag` of `cuptiActivityFlushAll`: hand out what is complete.
+pub const COMPLETE: u32 = 0;
+/// Hand out everything, also what still runs.
+pub const FORCED: u32 = 1;
+
+const SUCCESS: CUptiResult = CUptiResult(0);
+/// Another subscriber, or a tool outside, has CUPTI.
+const TAKEN: CUptiResult = CUptiResult(39);
+/// A library of another version of the interface than the one that was asked for.
+const OLDER: CUptiResult = CUptiResult(7);
+
+/// Where we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No driver is known yet.
+    Waiting,
+    /// CUPTI records for us.
+    Recording,
+    /// It is not wanted now.
+    Off,
+    /// Another profiler has it.
+    Aside,
+    /// It never will again in this process.
+    Ended,
+}
+
+struct Inner {
+    state: State,
+    /// When another profiler did something last, or refused us.
+    touched: Option<Instant>,
+    /// What is to be waited for after that.
+    patience: Duration,
+}
+
+static INNER: Mutex<Inner> = Mutex::new(Inner {
+    state: State::Waiting,
+    touched: None,
+    patience: GRACE,
+});
+
+/// The process life whose thread this is; 0: none has begun.
+static LIFE: AtomicU32 = AtomicU32::new(0);
+/// What calls of NCCL are to do besides: nothing, push who they are, for CUPTI records that with each launch, or start our
+/// thread.
+static ASKS: AtomicU32 = AtomicU32::new(NOTHING);
+const NOTHING: u32 = 0;
+const LINKS: u32 = 1;
+const THREAD: u32 = 2;
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+/// True unless this is a forked child of a process that had begun: nothing of CUPTI works there.
+pub fn is_ours() -> bool {
+    let begun = LIFE.load(Ordering::Relaxed);
+    begun == 0 || begun == life::number()
+}
+
+/// True while the calling thread is in a call of ours to CUPTI, which may call itself by its exported names.
+pub fn is_own_call() -> bool {
+    thread::state().cupti_depth.get() > 0
+}
+
+/// Calls CUPTI, marked as ours.
+fn own<T>(call: impl FnOnce() -> T) -> T {
+    let depth = &thread::state().cupti_depth;
+    depth.set(depth.get() + 1);
+    let returned = call();
+    depth.set(depth.get() - 1);
+    returned
+}
+
+/// Begins a process life: our thread is there.
+pub fn begin_life() {
+    LIFE.store(life::number(), Ordering::Release);
+}
+
+/// A call of NCCL that is linked to what it launches, until this is dropped.
+pub struct Linked;
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        let mut last = 0;
+        if let Some(pop) = TABLE.get().and_then(|table| table.pop_external_id) {
+            // SAFETY: pops what this thread has pushed; a place of ours.
+            own(|| unsafe { pop(records::EXTERNAL_KIND, &raw mut last) });
+        }
+    }
+}
+
+/// True while calls of NCCL are to do more than be recorded.
+#[inline]
+pub fn asks_calls() -> bool {
+    ASKS.load(Ordering::Relaxed) != NOTHING
+}
+
+/// The next call of NCCL is to start our thread, or none is.
+pub fn wants_thread(is_wanted: bool) {
+    let (from, to) = if is_wanted { (NOTHING, THREAD) } else { (THREAD, NOTHING) };
+    let _ = ASKS.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+fn link(number: u64) -> Option<Linked> {
+    match ASKS.load(Ordering::Acquire) {
+        LINKS => {}
+        THREAD => {
+            super::watch::start(None);
+            return None;
+        }
+        _ => return None,
+    }
+    if LIFE.load(Ordering::Relaxed) != life::number() {
+        return None;
+    }
+    let push = TABLE.get()?.push_external_id?;
+    // SAFETY: CUPTI is there and records; the number is per thread.
+    let pushed = own(|| unsafe { push(records::EXTERNAL_KIND, number) });
+    (pushed == SUCCESS).then_some(Linked)
+}
+
+/// Links what the call launches that this record tells of.
+#[cold]
+pub fn link_call(record: &Record) -> Option<Linked> {
+    link(links::of_call(record)?)
+}
+
+/// Links what the end of a group launches.
+#[cold]
+pub fn link_group(number: u32) -> Option<Linked> {
+    link(links::of_group(number))
+}
+
+/// The right to change what CUPTI does.
+pub struct Changing(MutexGuard<'static, Inner>);
+
+/// Waits for whoever changes it now.
+pub fn changing() -> Changing {
+    Changing(INNER.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Changing {
+    /// Where we are.
+    pub fn state(&self) -> State {
+        self.0.state
+    }
+
+    /// Another profiler did something.
+    pub fn touched(&mut self) {
+        self.0.touched = Some(Instant::now());
+        self.0.patience = GRACE;
+    }
+
+    /// True if nobody else records, and none has done anything for a while.
+    fn is_free(&self) -> bool {
+        !others::record()
+            && self
+                .0
+                .touched
+                .is_none_or(|touched| touched.elapsed() >= self.0.patience)
+    }
+
+    /// Another profiler is about to record: nothing of ours is left in its way.
+    pub fn step_aside(&mut self) {
+        if self.0.state == State::Recording {
+            self.stop();
+            self.0.state = State::Aside;
+        }
+    }
+
+    /// Another profiler has disabled a kind, for us as well.
+    pub fn enable_again(&mut self) {
+        if self.0.state == State::Recording
+            && let Some(table) = TABLE.get()
+        {
+            enable_kinds(table);
+        }
+    }
+
+    /// Another profiler has registered its clock in the place of ours.
+    pub fn clock_again(&mut self) {
+        if self.0.state == State::Recording {
+            register_clock(Some(now));
+        }
+    }
+
+    /// It never will record again in this process.
+    pub fn end(&mut self, reason: &str) {
+        if self.0.state == State::Recording {
+            self.stop();
+        }
+        if self.0.state != State::Ended {
+            self.0.state = State::Ended;
+            define("source.cupti_ended", reason);
+        }
+    }
+
+    /// The process ends: what there is is handed out, and CUPTI is left alone from then on.
+    pub fn finish(&mut self) {
+        if self.0.state == State::Recording {
+            self.stop();
+        }
+        self.0.state = State::Ended;
+    }
+
+    /// Brings about what is wanted now, as far as others let us.
+    pub fn bring_about(&mut self, wanted: Mode) {
+        match (self.0.state, wanted) {
+            (State::Ended, _) => {}
+            (State::Waiting, _) => {
+                if let Some(found) = find() {
+                    match found {
+                        Ok(table) => {
+                            let _ = TABLE.set(table);
+                            self.0.state = State::Off;
+                            self.bring_about(wanted);
+                        }
+                        Err(reason) => self.end(&reason),
+                    }
+                }
+            }
+            (State::Recording, Mode::Off) => {
+                self.stop();
+                self.0.state = State::Off;
+            }
+            (State::Off | State::Aside, Mode::Communication | Mode::All) => {
+                if !self.is_free() {
+                    self.0.state = State::Aside;
+                } else {
+                    self.start();
+                }
+            }
+            (State::Aside, Mode::Off) if self.is_free() => self.0.state = State::Off,
+            _ => {}
+        }
+    }
+
+    fn start(&mut self) {
+        let Some(table) = TABLE.get() else { return };
+        if !buffers::make() {
+            return self.end("no memory for buffers");
+        }
+        let outcome = start_recording(table);
+        match outcome {
+            SUCCESS => {
+                self.0.state = State::Recording;
+                let is_linking = table.enable_driver_api.is_some() && table.push_external_id.is_some();
+                ASKS.store(if is_linking { LINKS } else { NOTHING }, Ordering::Release);
+            }
+            refused => {
+                disable_kinds(table);
+                put_clock_back();
+                if refused == TAKEN {
+                    self.0.state = State::Aside;
+                    self.0.touched = Some(Instant::now());
+                    self.0.patience = ASK_AGAIN;
+                    define("source.cupti_refused", &in_words(table, refused));
+                } else {
+                    self.end(&in_words(table, refused));
+                }
+            }
+        }
+    }
+
+    /// Stops recording and takes out all that there is.
+    fn stop(&mut self) {
+        ASKS.store(NOTHING, Ordering::Release);
+        let Some(table) = TABLE.get() else { return };
+        disable_kinds(table);
+        flush(COMPLETE);
+        if buffers::outstanding() > 0 {
+            // What is not complete would lie in the way of the other's records.
+            flush(FORCED);
+        }
+        put_clock_back();
+        if let Some((requested, completed)) = others::callbacks() {
+            register(table, requested, completed);
+        }
+    }
+}
+
+/// Whether the driver is there and works; then CUPTI's functions, or why there are none.
+fn find() -> Option<Result<Table, String>> {
+    driver::find();
+    let mut context = 0;
+    // SAFETY: a place of ours. Succeeds once the program has initialised the driver, and never does so itself.
+    if unsafe { driver::current_context(&raw mut context) } != driver::SUCCESS {
+        return None;
+    }
+    if life::has_other_injection() {
+        return Some(Err("CUDA_INJECTION64_PATH names another tool, which has CUPTI".to_owned()));
+    }
+    let Some(table) = Table::of_loaded().or_else(load) else {
+        return Some(Err("no libcupti was found".to_owned()));
+    };
+    if !table.is_usable() {
+        let missing = table.missing().join(", ");
+        return Some(Err(format!("this libcupti lacks functions: {missing}")));
+    }
+    let mut version = 0;
+    let asked = match table.version {
+        // SAFETY: there is a driver that works; a place of ours.
+        Some(ask) => own(|| unsafe { ask(&raw mut version) }),
+        None => OLDER,
+    };
+    if asked != SUCCESS || version < OLDEST {
+        return Some(Err(format!(
+            "CUPTI says that it is version {version} (result {}); {OLDEST} is the oldest that is read",
+            asked.0
+        )));
+    }
+    define("source.cupti", &version.to_string());
+    Some(Ok(table))
+}
+
+/// Loads the CUPTI that the user names, or the one for the driver's version: a program that has none loaded uses none.
+fn load() -> Option<Table> {
+    let named = life::cupti_path();
+    let mut version = 0;
+    // SAFETY: a place of ours.
+    unsafe { driver::driver_version(&raw mut version) };
+    let is_for_driver = |name: &&&CStr| {
+        let text = name.to_bytes();
+        let number = text.rsplit(|&byte| byte == b'.').next();
+        version == 0
+            || number
+                .and_then(|number| std::str::from_utf8(number).ok()?.parse::<i32>().ok())
+                .is_none_or(|number| number <= version / 1000)
+    };
+    let names = NAMES.iter().filter(is_for_driver).copied();
+    named.into_iter().chain(names).find_map(|name| {
+        // SAFETY: loads a library by the name that the user gave, or by one that is CUPTI's; kept for ever.
+        unsafe {
+            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+            (!handle.is_null()).then(|| Table::of(handle))
+        }
+    })
+}
+
+fn in_words(table: &Table, result: CUptiResult) -> String {
+    let mut words = std::ptr::null();
+    if let Some(ask) = table.result_string {
+        // SAFETY: CUPTI's own text, or nothing.
+        own(|| unsafe { ask(result, &raw mut words) });
+    }
+    let words = if words.is_null() {
+        String::new()
+    } else {
+        // SAFETY: a text of CUPTI's that ends with a zero byte.
+        unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
+    };
+    format!("CUPTI refused: {words} ({})", result.0)
+}
+
+fn start_recording(table: &Table) -> CUptiResult {
+    // The clock first: what is recorded is stamped by it.
+    let clock = register_clock(Some(now));
+    if clock != SUCCESS {
+        return clock;
+    }
+    let registered = register(table, requested as *const () as usize, completed as *const () as usize);
+    if registered != SUCCESS {
+        return registered;
+    }
+    enable_kinds(table)
+}
+
+/// Enables what we record. Calls are recorded function by function, where the version can (12.6).
+fn enable_kinds(table: &Table) -> CUptiResult {
+    let Some(enable) = table.enable else { return OLDER };
+    set_functions(table, true);
+    // SAFETY: CUPTI is there, and callbacks are registered.
+    own(|| unsafe {
+        if table.enable_driver_api.is_some() {
+            let linked = enable(Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+            if linked != SUCCESS {
+                return linked;
+            }
+        }
+        KINDS
+            .iter()
+            .map(|&kind| enable(kind))
+            .find(|&enabled| enabled != SUCCESS)
+            .unwrap_or(SUCCESS)
+    })
+}
+
+fn disable_kinds(table: &Table) {
+    let Some(disable) = table.disable else { return };
+    // SAFETY: as above; what was never enabled is refused, which does no harm.
+    own(|| unsafe {
+        for kind in KINDS {
+            disable(kind);
+        }
+        if table.enable_driver_api.is_some() {
+            disable(Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+        }
+    });
+    set_functions(table, false);
+}
+
+fn set_functions(table: &Table, is_on: bool) {
+    for function in CUDA_FUNCTIONS {
+        let set = if function.is_runtime {
+            table.enable_runtime_api
+        } else {
+            table.enable_driver_api
+        };
+        if let Some(set) = set {
+            // SAFETY: as above; a version that does not know the function refuses it.
+            own(|| unsafe { set(function.number, u8::from(is_on)) });
+        }
+    }
+}
+
+fn register(table: &Table, requested: usize, completed: usize) -> CUptiResult {
+    let Some(register) = table.register_callbacks else {
+        return OLDER;
+    };
+    // SAFETY: functions of these signatures: ours, or those that another profiler handed to CUPTI as such.
+    own(|| unsafe {
+        register(
+            std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackRequestFunc>(requested),
+            std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackCompleteFunc>(completed),
+        )
+    })
+}
+
+fn register_clock(clock: cupti::CUpti_TimestampCallbackFunc) -> CUptiResult {
+    match TABLE.get().and_then(|table| table.register_timestamp_callback) {
+        // SAFETY: a function that returns a number, which only grows.
+        Some(register) => own(|| unsafe { register(clock) }),
+        None => OLDER,
+    }
+}
+
+/// The clock that CUPTI would have without us: another profiler's, or its own, which is that of the wall.
+fn put_clock_back() {
+    let theirs = others::timestamp();
+    // SAFETY: 0 is no function; another number is one that another profiler handed to CUPTI as such.
+    let theirs = unsafe { std::mem::transmute::<usize, cupti::CUpti_TimestampCallbackFunc>(theirs) };
+    register_clock(theirs.or(Some(wall_clock)));
+}
+
+/// The clock that all our stamps are read from.
+unsafe extern "C" fn now() -> u64 {
+    ticks()
+}
+
+/// CUPTI's own clock (documentation of `cuptiActivityRegisterTimestampCallback`).
+unsafe extern "C" fn wall_clock() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// CUPTI needs a buffer: on whichever thread has something to record.
+unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
+    let (address, bytes) = buffers::take();
+    // SAFETY: CUPTI's places for its answers.
+    unsafe {
+        *buffer = address;
+        *size = bytes;
+        *most_records = 0;
+    }
+}
+
+/// A buffer comes back: ours, or another profiler's, who gets it as if we were not there.
+pub unsafe extern "C" fn completed(
+    context: cupti::CUcontext,
+    stream: u32,
+    buffer: *mut u8,
+    size: usize,
+    valid: usize,
+) {
+    match buffers::owner(buffer) {
+        Owner::Pool => {
+            if buffers::give_back(buffer, valid) {
+                super::watch::wake();
+            }
+        }
+        Owner::Small => {
+            let mut lost = 0;
+            // SAFETY: CUPTI has just filled so much of this buffer.
+            unsafe { each_record(buffer, valid, |record| lost += u64::from(records::tells_of_work(record))) };
+            if lost > 0
+                && let Some(set) = life::definitions()
+            {
+                let now = ticks();
+                set.area
+                    .count_loss(LossCause::NoBuffer, RecordKind::Activity, lost, now, now);
+            }
+            buffers::forget_small(buffer);
+        }
+        Owner::Other => {
+            let Some((_, theirs)) = others::callbacks() else {
+                return;
+            };
+            // SAFETY: the function that another profiler registered, for a buffer that it handed out.
+            unsafe {
+                if let Some(theirs) =
+                    std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackCompleteFunc>(theirs)
+                {
+                    theirs(context, stream, buffer, size, valid);
+                }
+            }
+        }
+    }
+}
+
+/// Hands out the records of a buffer.
+///
+/// # Safety
+/// `buffer` must hold `valid` bytes of records that CUPTI wrote.
+pub unsafe fn each_record(buffer: *mut u8, valid: usize, mut take: impl FnMut(*const cupti::CUpti_Activity)) {
+    let Some(next) = TABLE.get().and_then(|table| table.next_record) else {
+        return;
+    };
+    let mut record: *mut cupti::CUpti_Activity = std::ptr::null_mut();
+    loop {
+        // SAFETY: the caller's promise; CUPTI itself steps from one to the next.
+        if own(|| unsafe { next(buffer, valid, &raw mut record) }) != SUCCESS {
+            return;
+        }
+        take(record);
+    }
+}
+
+/// Hands out buffers; not while somebody else records.
+pub fn flush(flag: u32) {
+    if let Some(flush) = TABLE.get().and_then(|table| table.flush) {
+        // SAFETY: CUPTI is there. It calls back on this thread, which holds nothing that a callback takes.
+        own(|| unsafe { flush(flag) });
+    }
+}
+
+/// Records that CUPTI says it has dropped since the last question.
+pub fn dropped() -> u64 {
+    let mut dropped = 0;
+    if let Some(ask) = TABLE.get().and_then(|table| table.dropped_records) {
+        // SAFETY: all contexts, all streams; a place of ours.
+        own(|| unsafe { ask(std::ptr::null_mut::<c_void>().cast(), 0, &raw mut dropped) });
+    }
+    dropped as u64
+}
+
+/// True if CUPTI's clock is ours: what it says lies between two stamps.
+pub fn has_our_clock() -> bool {
+    let Some(ask) = TABLE.get().and_then(|table| table.timestamp) else {
+        return true;
+    };
+    let mut told = 0;
+    let before = ticks();
+    // SAFETY: a place of ours.
+    let asked = own(|| unsafe { ask(&raw mut told) });
+    asked != SUCCESS || (before..=ticks()).contains(&told)
+}
+
+/// What the log says of a state.
+pub fn coverage(state: State, wanted: Mode) -> Option<Coverage> {
+    match (state, wanted) {
+        (State::Recording, Mode::Communication) => Some(Coverage::Communication),
+        (State::Recording, _) => Some(Coverage::All),
+        (State::Aside, _) => Some(Coverage::Yielded),
+        (State::Off, _) => Some(Coverage::Off),
+        (State::Waiting | State::Ended, _) => None,
+    }
+}
+
+/// Writes a property of this source down.
+pub fn define(key: &str, value: &str) {
+    if let Some(set) = life::definitions() {
+        let payload = Payload::property(key, value.as_bytes());
+        set.area.define(KIND_PROPERTY, payload.as_bytes());
+    }
+}

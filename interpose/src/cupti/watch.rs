@@ -1,0 +1,291 @@
+//! Our own thread for CUPTI: looks for a driver, begins, takes buffers out once in a while and turns them into records,
+//! and comes back after another profiler.
+//!
+//! A thread of its own, at the program's own priority: CUPTI's locks are held while it flushes, and the recorder's
+//! thread, which is idle by intention, would keep them from the program for as long as it is not let run. It has the
+//! program's descriptors, which the driver needs, and opens none itself.
+
+use super::mode::{Mode, Wanted};
+use super::records::{self, Records};
+use super::session::{self, COMPLETE, State};
+use super::{buffers, others};
+use crate::life;
+use crate::nccl::driver;
+use crate::thread;
+use rankscope_formats::ranklog::activity::Coverage;
+use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::RecordKind;
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two flushes.
+const PERIOD: Duration = Duration::from_millis(500);
+/// Between two looks for a driver, at first and later.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOK_LATER: Duration = Duration::from_secs(1);
+const LOOKS: u32 = 200;
+/// CUPTI and the driver run on it.
+const STACK_BYTES: usize = 2 << 20;
+/// At exit all that there is must be out by then.
+const EXIT: Duration = Duration::from_secs(1);
+
+/// Grows with every wake; a futex.
+static WAKE: AtomicU32 = AtomicU32::new(0);
+/// 0: the thread is not there, 1: it runs, 2: it is to end, 3: it has ended. A futex.
+static PHASE: AtomicU32 = AtomicU32::new(ABSENT);
+const ABSENT: u32 = 0;
+const RUNNING: u32 = 1;
+const ENDING: u32 = 2;
+const ENDED: u32 = 3;
+
+/// What was asked for last, in the environment or in the run directory, and when.
+static ASKED: Mutex<Option<(Wanted, Instant)>> = Mutex::new(None);
+
+fn futex(word: &AtomicU32, operation: i32, value: u32, limit: Option<Duration>) {
+    let time = limit.map(|limit| libc::timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word and the time live through the call; an early return only makes a wait shorter.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            time,
+        );
+    }
+}
+
+/// The thread is to look at once.
+pub fn wake() {
+    WAKE.fetch_add(1, Ordering::AcqRel);
+    futex(&WAKE, libc::FUTEX_WAKE, i32::MAX as u32, None);
+}
+
+/// True while there is such a thread in this process.
+pub fn is_running() -> bool {
+    matches!(PHASE.load(Ordering::Acquire), RUNNING | ENDING) && session::is_ours()
+}
+
+/// Takes over what the user asks for while the job runs.
+pub fn ask(wanted: Wanted) {
+    wanted.announce();
+    // Not waited for: in a forked child it may be held for ever.
+    if let Ok(mut asked) = ASKED.try_lock() {
+        *asked = Some((wanted, Instant::now()));
+    }
+    session::wants_thread(PHASE.load(Ordering::Acquire) == ABSENT);
+    wake();
+}
+
+/// Starts the thread, on a thread of the program: with the recorder, if devices' work may ever be asked for, or later,
+/// with what was asked for meanwhile.
+pub fn start(wanted: Option<Wanted>) {
+    if PHASE
+        .compare_exchange(ABSENT, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
+        .is_err()
+    {
+        return;
+    }
+    session::wants_thread(false);
+    if let Some(wanted) = wanted {
+        wanted.announce();
+        if let Ok(mut asked) = ASKED.try_lock() {
+            *asked = Some((wanted, Instant::now()));
+        }
+    }
+    session::begin_life();
+    if !life::spawn(run, STACK_BYTES) {
+        PHASE.store(ABSENT, Ordering::Release);
+    }
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    // SAFETY: a plain call; failure leaves the thread its old name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope-cupti".as_ptr()) };
+    // A panic of ours ends this source, not the job.
+    let outcome = std::panic::catch_unwind(|| Watch::new().run());
+    if outcome.is_err() {
+        session::changing().end("a fault of rankscope's own");
+    }
+    PHASE.store(ENDED, Ordering::Release);
+    futex(&PHASE, libc::FUTEX_WAKE, i32::MAX as u32, None);
+    std::ptr::null_mut()
+}
+
+/// At a regular exit, while the driver is still there: takes out everything, and lets CUPTI alone from then on.
+extern "C" fn at_exit() {
+    finish(EXIT);
+}
+
+/// Ends the thread; waits for it at most so long.
+pub fn finish(limit: Duration) {
+    if !is_running() {
+        return;
+    }
+    let _ = PHASE.compare_exchange(RUNNING, ENDING, Ordering::AcqRel, Ordering::Relaxed);
+    wake();
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if PHASE.load(Ordering::Acquire) != ENDING || left.is_zero() {
+            return;
+        }
+        futex(&PHASE, libc::FUTEX_WAIT, ENDING, Some(left));
+    }
+}
+
+fn is_ending() -> bool {
+    PHASE.load(Ordering::Acquire) == ENDING
+}
+
+struct Watch {
+    records: Records,
+    looks: u32,
+    /// Until when the log says whether there was activity.
+    covered_until: u64,
+    last_coverage: Option<Coverage>,
+    /// What was recorded last.
+    last_mode: Mode,
+    /// CUPTI tells its time by our clock, as far as it was asked.
+    tells_time: Option<bool>,
+    is_registered_for_exit: bool,
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self {
+            records: Records::new(),
+            looks: 0,
+            covered_until: ticks(),
+            last_coverage: None,
+            last_mode: Mode::Off,
+            tells_time: None,
+            is_registered_for_exit: false,
+        }
+    }
+
+    fn run(&mut self) {
+        // What this thread asks the driver has nothing to do with anybody's capture.
+        let mut is_relaxed = false;
+        loop {
+            let seen = WAKE.load(Ordering::Acquire);
+            let wanted = ASKED.lock().ok().and_then(|asked| *asked);
+            let (wanted, since) = wanted.map_or((Wanted::NONE, Duration::ZERO), |(wanted, asked)| {
+                (wanted, asked.elapsed())
+            });
+            let mode = wanted.now(since);
+            if !is_relaxed {
+                let mut relaxed = driver::RELAXED;
+                // SAFETY: a place of ours.
+                is_relaxed =
+                    unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
+            }
+            let before = session::changing().state();
+            let state = {
+                let mut changing = session::changing();
+                if is_ending() {
+                    // What comes from now on cannot be handed out any more.
+                    changing.finish();
+                } else {
+                    changing.bring_about(mode);
+                }
+                changing.state()
+            };
+            if state == State::Recording && !self.is_registered_for_exit {
+                // Behind the driver's own, which was registered when it was initialised: so it runs before.
+                // SAFETY: a function of the library, which is never unloaded.
+                self.is_registered_for_exit = unsafe { libc::atexit(at_exit) } == 0;
+            }
+            let until = ticks();
+            if state == State::Recording {
+                session::flush(COMPLETE);
+            }
+            // What was recorded until now under the mode that was.
+            let coverage = if before == State::Recording {
+                session::coverage(before, self.last_mode)
+            } else {
+                session::coverage(state, mode)
+            };
+            if state == State::Recording {
+                self.last_mode = mode;
+            }
+            self.take_out(coverage);
+            self.account(coverage, until);
+            if is_ending() {
+                return;
+            }
+            self.check_clock(state);
+            let pause = match state {
+                State::Waiting => {
+                    self.looks = self.looks.saturating_add(1);
+                    if self.looks < LOOKS { LOOK } else { LOOK_LATER }
+                }
+                _ => PERIOD,
+            };
+            let pause = wanted.changes_in(since).map_or(pause, |change| pause.min(change));
+            futex(&WAKE, libc::FUTEX_WAIT, seen, Some(pause));
+        }
+    }
+
+    /// Empties the buffers that came back.
+    fn take_out(&mut self, coverage: Option<Coverage>) {
+        let thread = thread::state();
+        let deadline = Instant::now() + EXIT;
+        let may_wait = || !is_ending() || Instant::now() < deadline;
+        while let Some(filled) = buffers::next_filled() {
+            // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
+            unsafe {
+                session::each_record(filled.address, filled.valid_bytes, |record| {
+                    self.records.take(
+                        thread,
+                        record,
+                        coverage.unwrap_or(Coverage::All),
+                        &may_wait,
+                    );
+                });
+            }
+        }
+    }
+
+    /// Says in the log what was recorded, and what CUPTI says that it dropped.
+    fn account(&mut self, coverage: Option<Coverage>, until: u64) {
+        let from = std::mem::replace(&mut self.covered_until, until);
+        if let Some(coverage) = coverage {
+            let works = self.records.take_works();
+            let is_news = self.last_coverage.replace(coverage) != Some(coverage);
+            // Where nothing is recorded, once is enough until that changes.
+            if coverage != Coverage::Off || is_news || works > 0 {
+                records::cover(thread::state(), from, until, coverage, works);
+            }
+        }
+        // The account of who records now is not ours to clear.
+        if matches!(coverage, Some(Coverage::All | Coverage::Communication)) && !others::record() {
+            let dropped = session::dropped();
+            if dropped > 0
+                && let Some(set) = life::definitions()
+            {
+                set.area
+                    .count_loss(LossCause::Profiler, RecordKind::Activity, dropped, from, until);
+            }
+        }
+    }
+
+    /// Another profiler whose calls do not come by us may have put its clock in the place of ours.
+    fn check_clock(&mut self, state: State) {
+        if state != State::Recording {
+            return;
+        }
+        let is_ours = session::has_our_clock();
+        // A version whose answer never is that of the clock it was given proves nothing.
+        if *self.tells_time.get_or_insert(is_ours) && !is_ours {
+            session::changing().clock_again();
+        }
+    }
+}
