@@ -2,9 +2,9 @@
 //!
 //! The files in the order in which the data flows: [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
 //! [`identity`] learns who is who, [`steps`] finds the pattern of a step, [`rank`] reads each log as whole operations
-//! (with [`overlap`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
+//! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`analysis`] adds everything up ([`classes`], [`step_board`],
-//! [`quantiles`]), [`findings`] and [`summary`] say what a person should know. [`merge`] calls them in this order.
+//! [`quantiles`]), [`findings`], [`summary`] and [`device_summary`] say what a person should know. [`merge`] calls them in this order.
 //! [`export`] turns a session into what other tools open; [`heap`] is for programs that call all this.
 
 pub mod analysis;
@@ -13,11 +13,14 @@ pub mod blame;
 pub mod classes;
 pub mod clock;
 pub mod covered;
+pub mod device_overlap;
+pub mod device_summary;
 pub mod export;
 pub mod findings;
 pub mod heap;
 pub mod identity;
 pub mod ingest;
+pub mod intervals;
 pub mod launches;
 pub mod matching;
 pub mod members;

@@ -169,7 +169,9 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
         source,
     };
     fs::create_dir_all(output).map_err(error)?;
-    let tables = ["operations", "instances", "spans", "steps", "losses", "problems"];
+    let tables = [
+        "operations", "instances", "spans", "steps", "works", "stalls", "names", "losses", "problems",
+    ];
     let unfinished = output.join(UNFINISHED);
     let is_session = output.join(SUMMARY_FILE).exists() || unfinished.exists();
     let is_empty = fs::read_dir(output).map_err(error)?.next().is_none();
@@ -193,7 +195,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Three tables per rank are open at once: as many files as the system lets us have.
+/// Up to six tables per rank are open at once: as many files as the system lets us have.
 fn allow_many_files() {
     // SAFETY: rlimit is plain data; both calls only read and write it.
     unsafe {
@@ -433,9 +435,9 @@ fn match_ranks<'a>(
                 }
             }));
             sums.push(task.reader.sums.clone());
-            let [operations, spans] = task.finish()?;
-            tables.add("operations", operations);
-            tables.add("spans", spans);
+            for (name, written) in task.finish()? {
+                tables.add(name, written);
+            }
         }
         for (table, mut rows) in step_tables {
             let mut table = table;

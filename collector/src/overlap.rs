@@ -1,6 +1,8 @@
 //! Where a host-only rank's time went (METRICS.md, section 5): unions of communication (M) and of blocked time (B),
 //! and the three parts that add up to the window. Streams: what lies before a safe moment is folded into sums.
 
+use crate::intervals::{Intervals, intersection, length};
+
 /// Intervals collected since the last fold. More are folded early, also without a step's end.
 const FOLD_AT: usize = 1 << 15;
 
@@ -41,78 +43,6 @@ impl Parts {
             && self.communication_ns >= self.exposed_ns
             && self.communication_ns <= self.window_ns
     }
-}
-
-/// Intervals in nearly any order, taken out as a union from the front.
-#[derive(Default)]
-struct Intervals {
-    /// Sorted by start from `head` on, unless `dirty`.
-    list: Vec<(i64, i64)>,
-    head: usize,
-    dirty: bool,
-}
-
-impl Intervals {
-    #[inline]
-    fn add(&mut self, start: i64, end: i64) {
-        if start < end {
-            self.dirty |= self.list.last().is_some_and(|last| last.0 > start);
-            self.list.push((start, end));
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.list.len() - self.head
-    }
-
-    /// Moves the union of what lies in `from..until` to `out`; what lies beyond stays, what lies before is dropped.
-    /// Costs what it moves, not what it leaves: many steps may lie in the list.
-    fn take(&mut self, from: i64, until: i64, out: &mut Vec<(i64, i64)>) {
-        out.clear();
-        if self.dirty {
-            self.list[self.head..].sort_unstable();
-            self.dirty = false;
-        }
-        let first = self.head;
-        let mut at = first;
-        let mut kept = first;
-        while let Some(&(start, end)) = self.list.get(at).filter(|interval| interval.0 < until) {
-            at += 1;
-            if end > until {
-                self.list[kept] = (until, end);
-                kept += 1;
-            }
-            let (start, end) = (start.max(from), end.min(until));
-            if start < end {
-                match out.last_mut() {
-                    Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                    _ => out.push((start, end)),
-                }
-            }
-        }
-        // What sticks out goes on at `until`, in front of what begins later.
-        let sticking_out = kept - first;
-        self.head = at - sticking_out;
-        self.list.copy_within(first..kept, self.head);
-        if self.head > self.list.len() / 2 {
-            self.list.drain(..self.head);
-            self.head = 0;
-        }
-    }
-}
-
-fn length(union: &[(i64, i64)]) -> i64 {
-    union.iter().map(|(start, end)| end - start).sum()
-}
-
-/// Length of the intersection of two unions.
-fn intersection(one: &[(i64, i64)], other: &[(i64, i64)]) -> i64 {
-    let (mut i, mut j, mut sum) = (0, 0, 0);
-    while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
-        sum += (a.1.min(b.1) - a.0.max(b.0)).max(0);
-        if a.1 <= b.1 { i += 1 } else { j += 1 }
-    }
-    sum
 }
 
 #[derive(Default)]

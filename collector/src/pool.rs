@@ -4,8 +4,10 @@
 //! rank is read ahead: memory is bounded by the number of ranks, not by their logs.
 
 use crate::rank::{RankBatch, RankReader};
-use rankscope_formats::session::{OperationRow, SpanRow, TableError, TableWriter, rank_path};
-use std::path::Path;
+use rankscope_formats::session::{
+    NameRow, OperationRow, SpanRow, StallRow, Table, TableError, TableWriter, WorkRow, rank_path,
+};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +25,20 @@ pub struct RankTask<'a> {
     pub ended: bool,
     operations: TableWriter<OperationRow>,
     spans: TableWriter<SpanRow>,
+    devices: Option<DeviceTables>,
+    session: PathBuf,
+    rows_per_group: usize,
 }
+
+/// The tables of what devices did: made with their first row.
+struct DeviceTables {
+    works: TableWriter<WorkRow>,
+    stalls: TableWriter<StallRow>,
+    names: TableWriter<NameRow>,
+}
+
+/// Rows and bytes of a table.
+pub type Written = (&'static str, (u64, u64));
 
 impl<'a> RankTask<'a> {
     /// A task at the front of a log, and its tables in a session directory.
@@ -41,6 +56,9 @@ impl<'a> RankTask<'a> {
             ended: false,
             operations: TableWriter::create(&rank_path::<OperationRow>(session, rank), rows_per_group)?,
             spans: TableWriter::create(&rank_path::<SpanRow>(session, rank), rows_per_group)?,
+            devices: None,
+            session: session.to_path_buf(),
+            rows_per_group,
         })
     }
 
@@ -49,16 +67,50 @@ impl<'a> RankTask<'a> {
         if self.ended {
             self.batch.operations.clear();
             self.batch.steps.clear();
+            self.batch.works.clear();
+            self.batch.stalls.clear();
+            self.batch.names.clear();
             return Ok(());
         }
         self.ended = !self.reader.advance(&mut self.batch);
-        self.spans.write(&mut self.batch.spans)
+        self.spans.write(&mut self.batch.spans)?;
+        self.write_devices()
     }
 
-    /// Writes what is left. Returns (rows, bytes) of operations and of spans.
-    pub fn finish(mut self) -> Result<[(u64, u64); 2], TableError> {
+    fn write_devices(&mut self) -> Result<(), TableError> {
+        let batch = &mut self.batch;
+        if batch.works.is_empty() && batch.stalls.is_empty() && batch.names.is_empty() {
+            return Ok(());
+        }
+        let devices = match &mut self.devices {
+            Some(devices) => devices,
+            none => {
+                let (session, rank, rows) = (&self.session, self.rank, self.rows_per_group);
+                none.insert(DeviceTables {
+                    works: TableWriter::create(&rank_path::<WorkRow>(session, rank), rows)?,
+                    stalls: TableWriter::create(&rank_path::<StallRow>(session, rank), rows)?,
+                    names: TableWriter::create(&rank_path::<NameRow>(session, rank), rows)?,
+                })
+            }
+        };
+        devices.works.write(&mut batch.works)?;
+        devices.stalls.write(&mut batch.stalls)?;
+        devices.names.write(&mut batch.names)
+    }
+
+    /// Writes what is left. Returns the tables.
+    pub fn finish(mut self) -> Result<Vec<Written>, TableError> {
         self.operations.write(&mut self.rows)?;
-        Ok([self.operations.finish()?, self.spans.finish()?])
+        let mut tables = vec![
+            (OperationRow::NAME, self.operations.finish()?),
+            (SpanRow::NAME, self.spans.finish()?),
+        ];
+        if let Some(devices) = self.devices {
+            tables.push((WorkRow::NAME, devices.works.finish()?));
+            tables.push((StallRow::NAME, devices.stalls.finish()?));
+            tables.push((NameRow::NAME, devices.names.finish()?));
+        }
+        Ok(tables)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `session.json` from what the merge learnt.
 
+use crate::device_summary;
 use crate::analysis::Analysis;
 use crate::clock::Clocks;
 use crate::findings::{self, LatenessView, shown};
@@ -81,6 +82,7 @@ pub fn session(parts: &Parts<'_>) -> Session {
         connect: connect(parts),
         steps: steps(parts),
         breakdown,
+        activity: device_summary::activity(parts),
         devices: devices(parts),
         traffic: traffic(parts),
         waits: matrix(parts),
@@ -427,7 +429,14 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                 _ => parts.analysis.waited[rank],
             };
             let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
-            let overlap = if sums.enqueued > 0 {
+            // Where all that the devices did is known the parts are theirs.
+            let by_activity = sums
+                .activity
+                .as_ref()
+                .filter(|activity| if in_steps { activity.steps == sums.steps } else { activity.run.window_ns > 0 });
+            let overlap = if let Some(activity) = by_activity {
+                device_summary::overlap(activity)
+            } else if sums.enqueued > 0 {
                 Figure::unknown(format!(
                     "{} operations were put on a device's stream, and when they were done was not recorded",
                     sums.enqueued
@@ -470,7 +479,7 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                 },
                 overlap,
                 operations_without_times: sums.enqueued,
-                operations_on_device: sums.on_device,
+                operations_on_device: if by_activity.is_some() { 0 } else { sums.on_device },
                 operations_with_wait_seen: Ratio::figure(
                     sums.waited as i64,
                     sums.completed as i64,

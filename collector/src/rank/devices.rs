@@ -1,9 +1,11 @@
 //! What the device did for each call: device records joined with the calls they belong to, in bounded memory.
 
+use super::activity::OfCall;
 use super::device_clock::{DeviceClock, is_usable};
 use super::launches::ALONE;
 use super::operation::RankOperation;
 use rankscope_formats::Operation;
+use rankscope_formats::ranklog::activity::LinkedTo;
 use rankscope_formats::ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
 };
@@ -20,6 +22,12 @@ const MOST_TEMPLATES: usize = 1 << 18;
 const MOST_GROUPS: u32 = 4096;
 /// Calls in a row of which nothing came, after which nothing more is awaited of that communicator and operation.
 const MOST_MISSES: u32 = 16;
+
+/// Launches of a call whose work has not come are awaited until the device's works are known for so long behind its
+/// last one: what follows it on its stream begins within microseconds.
+const LAUNCH_SLACK_NS: i64 = 50_000_000;
+/// Calls whose kernels are remembered before they are asked for.
+const MOST_LINKED: usize = 1 << 18;
 
 /// By what a device record and the record of its call are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +78,8 @@ pub struct Work {
     is_partial: bool,
     /// The times are those of events around the whole launch.
     pub by_events: bool,
+    /// When its kernels ran, on the axis, ns: better than all that a library tells.
+    kernels: Option<(i64, i64)>,
 }
 
 impl Work {
@@ -100,8 +110,20 @@ impl Work {
         }
     }
 
+    /// True if its times are those of its kernels.
+    pub fn by_kernels(&self) -> bool {
+        self.kernels.is_some()
+    }
+
     /// Its times on the axis, if it has any that are whole.
     pub fn times_by(&self, clock: Option<&DeviceClock>) -> Option<Times> {
+        if let Some((enter_ns, leave_ns)) = self.kernels {
+            return Some(Times {
+                enter_ns,
+                leave_ns,
+                error_ns: 0,
+            });
+        }
         let (start, stop) = self.times.filter(|_| !self.is_partial)?;
         let clock = clock?;
         let enter_ns = clock.ns(start);
@@ -136,6 +158,12 @@ pub struct Awaited {
     parts: u8,
     /// The call by whose key events tell of its launch.
     launch: Option<CallKey>,
+    /// By what its kernels are known.
+    linked: Option<LinkedTo>,
+    /// The program's stream.
+    stream: u64,
+    /// When its call returned, ns.
+    returned_ns: i64,
     /// How many calls of its communicator were awaited before.
     serial: u64,
     /// When its communicator has had so many records, this one's do not come any more; 0 before a later call's came.
@@ -158,6 +186,15 @@ pub enum Answer {
     Known(Option<Work>),
 }
 
+/// When a call began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Began {
+    /// By its device's clock.
+    ByDevice(u64),
+    /// On the axis.
+    OnAxis(i64),
+}
+
 /// A launch that is timed by events.
 #[derive(Clone, Copy, Default)]
 struct Launch {
@@ -165,6 +202,29 @@ struct Launch {
     users: u32,
     /// What was told: begin and end, or that nothing came of it.
     told: Option<Option<(u64, u64)>>,
+}
+
+/// Kernels of a call, or of a group.
+#[derive(Default)]
+struct Linked {
+    /// Launches that are known.
+    launches: u32,
+    /// Stream, begin, end of what came, on the axis.
+    kernels: Vec<(u32, i64, i64)>,
+    /// Calls of the group that have not asked yet, and its communicators.
+    users: u32,
+    communicators: Vec<u32>,
+}
+
+/// What is known of a call's kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernels {
+    /// They may still come.
+    Wait,
+    /// There are none, or it cannot be told which.
+    Nothing,
+    /// From the first one's begin to the last one's end, ns.
+    Ran(i64, i64),
 }
 
 #[derive(Default)]
@@ -200,16 +260,27 @@ pub struct Devices {
     launches: FxHashMap<CallKey, Launch>,
     /// By whose key the launches of groups go, by group and stream.
     leaders: FxHashMap<(u32, u64), CallKey>,
+    linked: FxHashMap<LinkedTo, Linked>,
+    /// CUPTI's stream by the program's, as calls outside groups showed it.
+    streams: FxHashMap<u64, u32>,
     /// Device records that belong to no call that is known.
     pub without_call: u64,
 }
 
 impl Devices {
     /// A call was read, of the launch with that number. What to wait for before it is handed on, if anything.
-    pub fn called(&mut self, record: &Record, launch: u32) -> Option<Awaited> {
+    /// `may_be_linked`: activity was recorded, so that its group's end may have been linked. `returned_ns`: when it returned.
+    pub fn called(
+        &mut self,
+        record: &Record,
+        launch: u32,
+        may_be_linked: bool,
+        returned_ns: i64,
+    ) -> Option<Awaited> {
         let enqueued = Enqueued::from_aux(record.aux);
         let mut parts = enqueued.parts;
-        if (parts == 0 && !enqueued.is_timed) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+        let is_linked = enqueued.is_linked || may_be_linked && enqueued.group != 0;
+        if (parts == 0 && !enqueued.is_timed && !is_linked) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
             return None;
         }
         let key = CallKey::of(record);
@@ -228,7 +299,7 @@ impl Devices {
         // The library does not tell of everything: of what symmetric kernels do, of what goes to itself in place.
         let misses = self.misses.get(&(key.communicator, key.operation));
         if misses.is_some_and(|&misses| misses >= MOST_MISSES) && !self.joined.contains_key(&key) {
-            if !enqueued.is_timed {
+            if !enqueued.is_timed && !is_linked {
                 return None;
             }
             parts = 0;
@@ -236,6 +307,7 @@ impl Devices {
         let timed_by = enqueued
             .is_timed
             .then(|| self.launch_of(record, enqueued.group, key));
+        let linked = is_linked.then(|| self.awaits_kernels(&key, enqueued.group));
         let known = self.communicators.entry(key.communicator).or_default();
         let serial = known.awaited;
         known.awaited += 1;
@@ -247,9 +319,94 @@ impl Devices {
             key,
             parts,
             launch: timed_by,
+            linked,
+            stream: record.object,
+            returned_ns,
             serial,
             until: 0,
         })
+    }
+
+    /// By what the kernels of a call are known.
+    fn awaits_kernels(&mut self, key: &CallKey, group: u32) -> LinkedTo {
+        let to = if group == 0 {
+            LinkedTo::Call {
+                communicator: key.communicator,
+                operation: key.operation,
+                sequence: key.sequence,
+                peer: key.peer,
+            }
+        } else {
+            LinkedTo::Group(group)
+        };
+        let linked = self.linked.entry(to).or_default();
+        linked.users += 1;
+        if !linked.communicators.contains(&key.communicator) {
+            linked.communicators.push(key.communicator);
+        }
+        to
+    }
+
+    /// A launch of a call was told of.
+    pub fn linked(&mut self, to: LinkedTo) {
+        if self.linked.len() < MOST_LINKED || self.linked.contains_key(&to) {
+            self.linked.entry(to).or_default().launches += 1;
+        }
+    }
+
+    /// A work of a call ran.
+    pub fn ran(&mut self, work: &OfCall) {
+        if self.linked.len() < MOST_LINKED || self.linked.contains_key(&work.to) {
+            let linked = self.linked.entry(work.to).or_default();
+            linked.kernels.push((work.stream, work.start_ns, work.end_ns));
+        }
+    }
+
+    /// What is known of the kernels of an awaited call, where everything that began before `known_until` is.
+    fn kernels(&mut self, awaited: &Awaited, known_until: i64) -> Option<Kernels> {
+        let to = awaited.linked?;
+        let Some(linked) = self.linked.get(&to) else {
+            return Some(Kernels::Nothing);
+        };
+        let Some(last) = linked.kernels.iter().map(|kernel| kernel.2).max() else {
+            // Launches are told of before what they launch.
+            let is_none = linked.launches == 0 && known_until > awaited.returned_ns;
+            return Some(if is_none { Kernels::Nothing } else { Kernels::Wait });
+        };
+        let is_whole = linked.kernels.len() >= linked.launches as usize;
+        if known_until < last || !is_whole && known_until < last + LAUNCH_SLACK_NS {
+            return Some(Kernels::Wait);
+        }
+        let is_call = matches!(to, LinkedTo::Call { .. });
+        if is_call && let [(stream, ..)] = linked.kernels[..] {
+            self.streams.insert(awaited.stream, stream);
+        }
+        // Of a group of several communicators each has kernels of its own, on streams that are known or are not.
+        let own = if linked.communicators.len() < 2 {
+            None
+        } else if let Some(&stream) = self.streams.get(&awaited.stream) {
+            Some(stream)
+        } else {
+            return Some(Kernels::Nothing);
+        };
+        let mut times: Option<(i64, i64)> = None;
+        for &(stream, start, end) in &linked.kernels {
+            if own.is_none_or(|own| own == stream) {
+                let (first, last) = times.unwrap_or((start, end));
+                times = Some((first.min(start), last.max(end)));
+            }
+        }
+        Some(times.map_or(Kernels::Nothing, |(start, end)| Kernels::Ran(start, end)))
+    }
+
+    /// An awaited call asks no more for its kernels.
+    fn forget_kernels(&mut self, to: LinkedTo) {
+        if let Some(linked) = self.linked.get_mut(&to) {
+            linked.users = linked.users.saturating_sub(1);
+            if linked.users == 0 {
+                self.linked.remove(&to);
+            }
+        }
     }
 
     /// The key by which the launch of a call is told of: its own, or in a group that of the first on its stream.
@@ -339,7 +496,12 @@ impl Devices {
     }
 
     /// When a call began on the device, if all of it is known; `None` while that may still come.
-    pub fn begins(&self, awaited: &Awaited) -> Option<Option<u64>> {
+    pub fn begins(&mut self, awaited: &Awaited, known_until: i64) -> Option<Option<Began>> {
+        match self.kernels(awaited, known_until) {
+            Some(Kernels::Wait) => return None,
+            Some(Kernels::Ran(start, _)) => return Some(Some(Began::OnAxis(start))),
+            Some(Kernels::Nothing) | None => {}
+        }
         let work = self.joined.get(&awaited.key);
         let has_parts = awaited.parts == 0 || work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
         let by_events = match awaited.launch.and_then(|leader| self.launches.get(&leader)) {
@@ -354,12 +516,24 @@ impl Devices {
         if !has_parts && !has_passed {
             return None;
         }
-        Some(by_events.or_else(|| work?.times).map(|(start, _)| start))
+        Some(
+            by_events
+                .or_else(|| work?.times)
+                .map(|(start, _)| Began::ByDevice(start)),
+        )
     }
 
     /// What is known of a call. `is_over`: no more is waited for; `is_let_go`: because too much waits behind it.
-    pub fn answer(&mut self, awaited: &mut Awaited, is_over: bool, is_let_go: bool) -> Answer {
+    /// Everything that began before `known_until` is known.
+    pub fn answer(
+        &mut self,
+        awaited: &mut Awaited,
+        known_until: i64,
+        is_over: bool,
+        is_let_go: bool,
+    ) -> Answer {
         let key = awaited.key;
+        let kernels = self.kernels(awaited, known_until);
         let work = self.joined.get(&key).copied();
         let launch = awaited.launch.map(|leader| {
             let launch = self.launches.get(&leader);
@@ -367,7 +541,7 @@ impl Devices {
         });
         let has_parts = awaited.parts == 0
             || awaited.parts < 255 && work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
-        let is_whole = has_parts && launch != Some(None);
+        let is_whole = has_parts && launch != Some(None) && kernels != Some(Kernels::Wait);
         let mut has_passed = false;
         if let Some(known) = self.communicators.get(&key.communicator) {
             // A later call's records are there: this one's are still on their way for a little while, or never were.
@@ -389,9 +563,15 @@ impl Devices {
                 self.launches.remove(&leader);
             }
         }
+        if let Some(to) = awaited.linked {
+            self.forget_kernels(to);
+        }
         let mut work = work;
         if let Some(Some(times)) = launch {
             work.get_or_insert_default().set_times(times);
+        }
+        if let Some(Kernels::Ran(start, end)) = kernels {
+            work.get_or_insert_default().kernels = Some((start, end));
         }
         if awaited.parts > 0 && (work.is_none() && has_passed || is_let_go) {
             *self.misses.entry((key.communicator, key.operation)).or_insert(0) += 1;
@@ -447,31 +627,31 @@ mod tests {
     #[test]
     fn a_call_waits_for_all_its_parts_and_no_longer() {
         let mut devices = Devices::default();
-        let mut awaited = devices.called(&call(0, 2, 0), ALONE).expect("announced");
-        assert_eq!(devices.answer(&mut awaited, false, false), Answer::Wait);
+        let mut awaited = devices.called(&call(0, 2, 0), ALONE, false, 0).expect("announced");
+        assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
         devices.told(&device(0, 100, 10, 0));
-        assert_eq!(devices.answer(&mut awaited, false, false), Answer::Wait);
+        assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
         devices.told(&device(0, 90, 5, 0));
-        let Answer::Known(Some(work)) = devices.answer(&mut awaited, false, false) else {
+        let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
             panic!("known");
         };
         assert_eq!(work.times, Some((90, 110)));
         // One whose record never comes is let go when enough later ones have come.
-        let mut missing = devices.called(&call(1, 1, 0), ALONE).expect("announced");
+        let mut missing = devices.called(&call(1, 1, 0), ALONE, false, 0).expect("announced");
         let mut n = 2;
-        while devices.answer(&mut missing, false, false) == Answer::Wait {
-            let mut later = devices.called(&call(n, 1, 0), ALONE).expect("announced");
+        while devices.answer(&mut missing, 0, false, false) == Answer::Wait {
+            let mut later = devices.called(&call(n, 1, 0), ALONE, false, 0).expect("announced");
             devices.told(&device(n, 200, 1, 0));
             assert!(matches!(
-                devices.answer(&mut later, false, false),
+                devices.answer(&mut later, 0, false, false),
                 Answer::Known(Some(_))
             ));
             n += 1;
         }
         assert!((SLACK..SLACK + 8).contains(&u64::from(n)), "{n}");
         assert_eq!(devices.left_over(), 0);
-        let mut last = devices.called(&call(n, 1, 0), ALONE).expect("announced");
-        assert_eq!(devices.answer(&mut last, true, false), Answer::Known(None));
+        let mut last = devices.called(&call(n, 1, 0), ALONE, false, 0).expect("announced");
+        assert_eq!(devices.answer(&mut last, 0, true, false), Answer::Known(None));
     }
 
     #[test]
@@ -491,7 +671,7 @@ mod tests {
             .iter()
             .map(|&(sequence, group, stream)| {
                 devices
-                    .called(&timed(sequence, group, stream), ALONE)
+                    .called(&timed(sequence, group, stream), ALONE, false, 0)
                     .expect("timed")
             })
             .collect();
@@ -502,7 +682,7 @@ mod tests {
         devices.told(&events(0, 100));
         // Nothing came of it.
         devices.told(&events(3, 0));
-        let mut times = |call: usize| match devices.answer(&mut calls[call], false, false) {
+        let mut times = |call: usize| match devices.answer(&mut calls[call], 0, false, false) {
             Answer::Wait => None,
             Answer::Known(work) => Some(work.map(|work| (work.times, work.by_events))),
         };
@@ -512,7 +692,7 @@ mod tests {
         assert_eq!(times(3), Some(Some((None, false))));
         devices.told(&events(1, 200));
         assert!(matches!(
-            devices.answer(&mut calls[1], false, false),
+            devices.answer(&mut calls[1], 0, false, false),
             Answer::Known(Some(work)) if work.times == Some((200, 210))
         ));
         assert!(devices.launches.is_empty());
@@ -526,23 +706,23 @@ mod tests {
         let mut waited = 0;
         for n in 0..1000 {
             // Nothing comes at all: the reader lets each go when too much waits behind it.
-            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE) {
+            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE, false, 0) {
                 waited += 1;
-                assert_eq!(devices.answer(&mut awaited, false, false), Answer::Wait);
-                assert_eq!(devices.answer(&mut awaited, false, true), Answer::Known(None));
+                assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
+                assert_eq!(devices.answer(&mut awaited, 0, false, true), Answer::Known(None));
             }
         }
         assert_eq!(waited, MOST_MISSES);
         assert!(devices.serials.is_empty());
         // Until it does.
         devices.told(&device(2000, 1, 1, 0));
-        assert!(devices.called(&call(2001, 1, 0), ALONE).is_some());
+        assert!(devices.called(&call(2001, 1, 0), ALONE, false, 0).is_some());
     }
 
     #[test]
     fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
         let mut devices = Devices::default();
-        let mut awaited = devices.called(&call(0, 3, 0), ALONE).expect("announced");
+        let mut awaited = devices.called(&call(0, 3, 0), ALONE, false, 0).expect("announced");
         let to_itself = Record {
             aux: DeviceWork::default().to_aux(),
             ..device(0, 0, 0, 0)
@@ -550,7 +730,7 @@ mod tests {
         for record in [to_itself, device(0, 100, 10, 0), to_itself] {
             devices.told(&record);
         }
-        let Answer::Known(Some(work)) = devices.answer(&mut awaited, false, false) else {
+        let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
             panic!("known");
         };
         assert_eq!((work.times, work.is_partial), (Some((100, 110)), false));
@@ -559,8 +739,8 @@ mod tests {
     #[test]
     fn replays_are_counted_by_template() {
         let mut devices = Devices::default();
-        assert!(devices.called(&call(7, 1, FLAG_CAPTURED), ALONE).is_none());
-        assert!(devices.called(&call(8, 2, FLAG_CAPTURED), ALONE).is_none());
+        assert!(devices.called(&call(7, 1, FLAG_CAPTURED), ALONE, false, 0).is_none());
+        assert!(devices.called(&call(8, 2, FLAG_CAPTURED), ALONE, false, 0).is_none());
         let mut replays = Vec::new();
         for replay in 0..3u64 {
             for sequence in [7, 8, 8] {

@@ -1,8 +1,10 @@
 //! One rank's log as a stream of whole operations: issue, call, wait and step joined from its records, in bounded
 //! memory. Runs on a thread of its own for each rank.
 
+mod activity;
 mod device_clock;
 mod devices;
+mod gaps;
 mod groups;
 mod lanes;
 mod launches;
@@ -11,13 +13,17 @@ mod operation;
 mod ordinals;
 mod works;
 
+pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED, demangled};
 pub use device_clock::{DeviceClock, DeviceClocks};
+pub use gaps::CAUSES;
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
 
 use crate::clock::Line;
+use crate::device_overlap::DeviceParts;
 use crate::overlap::{Breakdown, Parts};
 use crate::steps::Anchors;
-use devices::{Answer, Awaited, Devices, Times, Work};
+use activity::{Activities, Lateness};
+use devices::{Answer, Awaited, Began, Devices, Times, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
 use launches::{ALONE, Launches};
@@ -28,10 +34,10 @@ use rankscope_formats::ranklog::record::{
     Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall,
     Protocol, ProxyWaits, Record, RecordKind,
 };
-use rankscope_formats::session::{OperationState, SpanKind, SpanRow};
+use rankscope_formats::session::{NameRow, OperationState, SpanKind, SpanRow, StallRow, WorkRow};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use works::Works;
 
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
@@ -39,6 +45,9 @@ const MOST_HELD: usize = 1 << 17;
 
 /// Operations held behind one whose device records have not come. One that waits longer is let go as it is.
 const MOST_AWAITING: usize = 1 << 12;
+
+/// The same where CUPTI tells: it is late by as much as a second.
+const MOST_AWAITING_ACTIVITY: usize = 1 << 16;
 
 /// The properties that say by which version of its interface the library told of its devices, and that events did.
 pub const PLUGIN: &str = "source.nccl_plugin";
@@ -59,6 +68,8 @@ pub struct StepCut {
     pub end_ns: i64,
     /// Its parts.
     pub parts: Parts,
+    /// Those of its devices, where all of their activity was recorded.
+    pub device: Option<DeviceParts>,
 }
 
 /// What one call of [`RankReader::advance`] found.
@@ -72,6 +83,12 @@ pub struct RankBatch {
     pub spans: Vec<SpanRow>,
     /// Intervals in which the reducer of DistributedDataParallel waited: a mark in the pattern of a step.
     pub reducer_waits: Vec<(i64, i64)>,
+    /// What devices did, nearly in order.
+    pub works: Vec<WorkRow>,
+    /// Stretches in which they did not compute.
+    pub stalls: Vec<StallRow>,
+    /// What works are called, once.
+    pub names: Vec<NameRow>,
 }
 
 /// Sums over a whole log.
@@ -95,6 +112,8 @@ pub struct RankSums {
     pub on_device: u64,
     /// Those among them whose times are of events around their launch.
     pub by_events: u64,
+    /// Those whose times are of their kernels.
+    pub by_kernels: u64,
     /// Replays of captured calls among them.
     pub replays: u64,
     /// Calls that bypassed the hooks: only the library told of them.
@@ -105,6 +124,8 @@ pub struct RankSums {
     pub without_call: u64,
     /// The device's clock beside the host's.
     pub device_clock: Option<DeviceClockSums>,
+    /// What devices did, where that was recorded.
+    pub activity: Option<ActivitySums>,
     /// What proxies moved, by communicator of the session and peer in it: sent, then received.
     pub traffic: BTreeMap<(u32, u32), [TrafficSums; 2]>,
     /// Operations for which it is not known when the program was blocked.
@@ -206,6 +227,11 @@ pub struct RankReader<'a> {
     awaited: FxHashMap<u32, Awaited>,
     next_awaited: u32,
     breakdown: Breakdown,
+    /// What devices did, where that was recorded.
+    activity: Option<Activities>,
+    /// Anchors whose steps end on the device when all is known that was launched in them: number, when the host called
+    /// the anchor, and the end so far.
+    cuts: VecDeque<(u32, i64, i64)>,
     anchors: Anchors,
     begun: bool,
     /// The last anchor met, not yet folded: its number and when it ended.
@@ -279,6 +305,8 @@ impl<'a> RankReader<'a> {
             next_awaited: 0,
             begun: false,
             breakdown: Breakdown::default(),
+            activity: None,
+            cuts: VecDeque::new(),
             anchors,
             pending_cut: None,
             last_cut: None,
@@ -318,11 +346,15 @@ impl<'a> RankReader<'a> {
         out.steps.clear();
         out.spans.clear();
         out.reducer_waits.clear();
+        out.works.clear();
+        out.stalls.clear();
+        out.names.clear();
         if self.ended {
             return false;
         }
         if !std::mem::replace(&mut self.begun, true) {
             self.learn_device_clocks();
+            self.learn_activity(out);
         }
         if self.batch_at == self.batch.len() {
             self.batch_at = 0;
@@ -338,10 +370,12 @@ impl<'a> RankReader<'a> {
             }
             self.batch = batch;
             self.batch_at = end;
+            self.release_activity(false, out);
             self.release(false, out);
         } else {
             self.ended = true;
             self.take_in_flight();
+            self.release_activity(true, out);
             self.release(true, out);
             self.finish(out);
         }
@@ -376,6 +410,49 @@ impl<'a> RankReader<'a> {
         self.sums.device_clock = sums.reduce(worse);
     }
 
+    /// Another pass, where CUPTI told: how late it did.
+    fn learn_activity(&mut self, out: &mut RankBatch) {
+        if !self.log.properties.contains_key(CUPTI) {
+            return;
+        }
+        let lateness = Lateness::learn(self.log, self.line);
+        let communicators = self
+            .communicators
+            .iter()
+            .zip(0..)
+            .filter(|(known, _)| known.0 != NO_COMMUNICATOR)
+            .map(|(known, index)| (index, known.0))
+            .collect();
+        self.activity = Some(Activities::new(self.log, self.line, lateness, communicators));
+        if lateness.works > 0 {
+            out.names = Activities::names(self.log);
+        }
+    }
+
+    /// Hands on works of devices that are complete by now.
+    fn release_activity(&mut self, is_over: bool, out: &mut RankBatch) {
+        let Some(activity) = &mut self.activity else {
+            return;
+        };
+        activity.release(is_over);
+        for to in activity.linked.drain(..) {
+            self.devices.linked(to);
+        }
+        for work in activity.of_calls.drain(..) {
+            self.devices.ran(&work);
+        }
+        for stall in &mut activity.stalls {
+            stall.step = (self.step != NO_STEP).then_some(self.step);
+        }
+        out.works.append(&mut activity.rows);
+        out.stalls.append(&mut activity.stalls);
+    }
+
+    /// Everything that began on the devices before this is known; nothing, where nobody tells of them.
+    fn activity_known_until(&self) -> i64 {
+        self.activity.as_ref().map_or(i64::MAX, Activities::known_until)
+    }
+
     /// The device that a communicator of the log works on: the process's one, or one of its own.
     fn device_of(&self, index: u32) -> Option<u32> {
         let is_known = self
@@ -401,6 +478,11 @@ impl<'a> RankReader<'a> {
         let (first, last) = self.sums.span_ns.unwrap_or((enter, leave));
         self.sums.span_ns = Some((first.min(enter), last.max(leave)));
         self.breakdown.start(enter);
+        if kind != RecordKind::Activity
+            && let Some(activity) = &mut self.activity
+        {
+            activity.reached(leave);
+        }
         match kind {
             RecordKind::Call => self.take_call(entry, enter, leave, out),
             RecordKind::Issue => {
@@ -471,6 +553,7 @@ impl<'a> RankReader<'a> {
             // What the clock is was learnt before.
             RecordKind::Device if record.flags & FLAG_CLOCK != 0 => {}
             RecordKind::Device => self.take_device(entry),
+            RecordKind::Activity => self.take_activity(record, out),
             RecordKind::Thread | RecordKind::Evidence => {}
         }
     }
@@ -641,7 +724,10 @@ impl<'a> RankReader<'a> {
         let mut awaited = NOTHING;
         if has_failed {
             // Nothing of it comes to the device.
-        } else if let Some(what) = self.devices.called(record, launch) {
+        } else if let Some(what) =
+            self.devices
+                .called(record, launch, self.activity.is_some(), leave)
+        {
             awaited = self.next_awaited;
             // NOTHING is never a number of one.
             self.next_awaited = (awaited + 1) % NOTHING;
@@ -689,7 +775,8 @@ impl<'a> RankReader<'a> {
 
     /// When the launch of the held operation at `position` began, by what is known of all its calls; `None` while that may
     /// still change, unless nothing more is waited for.
-    fn launch_began(&self, position: usize, launch: u32, waits_no_more: bool) -> Option<Option<i64>> {
+    fn launch_began(&mut self, position: usize, launch: u32, waits_no_more: bool) -> Option<Option<i64>> {
+        let known_until = self.activity_known_until();
         let mut left = self.launches.of(launch)?.held;
         let mut began: Option<i64> = None;
         for held in self.held_for.iter().skip(position).take(MOST_AWAITING) {
@@ -703,17 +790,39 @@ impl<'a> RankReader<'a> {
             let Some(awaited) = self.awaited.get(&held.awaited) else {
                 continue;
             };
-            match self.devices.begins(awaited) {
+            let communicator = awaited.communicator();
+            match self.devices.begins(awaited, known_until) {
                 None if !waits_no_more => return None,
                 Some(Some(start)) => {
-                    let clock = self.device_clock(awaited.communicator());
-                    let start_ns = clock.map(|clock| clock.ns(start));
+                    let start_ns = match start {
+                        Began::OnAxis(start_ns) => Some(start_ns),
+                        Began::ByDevice(start) => {
+                            self.device_clock(communicator).map(|clock| clock.ns(start))
+                        }
+                    };
                     began = began.into_iter().chain(start_ns).min();
                 }
                 _ => {}
             }
         }
         Some(began)
+    }
+
+    fn take_activity(&mut self, record: &Record, out: &mut RankBatch) {
+        let Some(activity) = &mut self.activity else {
+            return;
+        };
+        if let Some((thread_id, start_ns, end_ns, name)) = activity.take(record) {
+            activity.waited(end_ns);
+            out.spans.push(SpanRow {
+                kind: SpanKind::DeviceWait,
+                thread_id,
+                start_ns,
+                end_ns,
+                object: 0,
+                name: Some(name.to_owned()),
+            });
+        }
     }
 
     fn take_traffic(&mut self, record: &Record) {
@@ -816,6 +925,7 @@ impl<'a> RankReader<'a> {
         let count = self.held.len();
         let mut released = 0;
         let mut never_ran = false;
+        let known_until = self.activity_known_until();
         while let (Some(operation), Some(&held)) = (self.held.get_mut(released), self.held_for.get(released))
         {
             if held.open && !all && !self.lanes.knows(held.lane, operation.leave_ns) {
@@ -862,7 +972,12 @@ impl<'a> RankReader<'a> {
                     }
                 }
             }
-            let is_let_go = count - released > MOST_AWAITING;
+            let most_awaiting = if self.activity.is_some() {
+                MOST_AWAITING_ACTIVITY
+            } else {
+                MOST_AWAITING
+            };
+            let is_let_go = count - released > most_awaiting;
             if held.launch != ALONE
                 && held.awaited != NOTHING
                 && operation.is_message()
@@ -883,9 +998,12 @@ impl<'a> RankReader<'a> {
                 && let Some(awaited) = self.awaited.get_mut(&held.awaited)
             {
                 let is_on_its_way = operation.state == OperationState::Enqueued;
-                let answer = self
-                    .devices
-                    .answer(awaited, all || !is_on_its_way, is_let_go && is_on_its_way);
+                let answer = self.devices.answer(
+                    awaited,
+                    known_until,
+                    all || !is_on_its_way,
+                    is_let_go && is_on_its_way,
+                );
                 let index = awaited.communicator();
                 if answer == Answer::Wait {
                     break;
@@ -899,6 +1017,9 @@ impl<'a> RankReader<'a> {
                     let device = if self.has_devices { index } else { 0 };
                     let times = work.times_by(self.device_clocks.of(device));
                     ran(operation, &work, times, &mut self.sums);
+                    if let Some(activity) = &self.activity {
+                        expose(operation, activity);
+                    }
                     if operation.called_ns != NO_TIME {
                         out.spans.push(SpanRow {
                             kind: SpanKind::HostCall,
@@ -939,7 +1060,9 @@ impl<'a> RankReader<'a> {
                 let (enter, leave) = (operation.enter_ns, operation.leave_ns);
                 let lane = *self.device_lane.get_or_insert(held.lane);
                 self.breakdown.communicated(enter, leave);
-                self.breakdown.blocked(lane, enter, leave);
+                for (from, to) in operation.blocked.pieces() {
+                    self.breakdown.blocked(lane, from, to);
+                }
                 self.breakdown.trains(lane);
                 self.device_end = self.device_end.max(leave);
             }
@@ -959,10 +1082,21 @@ impl<'a> RankReader<'a> {
                 } else {
                     self.lanes.blocked_end(held.lane, leave)
                 };
-                self.cut(anchor, end, out);
+                if self.activity.is_some() {
+                    let host_ns = if operation.called_ns == NO_TIME {
+                        operation.enter_ns
+                    } else {
+                        operation.called_ns
+                    };
+                    self.cuts.push_back((anchor, host_ns, end));
+                    self.step = anchor;
+                } else {
+                    self.cut(anchor, end, out);
+                }
             }
             released += 1;
         }
+        self.cut_on_devices(all, out);
         if never_ran {
             released -= self.take_out_what_never_ran(released);
         }
@@ -993,6 +1127,13 @@ impl<'a> RankReader<'a> {
             .min()
             .unwrap_or(self.last_leave);
         self.lanes.forget_before(needed);
+        if let Some(activity) = &mut self.activity {
+            activity.forget_before(needed);
+            // Without steps, and where none is about to be cut.
+            if self.cuts.is_empty() && self.pending_cut.is_none() {
+                activity.fold(needed.min(known_until));
+            }
+        }
         if self.breakdown.is_full() && self.pending_cut.is_none() {
             // Without steps: everything up to the oldest operation that is still held.
             self.breakdown.fold(needed.min(self.last_leave));
@@ -1001,6 +1142,27 @@ impl<'a> RankReader<'a> {
         {
             self.close_step(cut, out);
             self.breakdown.fold(needed.min(self.last_leave));
+        }
+    }
+
+    /// Steps that end on the devices, as soon as all is known that was launched in them.
+    fn cut_on_devices(&mut self, all: bool, out: &mut RankBatch) {
+        while let (Some(&(anchor, host_ns, end)), Some(activity)) = (self.cuts.front(), &mut self.activity) {
+            let end = activity
+                .end_of_launched_before(host_ns)
+                .map_or(end, |launched| launched.max(end));
+            if let Some(front) = self.cuts.front_mut() {
+                front.2 = end;
+            }
+            if !all && activity.known_until() <= end.max(host_ns) {
+                return;
+            }
+            self.cuts.pop_front();
+            self.device_end = self.device_end.max(end);
+            let step = self.step;
+            self.cut(anchor, self.device_end, out);
+            // Operations behind it were read before.
+            self.step = step;
         }
     }
 
@@ -1031,7 +1193,19 @@ impl<'a> RankReader<'a> {
 
     /// Step k lies between anchors k and k + 1.
     fn close_step(&mut self, (anchor, end): (u32, i64), out: &mut RankBatch) {
-        let parts = self.breakdown.cut(end);
+        let mut parts = self.breakdown.cut(end);
+        let device = self.cut_activity(end);
+        if let Some(device) = device {
+            // What the devices did is all there is to know: its own time is what is not spent on communication alone.
+            parts = Parts {
+                window_ns: parts.window_ns,
+                host_ns: parts.window_ns - device.exposed_communication_ns,
+                exposed_ns: device.exposed_communication_ns,
+                other_blocked_ns: 0,
+                communication_ns: device.communication_ns(),
+                queued_ns: parts.queued_ns,
+            };
+        }
         self.sums.run.add(&parts);
         self.sums.adds_up &= parts.adds_up();
         if let Some((before, start_ns)) = self.last_cut.replace((anchor, end))
@@ -1040,13 +1214,28 @@ impl<'a> RankReader<'a> {
         {
             self.sums.in_steps.add(&parts);
             self.sums.steps += 1;
+            if let (Some(device), Some(activity)) = (device, &mut self.activity) {
+                activity.sums.in_steps.add(&device);
+                activity.sums.steps += 1;
+            }
             out.steps.push(StepCut {
                 step: before,
                 start_ns,
                 end_ns: end,
                 parts,
+                device,
             });
         }
+    }
+
+    /// The parts of the devices since the last cut, if all was recorded and they have the same window.
+    fn cut_activity(&mut self, end: i64) -> Option<DeviceParts> {
+        let from = self.last_cut.map(|(_, from)| from);
+        let activity = self.activity.as_mut()?;
+        let parts = activity.cut(from, end)?;
+        activity.sums.run.add(&parts);
+        from.is_none_or(|from| end - from == parts.window_ns)
+            .then_some(parts)
     }
 
     /// Calls in progress: operations that never ended. Their peers wait for them.
@@ -1149,9 +1338,32 @@ impl<'a> RankReader<'a> {
             self.sums.adds_up &= parts.adds_up();
             self.sums.run.add(&parts);
         }
+        if let Some(activity) = &mut self.activity {
+            let from = self.last_cut.map(|(_, from)| from);
+            // Behind the last work nothing is known to be idle.
+            if let Some(until) = activity.last_end()
+                && let Some(parts) = activity.cut(from, until)
+            {
+                activity.sums.run.add(&parts);
+            }
+            self.sums.activity = Some(std::mem::take(&mut activity.sums));
+        }
         self.sums.without_call = self.devices.without_call + self.devices.left_over();
         self.sums.training_threads = self.breakdown.training_threads();
         self.sums.message_counters_forgotten = self.messages.counters_forgotten;
+    }
+}
+
+/// Of an operation's time on the device only what no compute hides is blocked.
+fn expose(operation: &mut RankOperation, activity: &Activities) {
+    if !is_timed_by_device(operation) || operation.leave_ns > activity.known_until() {
+        return;
+    }
+    if let Some(pieces) = activity.exposed(operation.enter_ns, operation.leave_ns) {
+        operation.blocked = Blocked::default();
+        for (from, to) in pieces {
+            operation.blocked.push(from, to);
+        }
     }
 }
 
@@ -1198,7 +1410,8 @@ fn ran(operation: &mut RankOperation, work: &Work, times: Option<Times>, sums: &
         operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);
         sums.enqueued -= 1;
         sums.on_device += 1;
-        sums.by_events += u64::from(work.by_events);
+        sums.by_events += u64::from(work.by_events && !work.by_kernels());
+        sums.by_kernels += u64::from(work.by_kernels());
         sums.completed += 1;
         sums.waited += 1;
     }

@@ -101,7 +101,7 @@ pub struct HostCall {
 }
 
 /// Of which call of a communication library work is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkedTo {
     /// Of the call with this key.
     Call {

@@ -20,8 +20,8 @@ mod summary;
 mod table;
 
 pub use rows::{
-    InstanceRow, InstanceState, LossRow, OperationRow, OperationState, ProblemRow, SpanKind, SpanRow,
-    StepRow, WaitClass,
+    IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, ProblemRow,
+    SpanKind, SpanRow, StallCause, StallRow, StepRow, WaitClass, WorkClass, WorkKind, WorkRow,
 };
 pub use summary::*;
 pub use table::{Table, TableError, TableReader, TableWriter};

@@ -109,6 +109,54 @@ names! {
         HostCall = "host-call",
         /// The program's own mark.
         Mark = "mark",
+        /// A call that waited for a device.
+        DeviceWait = "device-wait",
+        /// Another profiler had the device's activity, and ours was not recorded.
+        Yielded = "yielded",
+    }
+    /// What a device did.
+    WorkKind {
+        /// It ran a kernel.
+        Kernel = "kernel",
+        /// It copied memory.
+        Copy = "copy",
+        /// It set memory.
+        Set = "set",
+        /// It ran a graph, of whose nodes nothing is told.
+        Graph = "graph",
+    }
+    /// What a work counts as (METRICS.md, section 5).
+    WorkClass {
+        /// A kernel that is no communication's.
+        Compute = "compute",
+        /// Of a communication library, whatever it is.
+        Communication = "communication",
+        /// A copy or a set of memory.
+        Memory = "memory",
+    }
+    /// What kept a device from computing.
+    StallCause {
+        /// It communicated for more than half of the time: a late peer, or a slow transfer.
+        Communication = "communication",
+        /// It moved memory for more than half of the time.
+        Memory = "memory",
+        /// The next compute was not launched for more than half of the time.
+        HostLate = "host-late",
+        /// None of these.
+        Unknown = "unknown",
+    }
+    /// Why a stream did nothing before a work (METRICS.md, section 6).
+    IdleCause {
+        /// Nothing lies before it, or it begins before the last one ended.
+        None = "none",
+        /// It was launched after the last one had ended.
+        HostWait = "host-wait",
+        /// It was launched, and began within 30 µs.
+        KernelWait = "kernel-wait",
+        /// It was launched, and yet began later.
+        Other = "other",
+        /// It is not known when it was launched.
+        Unknown = "unknown",
     }
 }
 
@@ -241,6 +289,91 @@ table! {
 }
 
 table! {
+    /// Something that a device of one rank did, as CUPTI tells.
+    WorkRow = "works", sorted by |row| row.start_ns;
+    /// Position in the rank's [`super::DeviceActivity::streams`]; missing if it could not be told.
+    stream: Option<u32> = Delta,
+    /// What it did.
+    kind: WorkKind = Dictionary,
+    /// What that counts as.
+    class: WorkClass = Dictionary,
+    /// What it is called: [`NameRow::number`].
+    name: Option<u32> = Delta,
+    /// Begin, ns.
+    start_ns: i64 = Moment,
+    /// End, ns.
+    end_ns: i64 = Moment,
+    /// The call that asked for it was entered, ns; missing if that was not recorded.
+    launch_start_ns: Option<i64> = Moment,
+    /// It returned, ns.
+    launch_end_ns: Option<i64> = Moment,
+    /// System id of its thread.
+    launch_thread_id: Option<u32> = Delta,
+    /// What it is called: [`NameRow::number`].
+    launch_name: Option<u32> = Delta,
+    /// CUPTI's number of that call: all nodes of a graph have that of its launch.
+    correlation: u32 = Delta,
+    /// Bytes that were copied or set.
+    bytes: Option<u64> = Dictionary,
+    /// Blocks in x, 0 of what is no kernel.
+    grid_x: u32 = Dictionary,
+    /// In y.
+    grid_y: u32 = Dictionary,
+    /// In z.
+    grid_z: u32 = Dictionary,
+    /// Threads of a block in x.
+    block_x: u32 = Dictionary,
+    /// In y.
+    block_y: u32 = Dictionary,
+    /// In z.
+    block_z: u32 = Dictionary,
+    /// The node of a graph that it was.
+    graph_node: Option<u64> = Dictionary,
+    /// Communicator of the call that it is of: position in [`super::Session::communicators`].
+    communicator: Option<u32> = Delta,
+    /// The operation that was called, unknown where it is of none or of several.
+    operation: Operation = Dictionary,
+    /// Its ordinal; of a group that of its first call.
+    sequence: Option<u32> = Delta,
+    /// Why its stream did nothing before it.
+    idle_cause: IdleCause = Dictionary,
+    /// For how long, ns.
+    idle_ns: i64 = Delta,
+}
+
+table! {
+    /// What works and calls of one rank are called.
+    NameRow = "names", sorted by |row| i64::from(row.number);
+    /// The number by which they refer to it.
+    number: u32 = Delta,
+    /// For people.
+    name: String = Plain,
+    /// As the compiler has it, where that is something else.
+    mangled: Option<String> = Plain,
+}
+
+table! {
+    /// A stretch without compute on one rank's device (METRICS.md, section 6).
+    StallRow = "stalls", sorted by |row| row.start_ns;
+    /// Begin, ns.
+    start_ns: i64 = Moment,
+    /// End, ns.
+    end_ns: i64 = Moment,
+    /// Step it begins in.
+    step: Option<u32> = Delta,
+    /// Communication in it, ns.
+    communication_ns: i64 = Delta,
+    /// Memory work in it, ns.
+    memory_ns: i64 = Delta,
+    /// Compute in it, less than a hundredth of it, ns.
+    compute_ns: i64 = Delta,
+    /// Time at its end in which nothing was launched, ns; missing if launches were not recorded.
+    not_launched_ns: Option<i64> = Delta,
+    /// Why, as far as this rank alone can tell.
+    cause: StallCause = Dictionary,
+}
+
+table! {
     /// One step of one rank.
     StepRow = "steps", sorted by |row| row.start_ns;
     /// World: position in [`super::Session::worlds`].
@@ -259,6 +392,15 @@ table! {
     other_blocked_ns: i64 = Delta,
     /// Communication at library level, ns.
     communication_ns: i64 = Delta,
+    /// On the device, compute without communication, ns; missing unless all of the step's activity was recorded. With
+    /// the next three and exposed communication it adds up to the step.
+    compute_only_ns: Option<i64> = Delta,
+    /// Compute and communication at once, ns.
+    overlapped_ns: Option<i64> = Delta,
+    /// Memory work alone, ns.
+    exposed_memory_ns: Option<i64> = Delta,
+    /// Nothing, ns.
+    idle_ns: Option<i64> = Delta,
     /// Waiting for peers while blocked, union over operations, ns.
     exposed_wait_ns: i64 = Delta,
     /// Waiting for peers while computing, union over operations, ns.

@@ -136,6 +136,9 @@ pub struct Session {
     /// What libraries told of the work on devices; one entry per rank of which one did.
     #[serde(default)]
     pub devices: Vec<DeviceSource>,
+    /// What the devices did, one entry per rank where that was recorded or asked for.
+    #[serde(default)]
+    pub activity: Vec<DeviceActivity>,
     /// Traffic between ranks as measured by the library's proxies, where it was asked for.
     #[serde(default)]
     pub traffic: Vec<PeerTraffic>,
@@ -573,6 +576,110 @@ pub struct DeviceSource {
     pub median_error_ns: Figure<i64>,
     /// Stretches of 30 s in which the bounds of the clock contradict each other.
     pub contradictions: u64,
+}
+
+/// What one rank's devices did, as CUPTI tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceActivity {
+    /// Position in [`Session::ranks`].
+    pub rank: u32,
+    /// CUPTI's version.
+    pub cupti: String,
+    /// Why it was not recorded to the end, or not at all; `null` if nothing came in its way.
+    pub reason: Option<String>,
+    /// Streams on which something ran.
+    pub streams: Vec<DeviceStream>,
+    /// Kernels of compute, of communication; copies, sets, graphs.
+    pub kernels: u64,
+    /// See `kernels`.
+    pub communication_kernels: u64,
+    /// See `kernels`.
+    pub copies: u64,
+    /// See `kernels`.
+    pub sets: u64,
+    /// See `kernels`.
+    pub graphs: u64,
+    /// Works that could not be recorded, by all causes (see [`Session::losses`]).
+    pub lost: u64,
+    /// Works of which it is known when they were launched.
+    pub with_launch: u64,
+    /// Launches that were recorded and of which no work was: it was not delivered when the log ended, or there was none.
+    pub launches_without_work: u64,
+    /// Communication kernels that belong to no call that is known.
+    pub without_call: u64,
+    /// Time in which all activity was recorded, and in which only communication's, ns.
+    pub covered_ns: i64,
+    /// See `covered_ns`.
+    pub covered_communication_ns: i64,
+    /// Time in which another profiler had it, ns.
+    pub yielded_ns: i64,
+    /// Until when activity was delivered: what the device did later is not known; ns on the axis.
+    pub delivered_until_ns: Option<i64>,
+    /// How early the device's times may lie on the axis at most: the shortest time from a launch to its work, ns.
+    pub shortest_launch_ns: Figure<i64>,
+    /// How late at most: the shortest time from the end of a work to the return of the call that waited for it, ns.
+    pub shortest_wait_ns: Figure<i64>,
+    /// The parts of the time in which all was recorded (METRICS.md, section 5), whole steps where there are any.
+    pub window: String,
+    /// The window, ns.
+    pub window_ns: i64,
+    /// Compute without communication, ns.
+    pub compute_only_ns: i64,
+    /// Compute and communication at once, ns.
+    pub overlapped_ns: i64,
+    /// Communication without compute, waiting for peers included, ns.
+    pub exposed_communication_ns: i64,
+    /// Of that, waiting for peers, ns; the rest is transfer.
+    pub exposed_wait_ns: i64,
+    /// Memory work alone, ns.
+    pub exposed_memory_ns: i64,
+    /// Nothing, ns.
+    pub idle_ns: i64,
+    /// Communication behind which the device computed, of all communication, in ns; or the reason for "–".
+    pub overlap: Figure<Ratio>,
+    /// Gaps between works of a stream by cause, over all streams.
+    pub idle_by_cause: Vec<IdleSum>,
+    /// Stretches of at least 1 ms without compute.
+    pub stalls: u64,
+    /// Their time, ns.
+    pub stalled_ns: i64,
+    /// The kernels that took most time.
+    pub top: Vec<KernelSum>,
+    /// False if the parts do not add up to the window: a bug, shown and exit code 3.
+    pub adds_up: bool,
+}
+
+/// A stream of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStream {
+    /// Ordinal of the device in its process.
+    pub device: u32,
+    /// CUPTI's number of the context.
+    pub context: u32,
+    /// CUPTI's number of the stream.
+    pub number: u32,
+}
+
+/// Gaps of one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleSum {
+    /// `host-wait`, `kernel-wait`, `other`, `unknown` (METRICS.md, section 6).
+    pub cause: String,
+    /// How many.
+    pub count: u64,
+    /// Their time, ns.
+    pub ns: i64,
+}
+
+/// All runs of one kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSum {
+    /// Its name.
+    pub name: String,
+    /// How often it ran.
+    pub count: u64,
+    /// For how long in sum, ns.
+    pub ns: i64,
 }
 
 /// What the proxies of a rank moved to and from one peer of a communicator.

@@ -8,6 +8,7 @@
 //   NCCL_DOUBLE_SLOW_US=N     what is put on a stream that the driver made happens so much later, as behind other work
 //   NCCL_DOUBLE_FAILS=N       the N-th question and all after it fail, as when a kernel has crashed
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs so much faster than CLOCK_MONOTONIC_RAW
+//   CUDA_DOUBLE_VERSION=N     what it says that it is; default 13000
 //   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over, and at
 //                             the end for what is not: then its stop is 0, as is its start if it did not begin
 #include <pthread.h>
@@ -148,9 +149,12 @@ struct Telling {
   ~Telling() { isTelling.clear(std::memory_order_release); }
 };
 
-// The driver is of no use to a child of the process that initialised it.
+// The driver is of no use to a child of the process that initialised it. The double of NCCL may be used there, but
+// nothing of it is traced.
 __attribute__((constructor)) void watchForks() {
-  pthread_atfork(nullptr, nullptr, [] { isForked = isReady.load(); });
+  pthread_atfork(nullptr, nullptr, [] {
+    if (isReady.exchange(false)) isForked = true;
+  });
 }
 
 const char* truthDirectory() {
@@ -249,7 +253,9 @@ Work* made(const DoubleCall& call, DoubleStream* stream, int device, int kind, c
   return work;
 }
 
+// From then on whoever is told of it may have forgotten it, unless it is another double's.
 void put(Work* work) {
+  if (!work->isForeign) isUsed = true;
   if (work->tracer != nullptr) work->tracer->launched(work);
   {
     const Guard guard;
@@ -261,7 +267,6 @@ void put(Work* work) {
     if (queue.unplanned == nullptr) queue.unplanned = work;
     settle(queue);
   }
-  if (!work->isForeign) isUsed = true;
 }
 
 void sleepUntil(int64_t raw) {
@@ -434,6 +439,7 @@ int cuEventElapsedTime(float* ms, uintptr_t start, uintptr_t end) {
 }
 
 int cuCtxGetCurrent(uintptr_t* context) {
+  if (!isReady) return kNotInitialised;
   *context = depth > 0 ? contexts[depth - 1] : 0;
   return kSuccess;
 }
@@ -506,7 +512,8 @@ int cuInit(unsigned) {
 
 int cuDriverGetVersion(int* version) {
   Call call(kDoubleGetVersion);
-  *version = 13000;
+  const char* text = std::getenv("CUDA_DOUBLE_VERSION");
+  *version = text != nullptr ? std::atoi(text) : 13000;
   return call.ends(kSuccess);
 }
 
@@ -622,7 +629,7 @@ uint32_t cuDoubleStreamId(DoubleStream* stream) {
 
 void cuDoubleEnter(DoubleCall* call, int function) {
   *call = {};
-  call->tracer = tracer, call->function = static_cast<uint32_t>(function);
+  call->tracer = isForked ? nullptr : tracer.load(), call->function = static_cast<uint32_t>(function);
   if (call->tracer != nullptr) call->tracer->enter(call);
 }
 
@@ -631,6 +638,7 @@ void cuDoubleExit(DoubleCall* call, int result) {
 }
 
 DoubleWork* cuDoubleLaunch(const DoubleCall* call, DoubleStream* stream, int device, const char* name, uint32_t graph, uint64_t node) {
+  if (isForked) return nullptr;
   launchedWork++;
   // What this driver puts behind it must know of it too.
   if (call->tracer == nullptr && truthDirectory() == nullptr && watcher == nullptr && !isUsed) return nullptr;

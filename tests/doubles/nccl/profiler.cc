@@ -97,7 +97,7 @@ void enter(DoubleCall* call, int function) {
   static auto* const real = inDriver<void(DoubleCall*, int)>("cuDoubleEnter");
   if (real != nullptr) real(call, function);
 }
-void exit(DoubleCall* call) {
+void leave(DoubleCall* call) {
   static auto* const real = inDriver<void(DoubleCall*, int)>("cuDoubleExit");
   if (real != nullptr) real(call, 0);
 }
@@ -259,7 +259,7 @@ class Communicator {
       underWay++;
     }
     wake.notify_all();
-    if (replay == nullptr) exit(&call);
+    if (replay == nullptr) leave(&call);
     for (const Task& task : tasks)
       if (task.handle != nullptr) plugin->stopEvent(task.handle);
     if (group != nullptr) plugin->stopEvent(group);
@@ -523,7 +523,7 @@ void launched(Communicator* communicator, std::vector<Task> tasks, Replay* repla
 }
 
 Replay::Replay(uint32_t graph) : graph(graph) { enter(&call, kDoubleGraphLaunch); }
-Replay::~Replay() { exit(&call); }
+Replay::~Replay() { leave(&call); }
 
 void synchronized(Communicator* communicator) { communicator->synchronized(); }
 

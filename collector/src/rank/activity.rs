@@ -1,0 +1,660 @@
+//! What one rank's devices did: works joined with the calls that launched them and with the calls of communication
+//! libraries that they are of, put in order of their begin, in bounded memory.
+//!
+//! A log has them late: CUPTI hands them out in buffers, when they are over. How late is learnt in a pass of its own, so
+//! that what is handed on is complete: nothing that begins earlier comes later.
+
+use super::gaps::Gaps;
+use super::operation::NO_TIME;
+use crate::clock::Line;
+use crate::device_overlap::{DeviceBreakdown, DeviceParts};
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
+use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
+use rankscope_formats::ranklog::reader::RankLog;
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::session::{NameRow, StallRow, WorkClass, WorkKind, WorkRow};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// The property that says that CUPTI was there.
+pub const CUPTI: &str = "source.cupti";
+/// Why it was not, or no longer.
+pub const ENDED: &str = "source.cupti_ended";
+/// Why it was not for a time.
+pub const REFUSED: &str = "source.cupti_refused";
+
+/// Works that may wait to be put in order; with more the first go on, complete or not.
+const MOST_HELD: usize = 1 << 21;
+/// Calls that are remembered until their works come, and links.
+const MOST_CALLS: usize = 1 << 20;
+/// Names of functions stand above those of kernels.
+const FUNCTION_NAMES: u32 = 1 << 24;
+/// Kernels of which sums are kept.
+const MOST_SUMS: usize = 1 << 14;
+/// Kernels that a summary tells.
+const MOST_TOP: usize = 12;
+
+/// What is learnt of a log before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// How far behind the newest record a work that comes may begin, ns.
+    pub reach_ns: i64,
+    /// Works in the log.
+    pub works: u64,
+}
+
+impl Lateness {
+    /// Reads the whole log.
+    pub fn learn(log: &RankLog, line: Line) -> Self {
+        let mut learnt = Self::default();
+        let mut newest = i64::MIN;
+        let mut stream = log.records();
+        let mut batch = Vec::new();
+        while stream.next_batch(&mut batch) {
+            for entry in &batch {
+                learnt.see(&entry.record, line, &mut newest);
+            }
+        }
+        learnt
+    }
+
+    fn see(&mut self, record: &Record, line: Line, newest: &mut i64) {
+        match Activity::of(record) {
+            Some(
+                Activity::Kernel { work, .. }
+                | Activity::Copy { work, .. }
+                | Activity::Set { work, .. }
+                | Activity::Graph { work, .. },
+            ) => {
+                self.works += 1;
+                if *newest != i64::MIN {
+                    self.reach_ns = self.reach_ns.max(*newest - line.ns(work.start_ticks));
+                }
+            }
+            Some(Activity::Covered { end_ticks, .. }) => *newest = (*newest).max(line.ns(end_ticks)),
+            Some(_) => {}
+            None => {
+                if record.kind != RecordKind::Activity as u8 {
+                    *newest = (*newest).max(line.ns(record.leave_ticks));
+                }
+            }
+        }
+    }
+}
+
+/// A call of the host, on the axis.
+#[derive(Clone, Copy)]
+struct Called {
+    start_ns: i64,
+    end_ns: i64,
+    thread: u32,
+    name: u32,
+    /// A work of it came.
+    has_work: bool,
+}
+
+/// A work that waits for its place in the order of begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    start_ns: i64,
+    end_ns: i64,
+    stream: u32,
+    correlation: u32,
+    kind: u8,
+    name: i32,
+    bytes: u64,
+    grid: [u32; 3],
+    block: [u32; 3],
+    graph_node: u64,
+}
+
+/// A work of a communication library's call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfCall {
+    /// Of which.
+    pub to: LinkedTo,
+    /// Number of its stream in the log.
+    pub stream: u32,
+    /// Begin, ns.
+    pub start_ns: i64,
+    /// End, ns.
+    pub end_ns: i64,
+}
+
+/// Sums over a log's activity.
+#[derive(Clone, Debug, Default)]
+pub struct ActivitySums {
+    /// Kernels of compute and of communication, copies, sets, graphs.
+    pub kernels: u64,
+    /// See `kernels`.
+    pub communication_kernels: u64,
+    /// See `kernels`.
+    pub copies: u64,
+    /// See `kernels`.
+    pub sets: u64,
+    /// See `kernels`.
+    pub graphs: u64,
+    /// Works of which it is known when they were launched.
+    pub with_launch: u64,
+    /// Launches of which no work came.
+    pub launches_without_work: u64,
+    /// Communication kernels that no call is known of.
+    pub without_call: u64,
+    /// Time in which all, or only communication, was recorded, and in which another profiler had it, ns.
+    pub covered_ns: i64,
+    /// See `covered_ns`.
+    pub covered_communication_ns: i64,
+    /// See `covered_ns`.
+    pub yielded_ns: i64,
+    /// Until when activity was delivered, ns.
+    pub delivered_until_ns: Option<i64>,
+    /// Shortest time from a launch's begin to its work's, ns.
+    pub shortest_launch_ns: Option<i64>,
+    /// Shortest time from the end of a work to the return of the call that waited for it, ns.
+    pub shortest_wait_ns: Option<i64>,
+    /// Parts of the time in which all was recorded, and of whole steps in it.
+    pub run: DeviceParts,
+    /// See `run`.
+    pub in_steps: DeviceParts,
+    /// Whole steps in it.
+    pub steps: u64,
+    /// Gaps by cause: how many, and ns. In the order of [`super::gaps::CAUSES`].
+    pub idle: [(u64, i64); super::gaps::CAUSES.len()],
+    /// Stretches without compute: how many, and ns.
+    pub stalls: (u64, i64),
+    /// The kernels that took most time: number of the name in the log, how often, ns.
+    pub top: Vec<(i32, u64, i64)>,
+    /// False once parts did not add up.
+    pub adds_up: bool,
+}
+
+/// The devices of one rank.
+pub struct Activities {
+    line: Line,
+    reach_ns: i64,
+    /// The newest moment that the log has told of.
+    newest_ns: i64,
+    /// Everything that began before is complete, and was handed on.
+    released_ns: i64,
+    calls: FxHashMap<u32, Called>,
+    call_order: VecDeque<u32>,
+    links: FxHashMap<u32, LinkedTo>,
+    link_order: VecDeque<u32>,
+    waiting: BinaryHeap<Reverse<Held>>,
+    communication_names: FxHashSet<i32>,
+    /// Intervals in which all was recorded, in order, merged.
+    covered: VecDeque<(i64, i64)>,
+    breakdown: DeviceBreakdown,
+    /// Compute of late, as a union in order, for what is exposed of an operation.
+    compute: VecDeque<(i64, i64)>,
+    gaps: Gaps,
+    /// Launch and end of works since the last step: which of them were launched in it.
+    launched: Vec<(i64, i64)>,
+    sums_by_name: FxHashMap<i32, (u64, i64)>,
+    /// Ends of works by stream, for the calls that waited for them.
+    last_end_ns: i64,
+    communicators: BTreeMap<u32, u32>,
+    /// Sums so far; whole at the end.
+    pub sums: ActivitySums,
+    /// Works in order, to be written.
+    pub rows: Vec<WorkRow>,
+    /// Stretches without compute, to be written.
+    pub stalls: Vec<StallRow>,
+    /// Works of calls, in order.
+    pub of_calls: Vec<OfCall>,
+    /// Launches of calls.
+    pub linked: Vec<LinkedTo>,
+}
+
+impl Activities {
+    /// For a log of which this was learnt. `communicators`: the session's number by the log's.
+    pub fn new(log: &RankLog, line: Line, lateness: Lateness, communicators: BTreeMap<u32, u32>) -> Self {
+        let communication_names = log
+            .texts
+            .iter()
+            .filter(|(_, text)| is_communication(text))
+            .map(|(&number, _)| number as i32)
+            .collect();
+        Self {
+            line,
+            reach_ns: lateness.reach_ns,
+            newest_ns: i64::MIN,
+            released_ns: i64::MIN,
+            calls: FxHashMap::default(),
+            call_order: VecDeque::new(),
+            links: FxHashMap::default(),
+            link_order: VecDeque::new(),
+            waiting: BinaryHeap::new(),
+            communication_names,
+            covered: VecDeque::new(),
+            breakdown: DeviceBreakdown::default(),
+            compute: VecDeque::new(),
+            gaps: Gaps::default(),
+            launched: Vec::new(),
+            sums_by_name: FxHashMap::default(),
+            last_end_ns: i64::MIN,
+            communicators,
+            sums: ActivitySums {
+                adds_up: true,
+                ..ActivitySums::default()
+            },
+            rows: Vec::new(),
+            stalls: Vec::new(),
+            of_calls: Vec::new(),
+            linked: Vec::new(),
+        }
+    }
+
+    /// What works and functions of a log are called, for its table.
+    pub fn names(log: &RankLog) -> Vec<NameRow> {
+        let kernels = log.texts.range(1 << 16..FUNCTION_NAMES).map(|(&number, text)| {
+            let name = demangled(text);
+            NameRow {
+                number,
+                mangled: (name != *text).then(|| text.clone()),
+                name,
+            }
+        });
+        let functions = CUDA_FUNCTIONS
+            .iter()
+            .zip(FUNCTION_NAMES..)
+            .map(|(function, number)| NameRow {
+                number,
+                name: function.name.to_owned(),
+                mangled: None,
+            });
+        kernels.chain(functions).collect()
+    }
+
+    /// The log told of a moment: works that are over since long are complete.
+    #[inline]
+    pub fn reached(&mut self, ns: i64) {
+        self.newest_ns = self.newest_ns.max(ns);
+    }
+
+    /// Takes a record of activity. A call that waited for a device is returned, on the axis, with its name.
+    pub fn take(&mut self, record: &Record) -> Option<(u32, i64, i64, &'static str)> {
+        match Activity::of(record)? {
+            Activity::Kernel {
+                work,
+                name,
+                grid,
+                block,
+                ..
+            } => self.hold(&work, WorkKind::Kernel, name, 0, grid, block),
+            Activity::Copy {
+                work,
+                bytes,
+                direction,
+                ..
+            } => self.hold(&work, WorkKind::Copy, i32::from(direction), bytes, [0; 3], [0; 3]),
+            Activity::Set { work, bytes } => self.hold(&work, WorkKind::Set, -1, bytes, [0; 3], [0; 3]),
+            Activity::Graph { work, .. } => self.hold(&work, WorkKind::Graph, -1, 0, [0; 3], [0; 3]),
+            Activity::Call { call, waits } => return self.called(&call, waits),
+            Activity::Link { correlation, to, .. } => {
+                remember(&mut self.links, &mut self.link_order, correlation, to);
+                self.linked.push(to);
+            }
+            Activity::Covered {
+                start_ticks,
+                end_ticks,
+                coverage,
+                ..
+            } => {
+                let (start, end) = (self.line.ns(start_ticks), self.line.ns(end_ticks));
+                self.cover(start, end.max(start), coverage);
+            }
+        }
+        None
+    }
+
+    fn hold(
+        &mut self,
+        work: &Work,
+        kind: WorkKind,
+        name: i32,
+        bytes: u64,
+        grid: [u32; 3],
+        block: [u32; 3],
+    ) {
+        let start_ns = self.line.ns(work.start_ticks);
+        let end_ns = self.line.ns(work.end_ticks).max(start_ns);
+        if let Some(call) = self.calls.get_mut(&work.correlation) {
+            call.has_work = true;
+        }
+        self.waiting.push(Reverse(Held {
+            start_ns,
+            end_ns,
+            stream: work.stream,
+            correlation: work.correlation,
+            kind: kind as u8,
+            name,
+            bytes,
+            grid,
+            block,
+            graph_node: work.graph_node,
+        }));
+    }
+
+    fn called(&mut self, call: &HostCall, waits: bool) -> Option<(u32, i64, i64, &'static str)> {
+        let known = cuda_function(call.function, call.is_runtime);
+        let position = CUDA_FUNCTIONS
+            .iter()
+            .position(|one| one.number == call.function && one.is_runtime == call.is_runtime);
+        let start_ns = self.line.ns(call.start_ticks);
+        let end_ns = self.line.ns(call.end_ticks).max(start_ns);
+        let called = Called {
+            start_ns,
+            end_ns,
+            thread: call.thread,
+            name: position.map_or(u32::MAX, |position| FUNCTION_NAMES + position as u32),
+            has_work: false,
+        };
+        // Of a call of the run-time library and the driver's inside it the outer one counts.
+        let is_inside = self
+            .calls
+            .get(&call.correlation)
+            .is_some_and(|known| known.start_ns <= start_ns);
+        if !is_inside && let Some(before) = remember(&mut self.calls, &mut self.call_order, call.correlation, called)
+        {
+            self.sums.launches_without_work += u64::from(!before.has_work);
+        }
+        if !waits {
+            return None;
+        }
+        Some((
+            call.thread,
+            start_ns,
+            end_ns,
+            known.map_or("wait for a device", |known| known.name),
+        ))
+    }
+
+    fn cover(&mut self, start: i64, end: i64, coverage: Coverage) {
+        self.newest_ns = self.newest_ns.max(end);
+        let length = end - start;
+        match coverage {
+            Coverage::All => {
+                self.sums.covered_ns += length;
+                self.sums.delivered_until_ns = Some(end);
+                match self.covered.back_mut() {
+                    Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                    _ => self.covered.push_back((start, end)),
+                }
+            }
+            Coverage::Communication => {
+                self.sums.covered_communication_ns += length;
+                self.sums.delivered_until_ns = Some(end);
+            }
+            Coverage::Yielded => self.sums.yielded_ns += length,
+            Coverage::Off => {}
+        }
+    }
+
+    /// Puts works in order that are complete by now; all of them at the end.
+    pub fn release(&mut self, is_over: bool) {
+        let safe = if is_over {
+            i64::MAX
+        } else if self.newest_ns == i64::MIN {
+            return;
+        } else {
+            self.newest_ns - self.reach_ns
+        };
+        while let Some(Reverse(held)) = self.waiting.peek().copied() {
+            if held.start_ns > safe && self.waiting.len() <= MOST_HELD {
+                break;
+            }
+            self.waiting.pop();
+            self.place(&held);
+        }
+        self.released_ns = self.released_ns.max(safe);
+        if is_over {
+            self.gaps.finish(&mut self.stalls);
+            self.count_stalls();
+            self.sums.launches_without_work +=
+                self.calls.values().filter(|call| !call.has_work).count() as u64;
+            let mut top: Vec<(i32, (u64, i64))> =
+                self.sums_by_name.iter().map(|(&name, &sum)| (name, sum)).collect();
+            top.sort_by_key(|&(name, (_, ns))| (Reverse(ns), name));
+            top.truncate(MOST_TOP);
+            self.sums.top = top
+                .into_iter()
+                .map(|(name, (count, ns))| (name, count, ns))
+                .collect();
+        }
+    }
+
+    fn place(&mut self, held: &Held) {
+        let kind = WorkKind::ALL[usize::from(held.kind)];
+        let call = self.calls.get(&held.correlation).copied();
+        let link = self.links.get(&held.correlation).copied();
+        let is_kernel = kind == WorkKind::Kernel;
+        let is_communication = link.is_some() || is_kernel && self.communication_names.contains(&held.name);
+        let class = match kind {
+            _ if is_communication => WorkClass::Communication,
+            WorkKind::Kernel | WorkKind::Graph => WorkClass::Compute,
+            WorkKind::Copy | WorkKind::Set => WorkClass::Memory,
+        };
+        match kind {
+            WorkKind::Kernel if is_communication => self.sums.communication_kernels += 1,
+            WorkKind::Kernel => self.sums.kernels += 1,
+            WorkKind::Copy => self.sums.copies += 1,
+            WorkKind::Set => self.sums.sets += 1,
+            WorkKind::Graph => self.sums.graphs += 1,
+        }
+        if is_kernel && (self.sums_by_name.len() < MOST_SUMS || self.sums_by_name.contains_key(&held.name)) {
+            let sum = self.sums_by_name.entry(held.name).or_default();
+            sum.0 += 1;
+            sum.1 += held.end_ns - held.start_ns;
+        }
+        self.sums.without_call += u64::from(is_kernel && is_communication && link.is_none());
+        if let Some(call) = call {
+            self.sums.with_launch += 1;
+            shortest(&mut self.sums.shortest_launch_ns, held.start_ns - call.start_ns);
+        }
+        self.breakdown.start(held.start_ns);
+        self.breakdown.ran(class, held.start_ns, held.end_ns);
+        if class == WorkClass::Compute {
+            match self.compute.back_mut() {
+                Some(last) if held.start_ns <= last.1 => last.1 = last.1.max(held.end_ns),
+                _ => self.compute.push_back((held.start_ns, held.end_ns)),
+            }
+        }
+        let launch_ns = call.map(|call| call.start_ns);
+        let (idle_cause, idle_ns) =
+            self.gaps
+                .work(held.stream, class, held.start_ns, held.end_ns, launch_ns, &mut self.stalls);
+        if let Some(place) = super::gaps::CAUSES.iter().position(|&cause| cause == idle_cause) {
+            self.sums.idle[place].0 += 1;
+            self.sums.idle[place].1 += idle_ns;
+        }
+        self.count_stalls();
+        // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
+        self.launched.push((launch_ns.unwrap_or(held.start_ns), held.end_ns));
+        self.last_end_ns = self.last_end_ns.max(held.end_ns);
+        if let Some(to) = link {
+            self.of_calls.push(OfCall {
+                to,
+                stream: held.stream,
+                start_ns: held.start_ns,
+                end_ns: held.end_ns,
+            });
+        }
+        let of_call = match link {
+            Some(LinkedTo::Call {
+                communicator,
+                operation,
+                sequence,
+                ..
+            }) => Some((communicator, operation, sequence)),
+            _ => None,
+        };
+        let number = |number: u32| (number != u32::MAX).then_some(number);
+        self.rows.push(WorkRow {
+            stream: number(held.stream),
+            kind,
+            class,
+            name: is_kernel.then(|| u32::try_from(held.name).ok()).flatten(),
+            start_ns: held.start_ns,
+            end_ns: held.end_ns,
+            launch_start_ns: launch_ns,
+            launch_end_ns: call.map(|call| call.end_ns),
+            launch_thread_id: call.map(|call| call.thread),
+            launch_name: call.and_then(|call| number(call.name)),
+            correlation: held.correlation,
+            bytes: matches!(kind, WorkKind::Copy | WorkKind::Set).then_some(held.bytes),
+            grid_x: held.grid[0],
+            grid_y: held.grid[1],
+            grid_z: held.grid[2],
+            block_x: held.block[0],
+            block_y: held.block[1],
+            block_z: held.block[2],
+            graph_node: (held.graph_node != 0).then_some(held.graph_node),
+            communicator: of_call.and_then(|(communicator, ..)| self.communicators.get(&communicator).copied()),
+            operation: of_call
+                .and_then(|(_, operation, _)| Operation::from_u8(operation))
+                .unwrap_or(Operation::Unknown),
+            sequence: of_call.map(|(.., sequence)| sequence),
+            idle_cause,
+            idle_ns,
+        });
+    }
+
+    fn count_stalls(&mut self) {
+        let counted = self.gaps.take_counted();
+        self.sums.stalls.0 += counted.0;
+        self.sums.stalls.1 += counted.1;
+    }
+
+    /// Everything that began before this is known.
+    pub fn known_until(&self) -> i64 {
+        self.released_ns
+    }
+
+    /// What of an interval is not hidden behind compute: its pieces in order; `None` where not all compute in it was
+    /// recorded.
+    pub fn exposed(&self, start: i64, end: i64) -> Option<Vec<(i64, i64)>> {
+        if !self.is_covered(start, end) {
+            return None;
+        }
+        let first = self.compute.partition_point(|interval| interval.1 <= start);
+        let mut at = start;
+        let mut pieces = Vec::new();
+        for &(from, to) in self.compute.range(first..) {
+            if from >= end {
+                break;
+            }
+            if from > at {
+                pieces.push((at, from));
+            }
+            at = at.max(to);
+        }
+        if at < end {
+            pieces.push((at, end));
+        }
+        Some(pieces)
+    }
+
+    /// True if all activity between two moments was recorded.
+    pub fn is_covered(&self, start: i64, end: i64) -> bool {
+        let last = self.covered.partition_point(|interval| interval.0 <= start);
+        last > 0 && self.covered[last - 1].1 >= end
+    }
+
+    /// The end of the last work that was launched before a moment of the host; `None` if there was none since the last
+    /// question.
+    pub fn end_of_launched_before(&mut self, host_ns: i64) -> Option<i64> {
+        let mut end = None;
+        self.launched.retain(|&(launch, work_end)| {
+            if launch <= host_ns {
+                end = end.max(Some(work_end));
+                false
+            } else {
+                true
+            }
+        });
+        end
+    }
+
+    /// The parts since the last cut, if all of that time was recorded; the next window begins at `until`.
+    pub fn cut(&mut self, from: Option<i64>, until: i64) -> Option<DeviceParts> {
+        let parts = self.breakdown.cut(until);
+        let from = from.unwrap_or(until - parts.window_ns);
+        self.sums.adds_up &= parts.adds_up();
+        self.is_covered(from, until).then_some(parts)
+    }
+
+    /// The end of the last work, if there was any.
+    pub fn last_end(&self) -> Option<i64> {
+        (self.last_end_ns != i64::MIN).then_some(self.last_end_ns)
+    }
+
+    /// Folds what lies before a moment, and forgets what nobody asks for any more.
+    pub fn fold(&mut self, until: i64) {
+        if self.breakdown.is_full() {
+            self.breakdown.fold(until);
+        }
+    }
+
+    /// Compute before a moment is not asked for any more.
+    pub fn forget_before(&mut self, ns: i64) {
+        while self.compute.front().is_some_and(|interval| interval.1 < ns) && self.compute.len() > 1 {
+            self.compute.pop_front();
+        }
+        while self.covered.len() > 1 && self.covered.front().is_some_and(|interval| interval.1 < ns) {
+            self.covered.pop_front();
+        }
+    }
+
+    /// A call that waited for a device returned at `end_ns`: no work that it waited for ended later.
+    pub fn waited(&mut self, end_ns: i64) {
+        // Only where the device had nothing left: then the last work that ended before is what it waited for.
+        if self.last_end_ns != i64::MIN && end_ns >= self.last_end_ns && end_ns != NO_TIME {
+            shortest(&mut self.sums.shortest_wait_ns, end_ns - self.last_end_ns);
+        }
+    }
+}
+
+fn shortest(known: &mut Option<i64>, ns: i64) {
+    *known = Some(known.map_or(ns, |known| known.min(ns)));
+}
+
+/// Remembers what a correlation means; returns the oldest that is forgotten for it.
+fn remember<T: Copy>(
+    known: &mut FxHashMap<u32, T>,
+    order: &mut VecDeque<u32>,
+    correlation: u32,
+    what: T,
+) -> Option<T> {
+    if known.insert(correlation, what).is_none() {
+        order.push_back(correlation);
+    }
+    if order.len() > MOST_CALLS {
+        let oldest = order.pop_front()?;
+        return known.remove(&oldest);
+    }
+    None
+}
+
+/// True for the kernels of NCCL and RCCL: by the beginning of their names, mangled or not.
+fn is_communication(name: &str) -> bool {
+    let behind = name.strip_prefix("_Z").unwrap_or(name);
+    let plain = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+    ["ncclKernel_", "ncclDevKernel_", "ncclSymkDevKernel_", "ncclSymk", "rccl"]
+        .iter()
+        .any(|start| plain.starts_with(start))
+}
+
+/// A name as people write it; what is none of C++'s stays as it is.
+pub fn demangled(name: &str) -> String {
+    if !name.starts_with("_Z") {
+        return name.to_owned();
+    }
+    let options = cpp_demangle::DemangleOptions::new().no_return_type();
+    cpp_demangle::Symbol::new(name)
+        .ok()
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .unwrap_or_else(|| name.to_owned())
+}

@@ -1,0 +1,293 @@
+//! Times in which a device's stream did nothing, by cause, and stretches in which the device did not compute
+//! (METRICS.md, section 6). Works come in order of their begin.
+
+use rankscope_formats::session::{IdleCause, StallCause, StallRow, WorkClass};
+use rustc_hash::FxHashMap;
+
+/// Causes that are summed up.
+pub const CAUSES: [IdleCause; 4] = [
+    IdleCause::HostWait,
+    IdleCause::KernelWait,
+    IdleCause::Other,
+    IdleCause::Unknown,
+];
+
+/// Gaps between kernels that were already launched are the device's own up to this, ns.
+const KERNEL_WAIT_NS: i64 = 30_000;
+/// Shortest stretch without compute that is a stall, ns.
+const STALL_NS: i64 = 1_000_000;
+/// Compute of less than a share of this of a stretch does not end it.
+const BUSY_SHARE: i64 = 100;
+
+/// A stretch without compute that may go on.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start_ns: i64,
+    end_ns: i64,
+    communication_ns: i64,
+    memory_ns: i64,
+    compute_ns: i64,
+    /// Compute behind its end.
+    tail_ns: i64,
+    /// Time in which the compute that ended it, or a part of it, had not been launched; `None`: not known.
+    not_launched_ns: Option<i64>,
+}
+
+/// Streams and stretches of one rank's devices.
+#[derive(Default)]
+pub struct Gaps {
+    /// End of the last work by stream.
+    ends: FxHashMap<u32, i64>,
+    /// Until when there was compute.
+    computed_until: Option<i64>,
+    /// Communication and memory work since then: unions so far, and until when.
+    communication: (i64, i64),
+    memory: (i64, i64),
+    open: Option<Stretch>,
+    counted: (u64, i64),
+}
+
+impl Gaps {
+    /// A work ran. Why its stream did nothing before it, and for how long.
+    pub fn work(
+        &mut self,
+        stream: u32,
+        class: WorkClass,
+        start_ns: i64,
+        end_ns: i64,
+        launch_ns: Option<i64>,
+        stalls: &mut Vec<StallRow>,
+    ) -> (IdleCause, i64) {
+        self.see(class, start_ns, end_ns, launch_ns, stalls);
+        let before = self.ends.insert(
+            stream,
+            self.ends.get(&stream).map_or(end_ns, |&before| before.max(end_ns)),
+        );
+        match before {
+            Some(before) if start_ns > before => {
+                let gap = start_ns - before;
+                let cause = match launch_ns {
+                    None => IdleCause::Unknown,
+                    Some(launch) if launch > before => IdleCause::HostWait,
+                    Some(_) if gap < KERNEL_WAIT_NS => IdleCause::KernelWait,
+                    Some(_) => IdleCause::Other,
+                };
+                (cause, gap)
+            }
+            _ => (IdleCause::None, 0),
+        }
+    }
+
+    fn see(
+        &mut self,
+        class: WorkClass,
+        start_ns: i64,
+        end_ns: i64,
+        launch_ns: Option<i64>,
+        stalls: &mut Vec<StallRow>,
+    ) {
+        let Some(until) = self.computed_until else {
+            // Before the first compute nothing has stalled.
+            if class == WorkClass::Compute {
+                self.computed_until = Some(end_ns);
+                self.communication = (0, end_ns);
+                self.memory = (0, end_ns);
+            }
+            return;
+        };
+        match class {
+            WorkClass::Communication => extend(&mut self.communication, start_ns, end_ns),
+            WorkClass::Memory => extend(&mut self.memory, start_ns, end_ns),
+            WorkClass::Compute => {
+                if start_ns > until {
+                    self.gap(until, start_ns, launch_ns, stalls);
+                }
+                let computed = end_ns - start_ns.max(until);
+                if computed > 0
+                    && let Some(open) = &mut self.open
+                {
+                    open.tail_ns += computed;
+                }
+                self.computed_until = Some(until.max(end_ns));
+            }
+        }
+    }
+
+    /// There was no compute between two moments.
+    fn gap(&mut self, from: i64, to: i64, launch_ns: Option<i64>, stalls: &mut Vec<StallRow>) {
+        // What sticks out behind counts for what comes.
+        let inside = |sum: &mut (i64, i64)| {
+            let beyond = (sum.1 - to).max(0);
+            let inside = (sum.0 - beyond).max(0);
+            *sum = (beyond, sum.1.max(to));
+            inside.min(to - from)
+        };
+        let piece = Stretch {
+            start_ns: from,
+            end_ns: to,
+            communication_ns: inside(&mut self.communication),
+            memory_ns: inside(&mut self.memory),
+            compute_ns: 0,
+            tail_ns: 0,
+            not_launched_ns: launch_ns.map(|launch| (launch.min(to) - from).max(0)),
+        };
+        self.open = Some(match self.open.take() {
+            // Joined across what is less than a hundredth of the whole.
+            Some(open) if (open.compute_ns + open.tail_ns) * BUSY_SHARE < to - open.start_ns => Stretch {
+                start_ns: open.start_ns,
+                end_ns: to,
+                communication_ns: open.communication_ns + piece.communication_ns,
+                memory_ns: open.memory_ns + piece.memory_ns,
+                compute_ns: open.compute_ns + open.tail_ns,
+                tail_ns: 0,
+                not_launched_ns: open
+                    .not_launched_ns
+                    .zip(piece.not_launched_ns)
+                    .map(|(one, other)| one + other),
+            },
+            Some(open) => {
+                self.close(open, stalls);
+                piece
+            }
+            None => piece,
+        });
+    }
+
+    fn close(&mut self, stretch: Stretch, stalls: &mut Vec<StallRow>) {
+        let length = stretch.end_ns - stretch.start_ns;
+        if length < STALL_NS {
+            return;
+        }
+        let is_most = |part: i64| 2 * part > length;
+        let cause = if is_most(stretch.communication_ns) {
+            StallCause::Communication
+        } else if is_most(stretch.memory_ns) {
+            StallCause::Memory
+        } else if stretch.not_launched_ns.is_some_and(is_most) {
+            StallCause::HostLate
+        } else {
+            StallCause::Unknown
+        };
+        self.counted.0 += 1;
+        self.counted.1 += length;
+        stalls.push(StallRow {
+            start_ns: stretch.start_ns,
+            end_ns: stretch.end_ns,
+            step: None,
+            communication_ns: stretch.communication_ns,
+            memory_ns: stretch.memory_ns,
+            compute_ns: stretch.compute_ns,
+            not_launched_ns: stretch.not_launched_ns,
+            cause,
+        });
+    }
+
+    /// Nothing comes any more.
+    pub fn finish(&mut self, stalls: &mut Vec<StallRow>) {
+        if let Some(open) = self.open.take() {
+            self.close(open, stalls);
+        }
+    }
+
+    /// Stretches that were closed since the last question: how many, and ns.
+    pub fn take_counted(&mut self) -> (u64, i64) {
+        std::mem::take(&mut self.counted)
+    }
+}
+
+/// Adds an interval to a union that comes in order: its length and its end.
+fn extend(union: &mut (i64, i64), start: i64, end: i64) {
+    union.0 += (end - start.max(union.1)).max(0);
+    union.1 = union.1.max(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: i64 = 1000;
+    const MS: i64 = 1_000_000;
+
+    fn run(works: &[(u32, WorkClass, i64, i64, Option<i64>)]) -> (Vec<(IdleCause, i64)>, Vec<StallRow>) {
+        let (mut gaps, mut stalls) = (Gaps::default(), Vec::new());
+        let idle = works
+            .iter()
+            .map(|&(stream, class, start, end, launch)| {
+                gaps.work(stream, class, start, end, launch, &mut stalls)
+            })
+            .collect();
+        gaps.finish(&mut stalls);
+        (idle, stalls)
+    }
+
+    #[test]
+    fn gaps_have_the_cause_that_comes_first() {
+        use WorkClass::Compute;
+        let (idle, _) = run(&[
+            (7, Compute, 0, 100 * US, Some(-5)),
+            // Launched after the last one ended.
+            (7, Compute, 110 * US, 200 * US, Some(105 * US)),
+            (7, Compute, 210 * US, 300 * US, Some(150 * US)),
+            (7, Compute, 400 * US, 500 * US, Some(150 * US)),
+            (7, Compute, 600 * US, 700 * US, None),
+            // Another stream, and one that overlaps.
+            (8, Compute, 600 * US, 650 * US, None),
+            (7, Compute, 690 * US, 800 * US, None),
+        ]);
+        assert_eq!(
+            idle,
+            [
+                (IdleCause::None, 0),
+                (IdleCause::HostWait, 10 * US),
+                (IdleCause::KernelWait, 10 * US),
+                (IdleCause::Other, 100 * US),
+                (IdleCause::Unknown, 100 * US),
+                (IdleCause::None, 0),
+                (IdleCause::None, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn stalls_are_of_a_millisecond_and_know_what_filled_them() {
+        use WorkClass::{Communication, Compute, Memory};
+        let (_, stalls) = run(&[
+            (7, Compute, 0, MS, Some(0)),
+            (9, Communication, MS / 2, 4 * MS, Some(0)),
+            (7, Compute, 4 * MS, 5 * MS, Some(0)),
+            // 0.9 ms are none.
+            (7, Compute, 5 * MS + 900 * US, 7 * MS, Some(0)),
+            // The host was late.
+            (7, Compute, 9 * MS, 10 * MS, Some(9 * MS - 10 * US)),
+            (8, Memory, 10 * MS, 12 * MS, Some(0)),
+            (7, Compute, 12 * MS, 13 * MS, Some(0)),
+        ]);
+        let told: Vec<_> = stalls
+            .iter()
+            .map(|stall| (stall.start_ns, stall.end_ns, stall.cause, stall.communication_ns))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (MS, 4 * MS, StallCause::Communication, 3 * MS),
+                (7 * MS, 9 * MS, StallCause::HostLate, 0),
+                (10 * MS, 12 * MS, StallCause::Memory, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kernel_of_less_than_a_hundredth_does_not_end_a_stall() {
+        use WorkClass::Compute;
+        let (_, stalls) = run(&[
+            (7, Compute, 0, MS, None),
+            (7, Compute, 3 * MS, 3 * MS + 10 * US, None),
+            (7, Compute, 5 * MS, 9 * MS, None),
+        ]);
+        let told: Vec<_> = stalls
+            .iter()
+            .map(|stall| (stall.start_ns, stall.end_ns, stall.compute_ns, stall.cause))
+            .collect();
+        assert_eq!(told, [(MS, 5 * MS, 10 * US, StallCause::Unknown)]);
+    }
+}

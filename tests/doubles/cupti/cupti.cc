@@ -1,0 +1,921 @@
+// A test double of CUPTI: the first interface of its activity records, over the double of the driver (cuda_double.h). What
+// it says of itself proves nothing about NVIDIA's library.
+//
+// As in the real library there is one of everything per process: whoever registers callbacks or a clock last has them, and
+// whoever disables a kind disables it for all. A record of the device has its place in a buffer from the launch on and is
+// complete when the work is over; a buffer is handed out when it is full and all in it is complete, or with a flush: if all
+// is complete, or by force, and then what still runs is lost. Behind what 11.8 knows of a record stands rubbish, in the
+// size of this version.
+//
+// Built with -DCUPTI_DOUBLE_VERSION=N, what cuptiGetVersion answers. By the environment:
+//   CUPTI_DOUBLE_FAILS=N   whatever enables, registers or subscribes returns this
+//   CUPTI_DOUBLE_DROPS=N   every N-th record of the device is dropped, and counted
+#include "cupti_double.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../nccl/cuda_double.h"
+
+#ifndef CUPTI_DOUBLE_VERSION
+#define CUPTI_DOUBLE_VERSION 130001
+#endif
+
+using namespace cupti;
+
+namespace {
+
+constexpr int kVersion = CUPTI_DOUBLE_VERSION;
+constexpr uint8_t kRubbish = 0xA5;
+constexpr size_t kLeastBytes = 1024;
+constexpr uint32_t kFunctions = 1024, kAttributes = kVersion < 22 ? 9 : kVersion < 130000 ? 11 : 25;
+constexpr uint32_t kZeroedBuffers = 5, kBuffersOfThreads = 9;
+constexpr uint32_t kExternalKinds = 6, kDeepest = 64;
+
+// Bytes of a record of this kind.
+constexpr size_t sizeOf(uint32_t kind) {
+  const bool isOfEnd12 = kVersion >= 26, isOf134 = kVersion >= 130401;
+  switch (kind) {
+    case kSerialKernel:
+    case kConcurrentKernel:
+      return kVersion < 20 ? 200 : kVersion < 130001 ? 208 : kVersion < 130101 ? 216 : kVersion < 130301 ? 224 : isOf134 ? 248 : 232;
+    case kCopy: return isOf134 ? 112 : isOfEnd12 ? 96 : 88;
+    case kSet: return isOf134 ? 104 : 88;
+    case kGraphTrace: return isOfEnd12 ? 56 : 48;
+    case kDriver:
+    case kRuntime: return 40;
+    case kExternalCorrelation: return 24;
+    case kSynchronization: return isOfEnd12 ? 56 : 40;
+    case kOverhead: return isOfEnd12 ? 56 : kVersion >= 20 ? 48 : 40;
+    default: return 0;
+  }
+}
+
+// ---- the driver ----------------------------------------------------------------------------------------------------
+
+struct Driver {
+  decltype(&cuDoubleIsReady) isReady;
+  decltype(&cuDoubleTraceBy) traceBy;
+  decltype(&cuDoubleSettle) settle;
+  decltype(&cuDoubleStartOf) startOf;
+  decltype(&cuDoubleIsBroken) isBroken;
+  decltype(&cuDoubleContextId) contextId;
+  decltype(&cuDoubleStreamId) streamId;
+  int (*currentContext)(uintptr_t*);
+};
+Driver driver;
+std::atomic<bool> isReady, isForked;
+std::atomic<int> violations;
+
+__attribute__((constructor)) void watchForks() {
+  pthread_atfork(nullptr, nullptr, [] { isForked = isReady.load(); });
+}
+
+bool findDriver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return false;
+  auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+    return function != nullptr;
+  };
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> guard(mutex);
+  return find(driver.isReady, "cuDoubleIsReady") && driver.isReady() != 0 && find(driver.traceBy, "cuDoubleTraceBy") &&
+         find(driver.settle, "cuDoubleSettle") && find(driver.startOf, "cuDoubleStartOf") && find(driver.isBroken, "cuDoubleIsBroken") &&
+         find(driver.contextId, "cuDoubleContextId") && find(driver.streamId, "cuDoubleStreamId") &&
+         find(driver.currentContext, "cuCtxGetCurrent");
+}
+
+[[noreturn]] void wrong(const char* what) {
+  std::fprintf(stderr, "double of CUPTI: %s\n", what);
+  std::abort();
+}
+
+// What a call returns that comes before there is a driver; some versions end the process. 0: there is one.
+int tooEarly() {
+  if (isReady.load(std::memory_order_relaxed)) {
+    if (isForked.load(std::memory_order_relaxed)) wrong("called in a forked child");
+    return kSuccess;
+  }
+  if (findDriver()) {
+    isReady = true;
+    return kSuccess;
+  }
+  violations++;
+  if (kVersion >= 130201 && kVersion < 130301) wrong("called without a driver");
+  return kVersion < 130000 ? kNotInitialised : kUnknown;
+}
+#define NEEDS_DRIVER() \
+  if (const int early = tooEarly()) return early
+
+int fails() {
+  static const int result = std::getenv("CUPTI_DOUBLE_FAILS") != nullptr ? std::atoi(std::getenv("CUPTI_DOUBLE_FAILS")) : 0;
+  return result;
+}
+#define MAY_FAIL() \
+  NEEDS_DRIVER();  \
+  if (fails() != 0) return fails()
+
+// ---- what there is one of ------------------------------------------------------------------------------------------
+
+struct Slot;
+struct Buffer {
+  uint8_t* memory;
+  size_t size, used = 0;
+  size_t records = 0, most;
+  bool isOfDevice = false;
+  // Places of the device's records; so many of them are not complete.
+  std::vector<Slot*> slots = {};
+  int running = 0;
+};
+
+// A place of a record of the device, which the driver's work names. It has no buffer any more if that was handed out.
+struct Slot {
+  Buffer* buffer;
+  uint8_t* record;
+  uint32_t kind;
+  const DoubleWork* work;
+  int64_t startNs, stopNs;
+  bool isOver;
+};
+
+// The clock that records are stamped by, and CLOCK_MONOTONIC_RAW at the same moment.
+struct Sample {
+  int64_t raw;
+  uint64_t told;
+};
+
+struct Subscriber {
+  Callback callback;
+  void* data;
+  bool isSecondInterface;
+};
+
+struct State {
+  State() {
+    if (kVersion >= 130000) attributes[kBuffersOfThreads % kAttributes] = 1;
+  }
+
+  std::mutex mutex;
+  std::condition_variable toDo, delivered;
+  Requested requested = nullptr;
+  Completed completed = nullptr;
+  // Of threads, by a number of their own, or 0 where one is enough for all; and of contexts for what devices do.
+  std::map<uint64_t, Buffer*> ofThreads, ofContexts;
+  // Unused ones, and those that are full.
+  std::vector<Buffer*> spare, full;
+  int outstanding = 0, delivering = 0;
+  uint64_t works = 0, written = 0, dropped = 0;
+  int64_t grids = 0;
+  std::vector<Sample> samples;
+  std::vector<Subscriber*> subscribers;
+  uint64_t attributes[kAttributes] = {};
+  std::set<std::string> names;
+  bool hasWorker = false;
+};
+// For ever: threads may still be here when the process ends.
+State& state = *new State;
+
+std::atomic<uint64_t> kinds;
+std::array<std::atomic<bool>, kFunctions> driverFunctions, runtimeFunctions, driverCallbacks;
+std::atomic<bool> isSubscribed;
+std::atomic<uint32_t> correlations;
+// Inside a callback that requests or completes a buffer.
+thread_local int inCallback = 0;
+
+struct Stack {
+  uint32_t depth;
+  uint64_t ids[kDeepest];
+};
+thread_local Stack stacks[kExternalKinds];
+
+uint64_t threadNumber() {
+  static std::atomic<uint64_t> numbers;
+  thread_local const uint64_t number = ++numbers;
+  return kBuffersOfThreads < kAttributes && state.attributes[kBuffersOfThreads % kAttributes] != 0 ? number : 0;
+}
+
+bool isEnabled(uint32_t kind) { return (kinds.load(std::memory_order_relaxed) >> kind & 1) != 0; }
+
+// ---- time ----------------------------------------------------------------------------------------------------------
+
+int64_t rawNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+uint64_t wallClock() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec);
+}
+
+std::atomic<Timestamp> theClock = wallClock;
+uint64_t now() { return theClock.load()(); }
+
+// Learns once more how the clock goes. Nothing is locked, for the clock is somebody's.
+void sample() {
+  const Timestamp clock = theClock;
+  Sample best = {};
+  for (int64_t shortest = INT64_MAX, tries = 0; tries < 5; tries++) {
+    const int64_t before = rawNs();
+    const uint64_t told = clock();
+    const int64_t took = rawNs() - before;
+    if (took < shortest) shortest = took, best = {before + took / 2, told};
+  }
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  if (clock != theClock) return;
+  auto& samples = state.samples;
+  if (samples.size() >= 4096) samples.erase(samples.begin() + 1, samples.begin() + 2048);
+  samples.insert(std::upper_bound(samples.begin(), samples.end(), best, [](const Sample& one, const Sample& other) { return one.raw < other.raw; }), best);
+}
+
+// A time of the device by the clock: between the two samples around it, or on the line through the first and the last.
+uint64_t told(int64_t raw) {
+  const auto& samples = state.samples;
+  if (samples.empty()) return 0;
+  const auto after = std::partition_point(samples.begin(), samples.end(), [&](const Sample& sample) { return sample.raw < raw; });
+  const bool isBetween = after != samples.begin() && after != samples.end();
+  const Sample one = isBetween ? after[-1] : samples.front(), other = isBetween ? *after : samples.back();
+  // One alone tells no rate.
+  const __int128 rate = other.raw > one.raw ? static_cast<int64_t>(other.told - one.told) : 1;
+  const __int128 span = other.raw > one.raw ? other.raw - one.raw : 1;
+  return one.told + static_cast<uint64_t>(static_cast<int64_t>(rate * (raw - one.raw) / span));
+}
+
+// ---- buffers -------------------------------------------------------------------------------------------------------
+
+// A buffer from whoever has registered, or null if nobody has. Nothing is locked.
+Buffer* ask() {
+  Requested requested;
+  bool isZeroed;
+  {
+    const std::lock_guard<std::mutex> guard(state.mutex);
+    requested = state.requested;
+    isZeroed = state.attributes[kZeroedBuffers] != 0;
+  }
+  if (requested == nullptr) return nullptr;
+  uint8_t* memory = nullptr;
+  size_t size = 0, most = 0;
+  inCallback++;
+  requested(&memory, &size, &most);
+  inCallback--;
+  if (memory == nullptr) wrong("no buffer was given");
+  if (reinterpret_cast<uintptr_t>(memory) % 8 != 0) wrong("a buffer is not aligned to 8 bytes");
+  if (size < kLeastBytes) wrong("a buffer is too small");
+  if (!isZeroed) std::memset(memory, 0, size);
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  state.outstanding++;
+  return new Buffer{memory, size, 0, 0, most};
+}
+
+// The buffer in which there is room, which is locked but while a new one is asked for. Null: nobody gives one.
+Buffer* withRoom(std::unique_lock<std::mutex>& lock, std::map<uint64_t, Buffer*>& all, uint64_t whose, size_t size) {
+  for (;;) {
+    Buffer*& buffer = all[whose];
+    if (buffer != nullptr) {
+      if (buffer->used + size <= buffer->size && (buffer->most == 0 || buffer->records < buffer->most)) return buffer;
+      state.full.push_back(buffer);
+      buffer = nullptr;
+      state.toDo.notify_one();
+    }
+    if (!state.spare.empty()) {
+      buffer = state.spare.back();
+      state.spare.pop_back();
+      buffer->isOfDevice = &all == &state.ofContexts;
+      continue;
+    }
+    lock.unlock();
+    Buffer* fresh = ask();
+    lock.lock();
+    if (fresh == nullptr) return nullptr;
+    state.spare.push_back(fresh);
+  }
+}
+
+// A place for a record of this kind in the buffer: zeros as far as 11.8 knows it, and rubbish behind.
+uint8_t* place(Buffer* buffer, uint32_t kind, size_t known) {
+  uint8_t* record = buffer->memory + buffer->used;
+  std::memset(record, 0, known);
+  std::memset(record + known, kRubbish, sizeOf(kind) - known);
+  buffer->used += sizeOf(kind);
+  buffer->records++;
+  return record;
+}
+
+// Writes a record of the calling thread's.
+template <typename Record>
+void add(std::unique_lock<std::mutex>& lock, const Record& record) {
+  Buffer* buffer = withRoom(lock, state.ofThreads, threadNumber(), sizeOf(record.kind));
+  if (buffer == nullptr) {
+    state.dropped++;
+    return;
+  }
+  std::memcpy(place(buffer, record.kind, sizeof record), &record, sizeof record);
+}
+
+void stamp(const Slot& slot, uint64_t start, uint64_t end) {
+  auto to = [&](auto* record) { record->start = start, record->end = end; };
+  switch (slot.kind) {
+    case kCopy: return to(reinterpret_cast<Copy*>(slot.record));
+    case kSet: return to(reinterpret_cast<Set*>(slot.record));
+    case kGraphTrace: return to(reinterpret_cast<GraphTrace*>(slot.record));
+    default:
+      to(reinterpret_cast<Kernel*>(slot.record));
+      reinterpret_cast<Kernel*>(slot.record)->completed = end;
+  }
+}
+
+// Hands out what was taken from all lists before, and counted as being delivered. Nothing is locked.
+void handOut(const std::vector<Buffer*>& buffers) {
+  if (buffers.empty()) return;
+  if (std::any_of(buffers.begin(), buffers.end(), [](const Buffer* buffer) { return !buffer->slots.empty(); })) sample();
+  for (Buffer* buffer : buffers) {
+    Completed completed;
+    {
+      const std::lock_guard<std::mutex> guard(state.mutex);
+      for (Slot* slot : buffer->slots) {
+        if (slot->isOver) {
+          stamp(*slot, told(slot->startNs), told(slot->stopNs));
+          delete slot;
+          continue;
+        }
+        // It still runs, and is lost.
+        const int64_t start = driver.startOf(slot->work);
+        stamp(*slot, start != 0 ? told(start) : 0, 0);
+        slot->buffer = nullptr;
+      }
+      state.outstanding--;
+      completed = state.completed;
+    }
+    inCallback++;
+    if (completed != nullptr) completed(nullptr, 0, buffer->memory, buffer->size, buffer->used);
+    inCallback--;
+    delete buffer;
+  }
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  state.delivering--;
+  state.delivered.notify_all();
+}
+
+// Takes what can be handed out from the full ones.
+template <typename Is>
+std::vector<Buffer*> takeFull(Is is) {
+  std::vector<Buffer*> taken;
+  for (auto at = state.full.begin(); at != state.full.end();) {
+    if (!is(*at)) {
+      ++at;
+      continue;
+    }
+    taken.push_back(*at);
+    at = state.full.erase(at);
+  }
+  if (!taken.empty()) state.delivering++;
+  return taken;
+}
+
+// The real library has such a thread, too.
+void work() {
+  for (;;) {
+    std::vector<Buffer*> taken;
+    bool isWaiting;
+    {
+      std::unique_lock<std::mutex> lock(state.mutex);
+      if (state.full.empty()) state.toDo.wait(lock);
+      else state.toDo.wait_for(lock, std::chrono::milliseconds(1));
+      taken = takeFull([](const Buffer* buffer) { return buffer->running == 0; });
+      isWaiting = !state.full.empty();
+    }
+    handOut(taken);
+    // What runs is over when the driver says so.
+    if (isWaiting) driver.settle();
+  }
+}
+
+// ---- what the driver tells -----------------------------------------------------------------------------------------
+
+const char* functionName(uint32_t function) {
+  switch (function) {
+    case kDoubleGetVersion: return "cuDriverGetVersion";
+    case kDoubleCtxSynchronize: return "cuCtxSynchronize";
+    case kDoubleStreamSynchronize: return "cuStreamSynchronize";
+    case kDoubleMemset: return "cuMemsetD8Async";
+    case kDoubleToDevice: return "cuMemcpyHtoDAsync_v2";
+    case kDoubleToHost: return "cuMemcpyDtoHAsync_v2";
+    case kDoubleLaunchKernel: return "cuLaunchKernel";
+    case kDoubleGraphLaunch: return "cuGraphLaunch";
+    case kDoubleLaunchKernelEx: return "cuLaunchKernelEx";
+    default: return "";
+  }
+}
+
+void callBack(DoubleCall* call, uint32_t site, int result) {
+  if (!isSubscribed.load(std::memory_order_relaxed) || !driverCallbacks[call->function]) return;
+  std::vector<Subscriber> subscribers;
+  {
+    const std::lock_guard<std::mutex> guard(state.mutex);
+    for (const Subscriber* one : state.subscribers) subscribers.push_back(*one);
+  }
+  uintptr_t context = 0;
+  driver.currentContext(&context);
+  const CallbackData data = {site, functionName(call->function), nullptr, site == 1 ? &result : nullptr, nullptr, context,
+                             driver.contextId(context), &call->correlationData, call->correlation};
+  for (const Subscriber& one : subscribers)
+    if (one.callback != nullptr) one.callback(one.data, 1, call->function, &data);
+}
+
+void enter(DoubleCall* call) {
+  call->correlation = ++correlations;
+  call->isRecorded = driverFunctions[call->function].load(std::memory_order_relaxed);
+  if (call->isRecorded || isEnabled(kSynchronization)) call->enteredAt = now();
+  callBack(call, 0, 0);
+}
+
+void leave(DoubleCall* call, int result) {
+  callBack(call, 1, result);
+  if (!call->isRecorded) return;
+  const uint64_t ended = now();
+  std::vector<Buffer*> taken;
+  {
+    std::unique_lock<std::mutex> lock(state.mutex);
+    for (uint32_t kind = 0; kind < kExternalKinds && isEnabled(kExternalCorrelation); kind++) {
+      const Stack& stack = stacks[kind];
+      if (stack.depth > 0) add(lock, ExternalCorrelation{kExternalCorrelation, kind, stack.ids[stack.depth - 1], call->correlation, 0});
+    }
+    add(lock, Api{kDriver, call->function, call->enteredAt, ended, static_cast<uint32_t>(getpid()),
+                  static_cast<uint32_t>(syscall(SYS_gettid)), call->correlation, static_cast<uint32_t>(result)});
+    // What devices do is handed out by the worker, and this here.
+    taken = takeFull([](const Buffer* buffer) { return !buffer->isOfDevice; });
+  }
+  handOut(taken);
+}
+
+void waited(const DoubleCall* call, uint32_t context, uint32_t stream) {
+  if (!isEnabled(kSynchronization) || call->enteredAt == 0) return;
+  const uint64_t ended = now();
+  std::unique_lock<std::mutex> lock(state.mutex);
+  add(lock, Synchronization{kSynchronization, stream != 0 ? 3u : 4u, call->enteredAt, ended, call->correlation, context,
+                            stream != 0 ? stream : UINT32_MAX, UINT32_MAX});
+}
+
+// The kind of its record, 0 if none is wanted.
+uint32_t kindOf(const DoubleWork* work) {
+  auto ifEnabled = [](uint32_t kind) { return isEnabled(kind) ? kind : 0; };
+  switch (work->kind) {
+    case kDoubleCopy: return ifEnabled(kCopy);
+    case kDoubleSet: return ifEnabled(kSet);
+    case kDoubleGraph: return ifEnabled(kGraphTrace);
+    default:
+      // Of a graph that is recorded as a whole no node is.
+      if (isEnabled(kGraphTrace) && work->graph != 0) return 0;
+      return isEnabled(kConcurrentKernel) ? kConcurrentKernel : ifEnabled(kSerialKernel);
+  }
+}
+
+void fill(uint8_t* to, uint32_t kind, const DoubleWork* work, const char* name) {
+  auto common = [&](auto* record) {
+    record->kind = kind;
+    record->device = work->device, record->context = work->context, record->stream = work->stream;
+    record->correlation = work->correlation, record->graph = work->graph;
+  };
+  if (kind == kCopy) {
+    auto* record = reinterpret_cast<Copy*>(to);
+    common(record);
+    const uint8_t isToDevice = work->direction == 1;
+    // Pinned memory and the device's; asynchronous.
+    record->direction = static_cast<uint8_t>(work->direction), record->from = isToDevice ? 2 : 3, record->to = isToDevice ? 3 : 2;
+    record->flags = 1, record->bytes = work->bytes, record->graphNode = work->node;
+    record->channel = 40, record->channelType = 2;
+  } else if (kind == kSet) {
+    auto* record = reinterpret_cast<Set*>(to);
+    common(record);
+    record->bytes = work->bytes, record->memoryKind = 3, record->flags = 1, record->graphNode = work->node;
+    record->channel = 10, record->channelType = 1;
+  } else if (kind == kGraphTrace) {
+    common(reinterpret_cast<GraphTrace*>(to));
+  } else {
+    auto* record = reinterpret_cast<Kernel*>(to);
+    common(record);
+    for (int at = 0; at < 3; at++) record->grid[at] = static_cast<int32_t>(work->grid[at]), record->block[at] = static_cast<int32_t>(work->block[at]);
+    record->registersPerThread = 32, record->name = name, record->gridId = ++state.grids, record->graphNode = work->node;
+    record->channel = 8 + work->stream % 8, record->channelType = 1;
+  }
+}
+
+void launched(DoubleWork* work) {
+  const uint32_t kind = kindOf(work);
+  if (kind == 0) return;
+  static const uint64_t drops = std::getenv("CUPTI_DOUBLE_DROPS") != nullptr ? std::strtoull(std::getenv("CUPTI_DOUBLE_DROPS"), nullptr, 10) : 0;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  if (drops != 0 && ++state.works % drops == 0) {
+    state.dropped++;
+    return;
+  }
+  Buffer* buffer = withRoom(lock, state.ofContexts, work->context, sizeOf(kind));
+  if (buffer == nullptr) {
+    state.dropped++;
+    return;
+  }
+  const size_t known = kind == kCopy ? sizeof(Copy) : kind == kSet ? sizeof(Set) : kind == kGraphTrace ? sizeof(GraphTrace) : sizeof(Kernel);
+  uint8_t* record = place(buffer, kind, known);
+  // Names are the library's own, for ever.
+  fill(record, kind, work, state.names.insert(work->name).first->c_str());
+  Slot* slot = new Slot{buffer, record, kind, work, 0, 0, false};
+  buffer->slots.push_back(slot);
+  buffer->running++;
+  state.written++;
+  work->traced = slot;
+}
+
+void finished(const DoubleWork* work) {
+  Slot* slot = static_cast<Slot*>(work->traced);
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  if (slot->buffer == nullptr) {
+    delete slot;
+    return;
+  }
+  slot->startNs = work->startNs, slot->stopNs = work->stopNs, slot->isOver = true;
+  slot->work = nullptr;
+  slot->buffer->running--;
+}
+
+const DoubleTracer tracer = {enter, leave, launched, finished, waited};
+
+// The driver is traced while there is something to be told of.
+void traceIfNeeded() {
+  auto isAny = [](const auto& all) { return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.load(); }); };
+  const bool isNeeded = kinds != 0 || isSubscribed || isAny(driverFunctions) || isAny(runtimeFunctions);
+  driver.traceBy(isNeeded ? &tracer : nullptr);
+}
+
+void setAll(std::array<std::atomic<bool>, kFunctions>& functions, bool isOn) {
+  for (auto& one : functions) one = isOn;
+}
+
+int enable(uint32_t kind) {
+  if (kind == 0 || kind >= kKinds) return kInvalidKind;
+  if (kind == kConcurrentKernel && isEnabled(kSerialKernel)) return kNotCompatible;
+  if (kind == kSerialKernel && isEnabled(kConcurrentKernel)) return kNotCompatible;
+  kinds |= 1ull << kind;
+  // Overrides what was set function by function.
+  if (kind == kDriver) setAll(driverFunctions, true);
+  if (kind == kRuntime) setAll(runtimeFunctions, true);
+  traceIfNeeded();
+  sample();
+  return kSuccess;
+}
+
+int disable(uint32_t kind) {
+  if (kind == 0 || kind >= kKinds) return kInvalidKind;
+  kinds &= ~(1ull << kind);
+  if (kind == kDriver) setAll(driverFunctions, false);
+  if (kind == kRuntime) setAll(runtimeFunctions, false);
+  traceIfNeeded();
+  return kSuccess;
+}
+
+int subscribe(void** handle, Callback callback, void* data, bool isSecondInterface, bool allowsOthers) {
+  if (handle == nullptr) return kInvalidParameter;
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  // Several can be there from 13.3 on, by the second interface, if the first of them allowed it.
+  static bool allows = false;
+  if (!state.subscribers.empty() && !(isSecondInterface && allows && state.subscribers[0]->isSecondInterface)) return kTaken;
+  if (state.subscribers.empty()) allows = kVersion >= 130301 && allowsOthers;
+  auto* fresh = new Subscriber{callback, data, isSecondInterface};
+  state.subscribers.push_back(fresh);
+  *handle = fresh;
+  isSubscribed = true;
+  return kSuccess;
+}
+
+}  // namespace
+
+// ---- the interface -------------------------------------------------------------------------------------------------
+
+extern "C" {
+
+int cuptiGetVersion(uint32_t* version) {
+  NEEDS_DRIVER();
+  if (version == nullptr) return kInvalidParameter;
+  *version = kVersion;
+  return kSuccess;
+}
+
+int cuptiGetResultString(int result, const char** text) {
+  NEEDS_DRIVER();
+  if (text == nullptr) return kInvalidParameter;
+  static const std::map<int, const char*> texts = {
+      {kSuccess, "CUPTI_SUCCESS"},
+      {kInvalidParameter, "CUPTI_ERROR_INVALID_PARAMETER"},
+      {kInvalidOperation, "CUPTI_ERROR_INVALID_OPERATION"},
+      {kMaxLimitReached, "CUPTI_ERROR_MAX_LIMIT_REACHED"},
+      {kNotCompatible, "CUPTI_ERROR_NOT_COMPATIBLE"},
+      {kNotInitialised, "CUPTI_ERROR_NOT_INITIALIZED"},
+      {kQueueEmpty, "CUPTI_ERROR_QUEUE_EMPTY"},
+      {kInvalidKind, "CUPTI_ERROR_INVALID_KIND"},
+      {kTaken, "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"},
+      {kUnknown, "CUPTI_ERROR_UNKNOWN"},
+  };
+  const auto found = texts.find(result);
+  *text = found != texts.end() ? found->second : "<unknown>";
+  return found != texts.end() ? kSuccess : kInvalidParameter;
+}
+
+int cuptiActivityRegisterCallbacks(Requested requested, Completed completed) {
+  MAY_FAIL();
+  if (requested == nullptr || completed == nullptr) return kInvalidParameter;
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  state.requested = requested, state.completed = completed;
+  if (!state.hasWorker) {
+    state.hasWorker = true;
+    // Signals are the program's.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread(work).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  return kSuccess;
+}
+
+int cuptiActivityEnable(uint32_t kind) {
+  MAY_FAIL();
+  return enable(kind);
+}
+int cuptiActivityEnableAndDump(uint32_t kind) {
+  MAY_FAIL();
+  return enable(kind);
+}
+int cuptiActivityEnableContext(uintptr_t, uint32_t kind) {
+  MAY_FAIL();
+  return enable(kind);
+}
+
+int cuptiActivityDisable(uint32_t kind) {
+  NEEDS_DRIVER();
+  return disable(kind);
+}
+int cuptiActivityDisableContext(uintptr_t, uint32_t kind) {
+  NEEDS_DRIVER();
+  return disable(kind);
+}
+
+int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
+  NEEDS_DRIVER();
+  if (buffer == nullptr || record == nullptr) return kInvalidParameter;
+  uint32_t kind;
+  uint8_t* next = buffer;
+  if (*record != nullptr) {
+    std::memcpy(&kind, *record, sizeof kind);
+    next = *record + sizeOf(kind);
+  }
+  if (next >= buffer + valid) return kMaxLimitReached;
+  std::memcpy(&kind, next, sizeof kind);
+  if (sizeOf(kind) == 0) return kInvalidKind;
+  *record = next;
+  return kSuccess;
+}
+
+int cuptiActivityGetNumDroppedRecords(uintptr_t, uint32_t, size_t* dropped) {
+  NEEDS_DRIVER();
+  if (dropped == nullptr) return kInvalidParameter;
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  *dropped = state.dropped;
+  state.dropped = 0;
+  return kSuccess;
+}
+
+int cuptiActivityFlushAll(uint32_t flag) {
+  NEEDS_DRIVER();
+  if (inCallback > 0) wrong("flushed from a callback for buffers");
+  if (driver.isBroken() != 0) violations++;
+  const uint64_t begun = isEnabled(kOverhead) ? now() : 0;
+  driver.settle();
+  const uint64_t ended = isEnabled(kOverhead) ? now() : 0;
+  std::vector<Buffer*> taken;
+  {
+    std::unique_lock<std::mutex> lock(state.mutex);
+    if (state.completed == nullptr) return kInvalidOperation;
+    // A thread's, for the flush of a buffer.
+    if (begun != 0 && ended != 0)
+      add(lock, Overhead{kOverhead, 1 << 16, 2, static_cast<uint32_t>(getpid()), static_cast<uint32_t>(syscall(SYS_gettid)), 0, begun, ended});
+    auto isOut = [&](const Buffer* buffer) { return flag == 1 || buffer->running == 0; };
+    taken = takeFull(isOut);
+    if (taken.empty()) state.delivering++;
+    for (auto* all : {&state.ofThreads, &state.ofContexts}) {
+      for (auto at = all->begin(); at != all->end();) {
+        if (at->second != nullptr && !isOut(at->second)) {
+          ++at;
+          continue;
+        }
+        if (at->second != nullptr) taken.push_back(at->second);
+        at = all->erase(at);
+      }
+    }
+    // Those that somebody was given meanwhile who did not need them.
+    taken.insert(taken.end(), state.spare.begin(), state.spare.end());
+    state.spare.clear();
+    if (taken.empty()) state.delivering--;
+  }
+  handOut(taken);
+  // Nor does it return before others have handed out theirs.
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.delivered.wait(lock, [] { return state.delivering == 0; });
+  return kSuccess;
+}
+
+// Full buffers are handed out at once.
+int cuptiActivityFlushPeriod(uint32_t) {
+  NEEDS_DRIVER();
+  return kSuccess;
+}
+
+int cuptiActivitySetAttribute(uint32_t attribute, size_t* size, void* value) {
+  NEEDS_DRIVER();
+  if (attribute >= kAttributes || size == nullptr || value == nullptr) return kInvalidParameter;
+  if (*size < 1) return kSizeNotSufficient;
+  uint64_t number = 0;
+  std::memcpy(&number, value, std::min(*size, sizeof number));
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  state.attributes[attribute] = number;
+  return kSuccess;
+}
+
+int cuptiActivityGetAttribute(uint32_t attribute, size_t* size, void* value) {
+  NEEDS_DRIVER();
+  if (attribute >= kAttributes || size == nullptr || value == nullptr) return kInvalidParameter;
+  if (*size < 1) return kSizeNotSufficient;
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  std::memcpy(value, &state.attributes[attribute], std::min(*size, sizeof(uint64_t)));
+  return kSuccess;
+}
+
+int cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id) {
+  NEEDS_DRIVER();
+  if (kind == 0 || kind >= kExternalKinds) return kInvalidParameter;
+  Stack& stack = stacks[kind];
+  if (stack.depth == kDeepest) wrong("more numbers are pushed than popped");
+  stack.ids[stack.depth++] = id;
+  return kSuccess;
+}
+
+int cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t* last) {
+  NEEDS_DRIVER();
+  if (kind == 0 || kind >= kExternalKinds) return kInvalidParameter;
+  Stack& stack = stacks[kind];
+  if (stack.depth == 0) return kQueueEmpty;
+  stack.depth--;
+  if (last != nullptr) *last = stack.ids[stack.depth];
+  return kSuccess;
+}
+
+int cuptiActivityRegisterTimestampCallback(Timestamp clock) {
+  MAY_FAIL();
+  if (clock == nullptr) return kInvalidParameter;
+  {
+    const std::lock_guard<std::mutex> guard(state.mutex);
+    theClock = clock;
+    state.samples.clear();
+  }
+  sample();
+  return kSuccess;
+}
+
+int cuptiGetTimestamp(uint64_t* timestamp) {
+  NEEDS_DRIVER();
+  if (timestamp == nullptr) return kInvalidParameter;
+  *timestamp = now();
+  return kSuccess;
+}
+
+#if CUPTI_DOUBLE_VERSION >= 24
+int cuptiActivityEnableDriverApi(uint32_t function, uint8_t isOn) {
+  MAY_FAIL();
+  if (function >= kFunctions) return kInvalidParameter;
+  driverFunctions[function] = isOn != 0;
+  traceIfNeeded();
+  return kSuccess;
+}
+
+// Nothing here calls the run-time library.
+int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t isOn) {
+  MAY_FAIL();
+  if (function >= kFunctions) return kInvalidParameter;
+  runtimeFunctions[function] = isOn != 0;
+  traceIfNeeded();
+  return kSuccess;
+}
+#endif
+
+int cuptiGetStreamIdEx(uintptr_t, DoubleStream* stream, uint8_t, uint32_t* id) {
+  NEEDS_DRIVER();
+  if (id == nullptr) return kInvalidParameter;
+  *id = driver.streamId(stream);
+  return *id != 0 ? kSuccess : kInvalidStream;
+}
+
+int cuptiGetContextId(uintptr_t context, uint32_t* id) {
+  NEEDS_DRIVER();
+  if (id == nullptr) return kInvalidParameter;
+  *id = driver.contextId(context);
+  return *id != 0 ? kSuccess : kInvalidContext;
+}
+
+int cuptiSubscribe(void** subscriber, Callback callback, void* data) {
+  MAY_FAIL();
+  return subscribe(subscriber, callback, data, false, false);
+}
+
+#if CUPTI_DOUBLE_VERSION >= 130001
+int cuptiSubscribe_v2(void** subscriber, Callback callback, void* data, const SubscriberParameters* parameters) {
+  MAY_FAIL();
+  const bool allowsOthers = parameters != nullptr && parameters->size >= sizeof *parameters && parameters->allowsOthers != 0;
+  return subscribe(subscriber, callback, data, true, allowsOthers);
+}
+#endif
+
+int cuptiUnsubscribe(void* subscriber) {
+  NEEDS_DRIVER();
+  {
+    const std::lock_guard<std::mutex> guard(state.mutex);
+    const auto found = std::find(state.subscribers.begin(), state.subscribers.end(), subscriber);
+    if (subscriber == nullptr || found == state.subscribers.end()) return kInvalidParameter;
+    delete *found;
+    state.subscribers.erase(found);
+    if (state.subscribers.empty()) isSubscribed = false;
+  }
+  if (!isSubscribed) setAll(driverCallbacks, false);
+  traceIfNeeded();
+  return kSuccess;
+}
+
+// Of the driver's calls alone anybody is told.
+int cuptiEnableCallback(uint32_t isOn, void* subscriber, uint32_t domain, uint32_t function) {
+  MAY_FAIL();
+  if (subscriber == nullptr || domain == 0 || domain > 6 || function >= kFunctions) return kInvalidParameter;
+  if (domain == 1) driverCallbacks[function] = isOn != 0;
+  traceIfNeeded();
+  return kSuccess;
+}
+int cuptiEnableDomain(uint32_t isOn, void* subscriber, uint32_t domain) {
+  MAY_FAIL();
+  if (subscriber == nullptr || domain == 0 || domain > 6) return kInvalidParameter;
+  if (domain == 1) setAll(driverCallbacks, isOn != 0);
+  traceIfNeeded();
+  return kSuccess;
+}
+
+#if CUPTI_DOUBLE_VERSION >= 130301
+int cuptiIsTracingSessionRunning(uint8_t* isRunning) {
+  NEEDS_DRIVER();
+  if (isRunning == nullptr) return kInvalidParameter;
+  *isRunning = kinds != 0 || isSubscribed;
+  return kSuccess;
+}
+#endif
+
+int cuptiFinalize() {
+  violations++;
+  NEEDS_DRIVER();
+  kinds = 0;
+  setAll(driverFunctions, false), setAll(runtimeFunctions, false), setAll(driverCallbacks, false);
+  traceIfNeeded();
+  return kSuccess;
+}
+
+// ---- what the double tells -----------------------------------------------------------------------------------------
+
+int cuptiDoubleViolations() { return violations; }
+int cuptiDoubleOutstanding() {
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  return state.outstanding;
+}
+uint64_t cuptiDoubleKinds() { return kinds; }
+void* cuptiDoubleCallbacks() {
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  return reinterpret_cast<void*>(state.completed);
+}
+uint64_t cuptiDoubleRecords() {
+  const std::lock_guard<std::mutex> guard(state.mutex);
+  return state.written;
+}
+}

@@ -1,0 +1,158 @@
+// The interface of CUPTI as far as the double has it, written down once more after its documentation and as measured over
+// the headers of 14 versions; and what the double tells beside it. Not NVIDIA's header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cupti {
+
+enum Result {
+  kSuccess = 0,
+  kInvalidParameter = 1,
+  kInvalidContext = 3,
+  kInvalidOperation = 7,
+  kSizeNotSufficient = 10,
+  kMaxLimitReached = 12,
+  kNotCompatible = 14,
+  kNotInitialised = 15,
+  kQueueEmpty = 18,
+  kInvalidStream = 20,
+  kInvalidKind = 21,
+  kTaken = 39,
+  kUnknown = 999,
+};
+
+enum Kind : uint32_t {
+  kCopy = 1,
+  kSet = 2,
+  kSerialKernel = 3,
+  kDriver = 4,
+  kRuntime = 5,
+  kConcurrentKernel = 10,
+  kOverhead = 17,
+  kSynchronization = 38,
+  kExternalCorrelation = 39,
+  kGraphTrace = 51,
+  kKinds = 60,
+};
+
+// Records as 11.8 has them: later versions' begin alike.
+struct Kernel {
+  uint32_t kind;
+  uint8_t cacheConfig, sharedMemoryConfig;
+  uint16_t registersPerThread;
+  uint32_t cacheRequested, cacheExecuted;
+  uint64_t start, end, completed;
+  uint32_t device, context, stream;
+  int32_t grid[3], block[3];
+  int32_t staticSharedMemory, dynamicSharedMemory;
+  uint32_t localMemoryPerThread, localMemoryTotal;
+  uint32_t correlation;
+  int64_t gridId;
+  const char* name;
+  void* reserved;
+  uint64_t queued, submitted;
+  uint8_t launchType, carveoutIsRequested, carveoutRequested, padding;
+  uint32_t sharedMemoryExecuted;
+  uint64_t graphNode;
+  uint32_t sharedMemoryLimit, graph;
+  void* accessPolicy;
+  uint32_t channel, channelType;
+  uint32_t cluster[3], clusterPolicy;
+  uint64_t localMemoryTotal2;
+};
+struct Copy {
+  uint32_t kind;
+  uint8_t direction, from, to, flags;
+  uint64_t bytes, start, end;
+  uint32_t device, context, stream, correlation, runtimeCorrelation, padding;
+  void* reserved;
+  uint64_t graphNode;
+  uint32_t graph, channel, channelType, padding2;
+};
+struct Set {
+  uint32_t kind, value;
+  uint64_t bytes, start, end;
+  uint32_t device, context, stream, correlation;
+  uint16_t flags, memoryKind;
+  uint32_t padding;
+  void* reserved;
+  uint64_t graphNode;
+  uint32_t graph, channel, channelType, padding2;
+};
+struct GraphTrace {
+  uint32_t kind, correlation;
+  uint64_t start, end;
+  uint32_t device, graph, context, stream;
+  void* reserved;
+};
+struct Api {
+  uint32_t kind, function;
+  uint64_t start, end;
+  uint32_t process, thread, correlation, returned;
+};
+struct ExternalCorrelation {
+  uint32_t kind, externalKind;
+  uint64_t id;
+  uint32_t correlation, reserved;
+};
+struct Synchronization {
+  uint32_t kind, what;
+  uint64_t start, end;
+  uint32_t correlation, context, stream, event;
+};
+struct Overhead {
+  uint32_t kind, what, objectKind;
+  uint32_t process, thread, padding;
+  uint64_t start, end;
+};
+static_assert(sizeof(Kernel) == 200 && offsetof(Kernel, correlation) == 92 && offsetof(Kernel, name) == 104);
+static_assert(offsetof(Kernel, graphNode) == 144 && offsetof(Kernel, channel) == 168 && sizeof(GraphTrace) == 48);
+static_assert(sizeof(Copy) == 88 && offsetof(Copy, correlation) == 44 && offsetof(Copy, graphNode) == 64);
+static_assert(sizeof(Set) == 88 && offsetof(Set, correlation) == 44 && offsetof(Set, graphNode) == 64);
+static_assert(sizeof(Api) == 40 && sizeof(ExternalCorrelation) == 24 && sizeof(Synchronization) == 40);
+static_assert(sizeof(Overhead) == 40 && offsetof(Overhead, start) == 24);
+
+using Requested = void (*)(uint8_t** buffer, size_t* size, size_t* mostRecords);
+using Completed = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
+using Timestamp = uint64_t (*)();
+using Callback = void (*)(void* data, uint32_t domain, uint32_t function, const void* what);
+
+struct CallbackData {
+  // 0 at its begin, 1 at its end.
+  uint32_t site;
+  const char* functionName;
+  const void* arguments;
+  void* returned;
+  const char* symbolName;
+  uintptr_t context;
+  uint32_t contextId;
+  uint64_t* correlationData;
+  uint32_t correlation;
+};
+static_assert(sizeof(CallbackData) == 72);
+
+struct SubscriberParameters {
+  size_t size;
+  const char* name;
+  char* oldName;
+  size_t oldSize;
+  uint8_t allowsOthers, padding[7];
+};
+static_assert(sizeof(SubscriberParameters) == 40);
+
+}  // namespace cupti
+
+extern "C" {
+// What nobody must do: a call without a driver, a flush that breaks a capture, the end of CUPTI.
+int cuptiDoubleViolations(void);
+// Buffers that were handed to CUPTI and not handed back.
+int cuptiDoubleOutstanding(void);
+// Kinds that are enabled, by their bits.
+uint64_t cuptiDoubleKinds(void);
+// The function that buffers are handed back to now.
+void* cuptiDoubleCallbacks(void);
+// Records of kernels, copies, sets and graphs that were written until now.
+uint64_t cuptiDoubleRecords(void);
+}

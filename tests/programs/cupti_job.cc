@@ -1,0 +1,358 @@
+// A training-like job on the doubles of the driver, of NCCL and, if one is there, of CUPTI, which it loads as PyTorch does
+// and leaves alone.
+//   cupti_job RANK SIZE STORE [STEPS [OVERLAP]]
+// A step: a copy to the device and 20 kernels of 100 us, an all-reduce and a group of two, a set, a graph of five kernels,
+// and the wait for all that. OVERLAP percent of the all-reduces' time lie beside the kernels, as far as the machine lets
+// them: 100 (the default) launches all at once, 0 all-reduces when the kernels are over, and always goes on after them.
+// By the environment:
+//   CUPTI_JOB_LIBRARY=NAME  the CUPTI that it loads, default libcupti.so.13; none if that is not there
+//   CUPTI_JOB_OTHER=1       in the middle third of the steps another profiler works as Kineto does, through the functions that
+//                           the dynamic linker finds first; what came of it is a line of its own. "subscribe": it subscribes
+//                           besides, as older ones do
+//   CUPTI_JOB_FORK=1        forks in the middle: one child ends by _exit, the next by exit
+//   CUPTI_JOB_CAPTURE=1     all the time a stream is in capture on a thread of its own
+//   CUPTI_JOB_EXIT=HOW      exit, _exit or kill, at once after the last step; else it destroys its communicator and returns
+// Its last line says how much was launched, and what the double of CUPTI says of whoever used it.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cinttypes>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../doubles/cupti/cupti_double.h"
+#include "../doubles/nccl/cuda_double.h"
+#include "nccl_rank.h"
+
+// ---- libraries ------------------------------------------------------------------------------------------------------
+
+static void* driver;
+static void* tracer;
+
+#define DRIVER(name) reinterpret_cast<decltype(&name)>(inDriver(#name))
+static void* inDriver(const char* name) {
+  void* found = dlsym(driver, name);
+  needed(found != nullptr, __FILE__, __LINE__, name);
+  return found;
+}
+
+// A function of CUPTI as torch's libraries find it: whoever is preloaded comes first.
+template <typename... Arguments>
+static int cuptiCall(const char* name, Arguments... arguments) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (found == nullptr) found = dlsym(tracer, name);
+  needed(found != nullptr, __FILE__, __LINE__, name);
+  return reinterpret_cast<int (*)(Arguments...)>(found)(arguments...);
+}
+
+template <typename Answer>
+static Answer toldByDouble(const char* name) {
+  void* found = tracer != nullptr ? dlsym(tracer, name) : nullptr;
+  return found != nullptr ? reinterpret_cast<Answer (*)()>(found)() : Answer();
+}
+
+static int64_t rawNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static uint64_t wallClock() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// ---- kernels --------------------------------------------------------------------------------------------------------
+
+static constexpr int64_t kKernelNs = 100000;
+static const DoubleFunction kFunctions[] = {
+    {"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEENS_6detail5ArrayIPcLi3EEEEEviT0_T1_", kKernelNs},
+    {"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIffffEEjfLi4EEEEEvT1_", kKernelNs},
+    {"_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi128ELi64ELi4ELb0ELb0EN7cutlass10bfloat16_tEELb0ELb1ELb0ELb0ELb1ELb1ELb0ELb0EEEv16Flash_fwd_params",
+     kKernelNs},
+    {"_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS0_32FusedOptimizerTensorListMetadataILi4EEENS0_20FusedAdamMathFunctorIfLi4ELNS0_9ADAM_MODEE1ELb0EEEJPfdddddbS8_S8_EEEvT_T0_DpT1_",
+     kKernelNs},
+    {"_ZN2at6native27unrolled_elementwise_kernelILi128ENS0_13BinaryFunctorIN3c108BFloat16ES4_S4_NS0_15binary_internal10MulFunctorIfEEEENS_6detail5ArrayIPcLi3EEELi4ENS0_23TrivialOffsetCalculatorILi2EjEENSD_ILi1EjEENS0_6memory12LoadWithCastILi2EEENSG_13StoreWithCastILi1EEEEEviT0_T1_T3_T4_T5_T6_",
+     kKernelNs},
+    // As long as templates make them.
+    {"_ZN7cutlass6device7Kernel2INS_4gemm6kernel4GemmINS2_11threadblock13MmaMultistageINS_9GemmShapeILi128ELi256ELi32EEENS_9transform11threadblock28PredicatedTileAccessIteratorINS_11MatrixShapeILi128ELi32EEENS_10bfloat16_tENS_6layout8RowMajorELi1ENS9_29PitchLinearWarpRakedThreadMapINSC_ILi32ELi128EEELi128ENSC_ILi4ELi8EEELi8EEENS_12AlignedArrayISE_Li8ELi16EEELb0EEENSA_25RegularTileAccessIteratorISD_SE_SG_Li0ESK_Li16EEELi1ENSB_INSC_ILi32ELi256EEESE_NSF_11ColumnMajorELi0ENSH_ISQ_Li128ENSC_ILi8ELi4EEELi8EEESM_Lb0EEENSO_ISQ_SE_SR_Li1EST_Li16EEELi1EfSG_NS5_9MmaPolicyINS2_4warp11MmaTensorOpINS7_ILi64ELi64ELi32EEESE_SG_SE_SR_fSG_NSX_17MmaTensorOpPolicyINS_4arch4Sm90ENS7_ILi16ELi8ELi16EEENS11_13OpMultiplyAddEfEELi1ELb0EEENSC_ILi0ELi0EEES17_Li1EEELi4ELi0EEENS_8epilogue6thread17LinearCombinationISE_Li8EffLi0ELi2EEENS5_30GemmIdentityThreadblockSwizzleILi8EEELb0EEEEEvNS0_10GemmParamsIT_EE",
+     kKernelNs},
+    {"_ZN7cutlass6device7Kernel2INS_4gemm6kernel4GemmINS2_11threadblock13MmaMultistageINS_9GemmShapeILi128ELi128ELi64EEENS_9transform11threadblock28PredicatedTileAccessIteratorINS_11MatrixShapeILi128ELi64EEENS_10bfloat16_tENS_6layout8RowMajorELi1ENS9_29PitchLinearWarpRakedThreadMapINSC_ILi64ELi128EEELi128ENSC_ILi4ELi8EEELi8EEENS_12AlignedArrayISE_Li8ELi16EEELb0EEENSA_25RegularTileAccessIteratorISD_SE_SG_Li0ESK_Li16EEELi1ENSB_INSC_ILi64ELi128EEESE_NSF_11ColumnMajorELi0ENSH_ISQ_Li128ENSC_ILi8ELi4EEELi8EEESM_Lb0EEENSO_ISQ_SE_SR_Li1EST_Li16EEELi1EfSG_NS5_9MmaPolicyINS2_4warp11MmaTensorOpINS7_ILi64ELi64ELi64EEESE_SG_SE_SR_fSG_NSX_17MmaTensorOpPolicyINS_4arch4Sm90ENS7_ILi16ELi8ELi16EEENS11_13OpMultiplyAddEfEELi1ELb0EEENSC_ILi0ELi0EEES17_Li1EEELi3ELi0EEENS_8epilogue6thread17LinearCombinationISE_Li8EffLi0ELi2EEENS5_30GemmIdentityThreadblockSwizzleILi8EEELb0EEEEEvNS0_10GemmParamsIT_EE",
+     kKernelNs},
+    // No C++ name.
+    {"triton_poi_fused_add_mul_native_layer_norm_3", kKernelNs},
+};
+static constexpr int kKernels = 20;
+static const DoubleFunction kInGraph = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas", 40000};
+static const DoubleNode kNodes[] = {{1, &kInGraph}, {2, &kFunctions[0]}, {3, &kInGraph}, {4, &kFunctions[4]}, {5, &kInGraph}};
+static const DoubleGraph kGraph = {17, 5, kNodes};
+
+// ---- another profiler -----------------------------------------------------------------------------------------------
+
+// As Kineto: buffers of its own, the wall's clock, everything that it knows of. It checks what it is told against what the
+// device was given meanwhile.
+class Other {
+ public:
+  void begin() {
+    self = this;
+    if (std::strcmp(std::getenv("CUPTI_JOB_OTHER"), "subscribe") == 0) did(cuptiCall("cuptiSubscribe", &subscriber, static_cast<cupti::Callback>(nullptr), static_cast<void*>(nullptr)));
+    DRIVER(cuDoubleSettle)();
+    DRIVER(cuDoubleWatch)(watched);
+    first = bothClocks();
+    did(cuptiCall("cuptiActivityRegisterTimestampCallback", wallClock));
+    did(cuptiCall("cuptiActivityRegisterCallbacks", requested, completed));
+    for (const uint32_t kind : kKinds) did(cuptiCall("cuptiActivityEnable", kind));
+    begunNs = rawNs();
+  }
+
+  // All that was launched is over.
+  void end() {
+    endedNs = rawNs();
+    // Somebody may be capturing.
+    auto* exchange = reinterpret_cast<int (*)(int*)>(inDriver("cuThreadExchangeStreamCaptureMode"));
+    int mode = 2;
+    exchange(&mode);
+    did(cuptiCall("cuptiActivityFlushAll", 1u));
+    exchange(&mode);
+    for (const uint32_t kind : kKinds) did(cuptiCall("cuptiActivityDisable", kind));
+    if (subscriber != nullptr) did(cuptiCall("cuptiUnsubscribe", subscriber));
+    last = bothClocks();
+    DRIVER(cuDoubleSettle)();
+    DRIVER(cuDoubleWatch)(nullptr);
+  }
+
+  void print() const {
+    size_t launched = 0, received = 0, missing = 0, twice = 0, wrong = 0;
+    int64_t worst = 0;
+    const std::lock_guard<std::mutex> guard(mutex);
+    for (const auto& [key, given] : works) {
+      launched++;
+      const auto [one, behind] = told.equal_range(key);
+      if (one == behind) {
+        missing++;
+        continue;
+      }
+      received++;
+      twice += std::next(one) != behind;
+      const int64_t off = std::max(std::abs(static_cast<int64_t>(one->second.start - onWall(given.start))), std::abs(static_cast<int64_t>(one->second.end - onWall(given.end))));
+      worst = std::max(worst, off);
+      // What this machine needs to read two clocks one after the other, and to be interrupted meanwhile.
+      wrong += off > 100000 || one->second.name != given.name;
+    }
+    size_t others = 0;
+    for (const auto& [key, what] : told) others += works.find(key) == works.end();
+    std::printf("{\"other\":{\"launched\":%zu,\"received\":%zu,\"missing\":%zu,\"twice\":%zu,\"wrong\":%zu,\"worst_ns\":%" PRId64
+                ",\"not_launched_then\":%zu,\"calls\":%zu,\"foreign_buffers\":%zu,\"kept_buffers\":%zu,\"result\":%d}}\n",
+                launched, received, missing, twice, wrong, worst, others, calls, foreign, buffers.size(), result);
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr uint32_t kKinds[] = {cupti::kConcurrentKernel, cupti::kCopy, cupti::kRuntime, cupti::kDriver};
+  static constexpr size_t kBufferBytes = 256 << 10;
+  // A launch and the node of a graph: a name that nothing else on the device has.
+  using Key = std::pair<uint32_t, uint64_t>;
+  struct Told {
+    uint64_t start, end;
+    std::string name;
+  };
+  struct Clocks {
+    int64_t raw;
+    uint64_t wall;
+  };
+
+  // The first result that is none.
+  void did(int returned) {
+    if (result == 0) result = returned;
+  }
+
+  static Clocks bothClocks() {
+    Clocks best = {};
+    for (int64_t shortest = INT64_MAX, tries = 0; tries < 20; tries++) {
+      const int64_t before = rawNs();
+      const uint64_t wall = wallClock();
+      const int64_t took = rawNs() - before;
+      if (took < shortest) shortest = took, best = {before + took / 2, wall};
+    }
+    return best;
+  }
+
+  uint64_t onWall(uint64_t raw) const {
+    const double rate = static_cast<double>(last.wall - first.wall) / static_cast<double>(last.raw - first.raw);
+    return first.wall + static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(raw) - first.raw) * rate));
+  }
+
+  static void requested(uint8_t** buffer, size_t* size, size_t* most) {
+    *buffer = static_cast<uint8_t*>(std::aligned_alloc(8, kBufferBytes));
+    *size = kBufferBytes, *most = 0;
+    const std::lock_guard<std::mutex> guard(self->mutex);
+    self->buffers.push_back(*buffer);
+  }
+
+  static void completed(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+    const std::lock_guard<std::mutex> guard(self->mutex);
+    const auto found = std::find(self->buffers.begin(), self->buffers.end(), buffer);
+    if (found == self->buffers.end()) {
+      self->foreign++;
+      return;
+    }
+    self->buffers.erase(found);
+    for (uint8_t* record = nullptr; cuptiCall("cuptiActivityGetNextRecord", buffer, valid, &record) == 0;) self->take(record);
+    std::free(buffer);
+  }
+
+  void take(const uint8_t* record) {
+    uint32_t kind;
+    std::memcpy(&kind, record, sizeof kind);
+    if (kind == cupti::kConcurrentKernel) {
+      const auto* kernel = reinterpret_cast<const cupti::Kernel*>(record);
+      told.insert({{kernel->correlation, kernel->graphNode}, {kernel->start, kernel->end, kernel->name}});
+    } else if (kind == cupti::kCopy) {
+      const auto* copy = reinterpret_cast<const cupti::Copy*>(record);
+      told.insert({{copy->correlation, copy->graphNode}, {copy->start, copy->end, copy->direction == 1 ? "HtoD" : "DtoH"}});
+    } else {
+      calls++;
+    }
+  }
+
+  static void watched(const DoubleWork* work) {
+    if (work->kind == kDoubleSet) return;
+    const std::lock_guard<std::mutex> guard(self->mutex);
+    self->works[{work->correlation, work->node}] = {static_cast<uint64_t>(work->startNs), static_cast<uint64_t>(work->stopNs), work->name};
+  }
+
+  static Other* self;
+  mutable std::mutex mutex;
+  std::vector<uint8_t*> buffers;
+  std::map<Key, Told> works;
+  std::multimap<Key, Told> told;
+  Clocks first, last;
+  int64_t begunNs = 0, endedNs = 0;
+  size_t calls = 0, foreign = 0;
+  int result = 0;
+  void* subscriber = nullptr;
+};
+Other* Other::self;
+
+// ---- the job --------------------------------------------------------------------------------------------------------
+
+static pid_t owner;
+
+static void account() {
+  if (getpid() != owner || driver == nullptr) return;
+  std::printf("{\"launched\":%" PRIu64 ",\"violations\":%d,\"driver_violations\":%d,\"outstanding\":%d,\"written\":%" PRIu64 ",\"kinds\":%" PRIu64 "}\n",
+              DRIVER(cuDoubleLaunched)(), toldByDouble<int>("cuptiDoubleViolations"), DRIVER(cuDoubleViolations)(), toldByDouble<int>("cuptiDoubleOutstanding"),
+              toldByDouble<uint64_t>("cuptiDoubleRecords"), toldByDouble<uint64_t>("cuptiDoubleKinds"));
+  std::fflush(stdout);
+}
+
+static void child(bool isQuick) {
+  std::fflush(stdout);
+  const pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    if (isQuick) _exit(0);
+    std::exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+int main(int argc, char** argv) {
+  owner = getpid();
+  // Registered first, so that it comes after all that is done at the end.
+  std::atexit(account);
+  // A device, if nobody says otherwise.
+  setenv("NCCL_DOUBLE_PROFILER", "0", 0);
+  const NcclRank self(argc, argv);
+  const int steps = argc > 4 ? std::atoi(argv[4]) : 30;
+  const int overlap = argc > 5 ? std::atoi(argv[5]) : 100;
+  const char* library = std::getenv("CUPTI_JOB_LIBRARY");
+  tracer = dlopen(library != nullptr ? library : "libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+  driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  CHECK(driver != nullptr);
+  auto* const launch = DRIVER(cuLaunchKernel);
+  auto* const toDevice = DRIVER(cuMemcpyHtoDAsync_v2);
+  auto* const synchronize = DRIVER(cuStreamSynchronize);
+  CHECK(DRIVER(cuInit)(0) == 0);
+  DRIVER(cuDoubleUse)(0);
+  const ncclUniqueId id = self.share("id");
+  ncclComm_t comm;
+  NCCL(ncclCommInitRank(&comm, self.size, id, self.rank));
+  // The recorder starts beside us; on a machine that is busy it may take longer than a communicator waits for it.
+  usleep(200000);
+
+  static char buffer[1 << 16];
+  static DoubleStream compute, communication, captured;
+  std::atomic<bool> isOver = false;
+  std::thread capturer;
+  if (std::getenv("CUPTI_JOB_CAPTURE") != nullptr) {
+    capturer = std::thread([&] {
+      DRIVER(cuDoubleUse)(0);
+      while (!isOver) {
+        __atomic_store_n(&captured.capturing, 1, __ATOMIC_RELEASE);
+        CHECK(launch(&kFunctions[0], 8, 1, 1, 128, 1, 1, 0, &captured, nullptr, nullptr) == 0);
+        usleep(3000);
+        __atomic_store_n(&captured.capturing, 0, __ATOMIC_RELEASE);
+        usleep(300);
+      }
+    });
+  }
+  const bool hasOther = std::getenv("CUPTI_JOB_OTHER") != nullptr && tracer != nullptr;
+  const bool forks = std::getenv("CUPTI_JOB_FORK") != nullptr;
+  Other other;
+
+  const char* kernelUs = std::getenv("NCCL_DOUBLE_KERNEL_US");
+  // Of the three all-reduces; they begin when so much of the kernels is left.
+  const int64_t communicationNs = 3000LL * (kernelUs != nullptr ? std::atoi(kernelUs) : 300);
+  const int64_t lateNs = kKernels * kKernelNs - communicationNs * overlap / 100;
+  for (int step = 0; step < steps; step++) {
+    if (hasOther && step == steps / 3) other.begin();
+    const int64_t begun = rawNs();
+    CHECK(toDevice(0x7f0000000000, buffer, 1 << 20, &compute) == 0);
+    for (int at = 0; at < kKernels; at++) {
+      const DoubleFunction& function = kFunctions[at % static_cast<int>(std::size(kFunctions))];
+      CHECK(launch(&function, 64u + static_cast<unsigned>(at), 2, 1, 256, 1, 1, 0, &compute, nullptr, nullptr) == 0);
+    }
+    if (overlap == 0) {
+      CHECK(synchronize(&compute) == 0);
+    } else if (overlap < 100) {
+      while (rawNs() < begun + lateNs) usleep(50);
+    }
+    NCCL(ncclAllReduce(buffer, buffer, 1 << 14, ncclFloat32, ncclSum, comm, &communication));
+    NCCL(ncclGroupStart());
+    NCCL(ncclAllReduce(buffer, buffer, 1 << 10, ncclFloat32, ncclSum, comm, &communication));
+    NCCL(ncclAllReduce(buffer + 8192, buffer + 8192, 1 << 12, ncclBfloat16, ncclSum, comm, &communication));
+    NCCL(ncclGroupEnd());
+    // What follows does not lie beside them either.
+    if (overlap < 100) CHECK(synchronize(&communication) == 0);
+    CHECK(DRIVER(cuMemsetD8Async)(0x7f0000000000, 0, 1 << 22, &compute) == 0);
+    CHECK(DRIVER(cuGraphLaunch)(&kGraph, &compute) == 0);
+    CHECK(synchronize(&compute) == 0);
+    CHECK(synchronize(&communication) == 0);
+    if (forks && (step == steps / 2 || step == steps / 2 + 1)) child(step == steps / 2);
+    if (hasOther && step + 1 == steps * 2 / 3) other.end();
+  }
+  isOver = true;
+  if (capturer.joinable()) capturer.join();
+  if (hasOther) other.print();
+  const std::string how = std::getenv("CUPTI_JOB_EXIT") != nullptr ? std::getenv("CUPTI_JOB_EXIT") : "";
+  if (how == "_exit" || how == "kill") {
+    account();
+    DRIVER(cuDoubleTell)();
+    if (how == "kill") kill(getpid(), SIGKILL);
+    _exit(0);
+  }
+  if (how == "exit") std::exit(0);
+  NCCL(ncclCommDestroy(comm));
+  return 0;
+}
