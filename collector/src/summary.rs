@@ -6,7 +6,8 @@ use crate::clock::Clocks;
 use crate::findings::{self, LatenessView, shown};
 use crate::identity::Identities;
 use crate::merge::{MergeOptions, world_error};
-use crate::rank::{EVENTS, PLUGIN, RankSums};
+use crate::overlap;
+use crate::rank::{ActivitySums, EVENTS, PLUGIN, RankSums};
 use crate::step_board::ColumnCell;
 use crate::steps::{LEAST_CONFIDENCE, StepPlan};
 use rankscope_formats::ranklog::definition::IdentitySource;
@@ -416,24 +417,40 @@ fn steps(parts: &Parts<'_>) -> Steps {
     }
 }
 
+/// The parts of a rank whose devices' work is known: what is not communication alone is its own time.
+fn of_devices(activity: &ActivitySums) -> overlap::Parts {
+    let device = if activity.steps > 0 { activity.in_steps } else { activity.run };
+    overlap::Parts {
+        window_ns: device.window_ns,
+        host_ns: device.window_ns - device.exposed_communication_ns,
+        exposed_ns: device.exposed_communication_ns,
+        other_blocked_ns: 0,
+        communication_ns: device.communication_ns(),
+        queued_ns: 0,
+    }
+}
+
 fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
     parts
         .sums
         .iter()
         .enumerate()
         .map(|(rank, sums)| {
+            // Where all that the devices did is known the parts are theirs.
+            let by_activity = sums.activity.as_ref().filter(|activity| {
+                activity.steps > 0 || sums.steps == 0 && activity.run.window_ns > 0
+            });
             let in_steps = sums.steps > 0;
-            let window = if in_steps { sums.in_steps } else { sums.run };
+            let window = match by_activity {
+                Some(activity) => of_devices(activity),
+                None if in_steps => sums.in_steps,
+                None => sums.run,
+            };
             let (exposed, hidden) = match parts.analysis.place(rank as u32) {
                 Some((world, row)) if in_steps => parts.analysis.boards[world as usize].waited[row],
                 _ => parts.analysis.waited[rank],
             };
             let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
-            // Where all that the devices did is known the parts are theirs.
-            let by_activity = sums
-                .activity
-                .as_ref()
-                .filter(|activity| if in_steps { activity.steps == sums.steps } else { activity.run.window_ns > 0 });
             let overlap = if let Some(activity) = by_activity {
                 device_summary::overlap(activity)
             } else if sums.enqueued > 0 {
@@ -465,7 +482,7 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                 rank: rank as u32,
                 window: if in_steps { "steps" } else { "run" }.to_owned(),
                 window_ns: window.window_ns,
-                steps: sums.steps,
+                steps: by_activity.map_or(sums.steps, |activity| activity.steps),
                 host_ns: window.host_ns,
                 exposed_communication_ns: window.exposed_ns,
                 other_blocked_ns: window.other_blocked_ns,
@@ -478,7 +495,7 @@ fn breakdown(parts: &Parts<'_>) -> Vec<RankBreakdown> {
                     Figure::unknown("the program calls the library itself: nothing is queued")
                 },
                 overlap,
-                operations_without_times: sums.enqueued,
+                operations_without_times: if by_activity.is_some() { 0 } else { sums.enqueued },
                 operations_on_device: if by_activity.is_some() { 0 } else { sums.on_device },
                 operations_with_wait_seen: Ratio::figure(
                     sums.waited as i64,

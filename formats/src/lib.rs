@@ -7,5 +7,6 @@ pub mod perfetto;
 pub mod ranklog;
 #[cfg(feature = "session")]
 pub mod session;
+pub mod wanted;
 
 pub use operation::{Library, Operation, Pattern};

@@ -1,9 +1,11 @@
 //! The command line: one file per command.
 
 mod completions;
+mod ctl;
 mod doctor;
 mod exit;
 mod export;
+mod kernels;
 mod merge;
 mod print;
 mod progress;
@@ -59,6 +61,7 @@ enum Command {
     Merge(merge::Merge),
     Report(report::Report),
     Export(export::Export),
+    Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -71,6 +74,7 @@ impl Cli {
             Command::Merge(merge) => merge.run(),
             Command::Report(report) => report.run(),
             Command::Export(export) => export.run(),
+            Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Completions(completions) => completions.run(),
         }

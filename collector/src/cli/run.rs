@@ -1,7 +1,7 @@
 //! `rankscope run`.
 
 use super::size::Size;
-use super::{Exit, merge};
+use super::{Exit, kernels, merge};
 use crate::launch::ending::Ending;
 use crate::launch::job::Job;
 use crate::launch::live::{self, LiveAreas};
@@ -23,7 +23,11 @@ Examples:
   rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 0 … train.py   on node 0
   rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last to end merges
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
+  rankscope run --kernels=all@30+10 -- torchrun train.py      all kernels of ten seconds
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*";
+
+/// Live area of each process where devices' work is recorded, in MiB.
+const LIVE_MIB_WITH_KERNELS: u32 = 32;
 
 /// Run a command and record its communication; merge and print the summary when it has ended.
 ///
@@ -45,7 +49,7 @@ pub struct Run {
     #[arg(long)]
     no_merge: bool,
 
-    /// Size of each process's live area in MiB (default 8); more helps against losses with cause no-chunk.
+    /// Size of each process's live area in MiB (default 8, with --kernels 32); more helps against losses with cause no-chunk.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     live_mib: Option<u32>,
 
@@ -73,6 +77,15 @@ pub struct Run {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "2000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nccl_events: Option<u32>,
+
+    /// Record what the devices do, by CUPTI: kernels, copies, graphs, and the calls that launched them.
+    ///
+    /// `all` (the default of the option), `communication` to keep only NCCL's, `off` to be switched on later by `rankscope
+    /// ctl`; with @START+LENGTH only in a window of seconds (all@30+10) or of the program's own numbered marks of steps
+    /// (all@step100+20). Another profiler in the job goes before: rankscope waits until it is done, and says so.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = kernels::wanted)]
+    kernels: Option<String>,
 
     /// Say what is done, also before the command starts.
     #[arg(short, long)]
@@ -172,7 +185,12 @@ impl Run {
         if let Some(wanted) = self.nccl_events {
             command.env("RANKSCOPE_NCCL_EVENTS", wanted.to_string());
         }
-        if let Some(mib) = self.live_mib {
+        if let Some(wanted) = &self.kernels {
+            command.env("RANKSCOPE_KERNELS", wanted);
+        }
+        // Devices tell of far more than libraries.
+        let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);
+        if let Some(mib) = self.live_mib.or(default) {
             command.env("RANKSCOPE_LIVE_MIB", mib.to_string());
         }
         if let Some(dir) = &self.live_dir {

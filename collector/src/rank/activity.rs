@@ -5,7 +5,6 @@
 //! that what is handed on is complete: nothing that begins earlier comes later.
 
 use super::gaps::Gaps;
-use super::operation::NO_TIME;
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
 use rankscope_formats::Operation;
@@ -29,6 +28,10 @@ pub const REFUSED: &str = "source.cupti_refused";
 const MOST_HELD: usize = 1 << 21;
 /// Calls that are remembered until their works come, and links.
 const MOST_CALLS: usize = 1 << 20;
+/// Functions that return when all that was launched is over.
+const WAITS_FOR_ALL: [&str; 2] = ["cuCtxSynchronize", "cudaDeviceSynchronize"];
+/// Works that are remembered for the calls that waited for them.
+const RECENT: usize = 4096;
 /// Names of functions stand above those of kernels.
 const FUNCTION_NAMES: u32 = 1 << 24;
 /// Kernels of which sums are kept.
@@ -91,6 +94,8 @@ struct Called {
     end_ns: i64,
     thread: u32,
     name: u32,
+    /// It waits for a device.
+    waits: bool,
     /// A work of it came.
     has_work: bool,
 }
@@ -193,8 +198,11 @@ pub struct Activities {
     /// Launch and end of works since the last step: which of them were launched in it.
     launched: Vec<(i64, i64)>,
     sums_by_name: FxHashMap<i32, (u64, i64)>,
-    /// Ends of works by stream, for the calls that waited for them.
     last_end_ns: i64,
+    /// Launch and end of the last works.
+    recent: VecDeque<(i64, i64)>,
+    /// Calls that waited for everything that was launched: end and begin.
+    waits: BinaryHeap<Reverse<(i64, i64)>>,
     communicators: BTreeMap<u32, u32>,
     /// Sums so far; whole at the end.
     pub sums: ActivitySums,
@@ -235,6 +243,8 @@ impl Activities {
             launched: Vec::new(),
             sums_by_name: FxHashMap::default(),
             last_end_ns: i64::MIN,
+            recent: VecDeque::new(),
+            waits: BinaryHeap::new(),
             communicators,
             sums: ActivitySums {
                 adds_up: true,
@@ -350,6 +360,7 @@ impl Activities {
             end_ns,
             thread: call.thread,
             name: position.map_or(u32::MAX, |position| FUNCTION_NAMES + position as u32),
+            waits,
             has_work: false,
         };
         // Of a call of the run-time library and the driver's inside it the outer one counts.
@@ -359,10 +370,13 @@ impl Activities {
             .is_some_and(|known| known.start_ns <= start_ns);
         if !is_inside && let Some(before) = remember(&mut self.calls, &mut self.call_order, call.correlation, called)
         {
-            self.sums.launches_without_work += u64::from(!before.has_work);
+            self.sums.launches_without_work += u64::from(!before.has_work && !before.waits);
         }
         if !waits {
             return None;
+        }
+        if known.is_some_and(|known| WAITS_FOR_ALL.contains(&known.name)) {
+            self.waits.push(Reverse((end_ns, start_ns)));
         }
         Some((
             call.thread,
@@ -410,11 +424,16 @@ impl Activities {
             self.place(&held);
         }
         self.released_ns = self.released_ns.max(safe);
+        self.judge_waits();
         if is_over {
             self.gaps.finish(&mut self.stalls);
             self.count_stalls();
             self.sums.launches_without_work +=
-                self.calls.values().filter(|call| !call.has_work).count() as u64;
+                self
+                .calls
+                .values()
+                .filter(|call| !call.has_work && !call.waits)
+                .count() as u64;
             let mut top: Vec<(i32, (u64, i64))> =
                 self.sums_by_name.iter().map(|(&name, &sum)| (name, sum)).collect();
             top.sort_by_key(|&(name, (_, ns))| (Reverse(ns), name));
@@ -474,6 +493,15 @@ impl Activities {
         // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
         self.launched.push((launch_ns.unwrap_or(held.start_ns), held.end_ns));
         self.last_end_ns = self.last_end_ns.max(held.end_ns);
+        if let Some(call) = call {
+            if self.recent.len() >= RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back((call.start_ns, held.end_ns));
+            if call.waits {
+                shortest(&mut self.sums.shortest_wait_ns, call.end_ns - held.end_ns);
+            }
+        }
         if let Some(to) = link {
             self.of_calls.push(OfCall {
                 to,
@@ -608,11 +636,22 @@ impl Activities {
         }
     }
 
-    /// A call that waited for a device returned at `end_ns`: no work that it waited for ended later.
-    pub fn waited(&mut self, end_ns: i64) {
-        // Only where the device had nothing left: then the last work that ended before is what it waited for.
-        if self.last_end_ns != i64::MIN && end_ns >= self.last_end_ns && end_ns != NO_TIME {
-            shortest(&mut self.sums.shortest_wait_ns, end_ns - self.last_end_ns);
+    /// Calls that waited for everything, and of which everything is known: no work that was launched before ended later.
+    fn judge_waits(&mut self) {
+        while let Some(&Reverse((end_ns, start_ns))) = self.waits.peek() {
+            if end_ns >= self.released_ns {
+                return;
+            }
+            self.waits.pop();
+            let last = self
+                .recent
+                .iter()
+                .filter(|&&(launch, _)| launch < start_ns)
+                .map(|&(_, end)| end)
+                .max();
+            if let Some(last) = last {
+                shortest(&mut self.sums.shortest_wait_ns, end_ns - last);
+            }
         }
     }
 }

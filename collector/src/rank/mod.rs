@@ -232,6 +232,8 @@ pub struct RankReader<'a> {
     /// Anchors whose steps end on the device when all is known that was launched in them: number, when the host called
     /// the anchor, and the end so far.
     cuts: VecDeque<(u32, i64, i64)>,
+    /// The end of the last of them.
+    cut_end: i64,
     anchors: Anchors,
     begun: bool,
     /// The last anchor met, not yet folded: its number and when it ended.
@@ -307,6 +309,7 @@ impl<'a> RankReader<'a> {
             breakdown: Breakdown::default(),
             activity: None,
             cuts: VecDeque::new(),
+            cut_end: i64::MIN,
             anchors,
             pending_cut: None,
             last_cut: None,
@@ -813,7 +816,6 @@ impl<'a> RankReader<'a> {
             return;
         };
         if let Some((thread_id, start_ns, end_ns, name)) = activity.take(record) {
-            activity.waited(end_ns);
             out.spans.push(SpanRow {
                 kind: SpanKind::DeviceWait,
                 thread_id,
@@ -1158,9 +1160,9 @@ impl<'a> RankReader<'a> {
                 return;
             }
             self.cuts.pop_front();
-            self.device_end = self.device_end.max(end);
+            self.cut_end = self.cut_end.max(end);
             let step = self.step;
-            self.cut(anchor, self.device_end, out);
+            self.cut(anchor, self.cut_end, out);
             // Operations behind it were read before.
             self.step = step;
         }

@@ -3,13 +3,12 @@
 
 use super::mode::Wanted;
 use super::watch;
+use rankscope_formats::wanted::CONTROL_FILE;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// The file's name.
-pub const FILE: &str = "control";
 /// More than this is not read.
 const MOST_BYTES: u64 = 4096;
 
@@ -18,7 +17,7 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 
 /// Looks whether something new is asked for.
 pub fn look(run_directory: &Path) {
-    let Ok(file) = fs::File::open(run_directory.join(FILE)) else {
+    let Ok(file) = fs::File::open(run_directory.join(CONTROL_FILE)) else {
         return;
     };
     let mut text = String::new();

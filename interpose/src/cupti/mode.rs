@@ -1,40 +1,8 @@
-//! What of the devices' work is to be recorded, and when: `off`, `communication` or `all`, always or in a window
-//! (`all@30+10`: from second 30 on, for 10 seconds; `all@step100+20`: from the program's own mark "step 100" on, for 20
-//! of them). From the environment, and from the run directory while the job runs.
+//! The program's own marks of steps, where a window of steps is asked for.
 
+use super::watch;
+pub use rankscope_formats::wanted::{Mode, Wanted, Window};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
-
-/// What is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Nothing, and CUPTI is left alone.
-    Off,
-    /// The work of communication.
-    Communication,
-    /// All work.
-    All,
-}
-
-/// When.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// Always.
-    Always,
-    /// From so long after this was asked for on, for so long.
-    Time(Duration, Duration),
-    /// From the mark with this number on, before the one with that.
-    Steps(u32, u32),
-}
-
-/// What and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// What.
-    pub mode: Mode,
-    /// When.
-    pub window: Window,
-}
 
 /// The number of the program's last mark of a step; [`NO_STEP`] before the first.
 static STEP: AtomicU32 = AtomicU32::new(NO_STEP);
@@ -49,117 +17,20 @@ pub fn wants_steps() -> bool {
     WANTS_STEPS.load(Ordering::Relaxed)
 }
 
-/// A step with this number has begun; true if that opens or closes the window.
+/// From now on marks are asked for, or not.
+pub fn announce(wanted: &Wanted) {
+    let by_steps = matches!(wanted.window, Window::Steps(..));
+    WANTS_STEPS.store(by_steps, Ordering::Relaxed);
+}
+
+/// A step with this number has begun.
 pub fn step(number: u32) {
     STEP.store(number, Ordering::Relaxed);
-    super::watch::wake();
+    watch::wake();
 }
 
-impl Wanted {
-    /// Nothing, ever.
-    pub const NONE: Self = Self {
-        mode: Mode::Off,
-        window: Window::Always,
-    };
-
-    /// What a user wrote; `None` if it means nothing.
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let (mode, window) = match text.split_once('@') {
-            Some((mode, window)) => (mode, Some(window)),
-            None => (text, None),
-        };
-        let mode = match mode {
-            "off" | "0" | "" => Mode::Off,
-            "communication" => Mode::Communication,
-            "all" | "1" => Mode::All,
-            _ => return None,
-        };
-        let window = match window {
-            None => Window::Always,
-            Some(window) => {
-                let (from, length) = window.split_once('+')?;
-                if let Some(first) = from.strip_prefix("step") {
-                    let first: u32 = first.parse().ok()?;
-                    Window::Steps(first, first.checked_add(length.parse().ok()?)?)
-                } else {
-                    let seconds = |text: &str| {
-                        let seconds: f64 = if text.is_empty() { 0.0 } else { text.parse().ok()? };
-                        Duration::try_from_secs_f64(seconds).ok()
-                    };
-                    Window::Time(seconds(from)?, seconds(length)?)
-                }
-            }
-        };
-        Some(Self { mode, window })
-    }
-
-    /// Takes this as what is wanted from now on.
-    pub fn announce(&self) {
-        let by_steps = matches!(self.window, Window::Steps(..));
-        WANTS_STEPS.store(by_steps, Ordering::Relaxed);
-    }
-
-    /// What is wanted so long after it was asked for.
-    pub fn now(&self, since: Duration) -> Mode {
-        let is_inside = match self.window {
-            Window::Always => true,
-            Window::Time(from, length) => since >= from && since < from + length,
-            Window::Steps(first, end) => {
-                let step = STEP.load(Ordering::Relaxed);
-                step != NO_STEP && (first..end).contains(&step)
-            }
-        };
-        if is_inside { self.mode } else { Mode::Off }
-    }
-
-    /// How long from then on until that may change by itself.
-    pub fn changes_in(&self, since: Duration) -> Option<Duration> {
-        match self.window {
-            Window::Time(from, length) => [from, from + length]
-                .into_iter()
-                .find(|&edge| edge > since)
-                .map(|edge| edge - since),
-            _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_users_write_is_understood_or_refused() {
-        let wanted = |text| Wanted::parse(text);
-        assert_eq!(wanted("all").map(|it| it.mode), Some(Mode::All));
-        assert_eq!(wanted(" communication\n").map(|it| it.mode), Some(Mode::Communication));
-        assert_eq!(wanted("off"), Some(Wanted::NONE));
-        let window = |text| wanted(text).map(|it| it.window);
-        let seconds = Duration::from_secs;
-        assert_eq!(window("all@30+10"), Some(Window::Time(seconds(30), seconds(10))));
-        assert_eq!(window("all@+2.5"), Some(Window::Time(seconds(0), Duration::from_millis(2500))));
-        assert_eq!(window("all@step100+20"), Some(Window::Steps(100, 120)));
-        for text in ["some", "all@", "all@3", "all@x+1", "all@1+-1", "all@step9+x", "all@step9"] {
-            assert_eq!(wanted(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn windows_open_and_close() {
-        let by_time = Wanted::parse("all@2+3").expect("a window");
-        let at = |ms| by_time.now(Duration::from_millis(ms));
-        assert_eq!((at(1999), at(2000), at(4999), at(5000)), (Mode::Off, Mode::All, Mode::All, Mode::Off));
-        assert_eq!(by_time.changes_in(Duration::from_secs(1)), Some(Duration::from_secs(1)));
-        assert_eq!(by_time.changes_in(Duration::from_secs(2)), Some(Duration::from_secs(3)));
-        assert_eq!(by_time.changes_in(Duration::from_secs(5)), None);
-        let by_steps = Wanted::parse("all@step3+2").expect("a window");
-        let mut seen = vec![by_steps.now(Duration::ZERO)];
-        for number in [2, 3, 4, 5] {
-            STEP.store(number, Ordering::Relaxed);
-            seen.push(by_steps.now(Duration::ZERO));
-        }
-        STEP.store(NO_STEP, Ordering::Relaxed);
-        assert_eq!(seen, [Mode::Off, Mode::Off, Mode::All, Mode::All, Mode::Off]);
-    }
+/// The number of the last one.
+pub fn last_step() -> Option<u32> {
+    let step = STEP.load(Ordering::Relaxed);
+    (step != NO_STEP).then_some(step)
 }

@@ -302,6 +302,8 @@ impl Changing {
     fn stop(&mut self) {
         ASKS.store(NOTHING, Ordering::Release);
         let Some(table) = TABLE.get() else { return };
+        // On a thread of another profiler's this would break every capture that is going on.
+        let _relaxed = driver::Relaxed::begin();
         disable_kinds(table);
         flush(COMPLETE);
         if buffers::outstanding() > 0 {

@@ -5,7 +5,7 @@
 //! thread, which is idle by intention, would keep them from the program for as long as it is not let run. It has the
 //! program's descriptors, which the driver needs, and opens none itself.
 
-use super::mode::{Mode, Wanted};
+use super::mode::{self, Mode, Wanted};
 use super::records::{self, Records};
 use super::session::{self, COMPLETE, State};
 use super::{buffers, others};
@@ -75,7 +75,7 @@ pub fn is_running() -> bool {
 
 /// Takes over what the user asks for while the job runs.
 pub fn ask(wanted: Wanted) {
-    wanted.announce();
+    mode::announce(&wanted);
     // Not waited for: in a forked child it may be held for ever.
     if let Ok(mut asked) = ASKED.try_lock() {
         *asked = Some((wanted, Instant::now()));
@@ -95,7 +95,7 @@ pub fn start(wanted: Option<Wanted>) {
     }
     session::wants_thread(false);
     if let Some(wanted) = wanted {
-        wanted.announce();
+        mode::announce(&wanted);
         if let Ok(mut asked) = ASKED.try_lock() {
             *asked = Some((wanted, Instant::now()));
         }
@@ -180,7 +180,12 @@ impl Watch {
             let (wanted, since) = wanted.map_or((Wanted::NONE, Duration::ZERO), |(wanted, asked)| {
                 (wanted, asked.elapsed())
             });
-            let mode = wanted.now(since);
+            // Without a log there is nothing to record into.
+            let mode = if life::definitions().is_some() {
+                Some(wanted.now(since, mode::last_step()))
+            } else {
+                None
+            };
             if !is_relaxed {
                 let mut relaxed = driver::RELAXED;
                 // SAFETY: a place of ours.
@@ -193,11 +198,12 @@ impl Watch {
                 if is_ending() {
                     // What comes from now on cannot be handed out any more.
                     changing.finish();
-                } else {
+                } else if let Some(mode) = mode {
                     changing.bring_about(mode);
                 }
                 changing.state()
             };
+            let mode = mode.unwrap_or(Mode::Off);
             if state == State::Recording && !self.is_registered_for_exit {
                 // Behind the driver's own, which was registered when it was initialised: so it runs before.
                 // SAFETY: a function of the library, which is never unloaded.

@@ -87,6 +87,28 @@ functions! {
     exchange_capture_mode(mode: *mut i32) = c"cuThreadExchangeStreamCaptureMode";
 }
 
+/// As long as this lives, what the calling thread asks disturbs no capture of another thread.
+pub struct Relaxed {
+    before: i32,
+}
+
+impl Relaxed {
+    /// Begins; `None` where the driver refuses.
+    pub fn begin() -> Option<Self> {
+        let mut before = RELAXED;
+        // SAFETY: a place of ours.
+        let is_done = unsafe { exchange_capture_mode(&raw mut before) } == SUCCESS;
+        is_done.then_some(Self { before })
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // SAFETY: a place of ours, with the mode that was.
+        unsafe { exchange_capture_mode(&raw mut self.before) };
+    }
+}
+
 static ADDRESS: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
 static FOUND: AtomicBool = AtomicBool::new(false);
 

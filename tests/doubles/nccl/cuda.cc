@@ -212,7 +212,8 @@ void write(const Work& work, int64_t startNs, int64_t stopNs) {
   static const char* const kinds[] = {"kernel", "copy", "set"};
   if (truth == nullptr) truth = std::fopen((std::string(truthDirectory()) + "/" + std::to_string(getpid()) + ".jsonl").c_str(), "a");
   if (truth == nullptr) std::abort();
-  std::fprintf(truth, "{\"kind\":\"%s\",\"name\":\"%s\",\"device\":%u,\"context\":%u,\"stream\":%u,\"correlation\":%u,\"launch_ns\":%lld,\"start_ns\":%lld,\"stop_ns\":%lld,\"bytes\":%llu,\"graph\":%u,\"graph_node\":%llu}\n",
+  std::fprintf(truth, "{\"kind\":\"%s\",\"name\":\"%s\",\"device\":%u,\"context\":%u,\"stream\":%u,\"correlation\":%u,"
+               "\"launch_ns\":%lld,\"start_ns\":%lld,\"stop_ns\":%lld,\"bytes\":%llu,\"graph\":%u,\"graph_node\":%llu}\n",
                kinds[work.kind], work.name, work.device, work.context, work.stream, work.correlation, static_cast<long long>(work.launchNs),
                static_cast<long long>(startNs), static_cast<long long>(stopNs), static_cast<unsigned long long>(work.bytes),
                work.graph, static_cast<unsigned long long>(work.node));
