@@ -1,9 +1,10 @@
 //! A session as a Perfetto trace.
 //!
 //! One process per rank. Under it: one track per thread (library calls, and what blocked it), one group of lanes per
-//! communicator (how much of it runs at once), lanes of messages, the steps, and counters of what is in flight and of
-//! what was lost. A flow joins the calls of one instance.
+//! communicator (how much of it runs at once), lanes of messages, the steps, counters of what is in flight and of what was
+//! lost, and the streams of its devices. A flow joins the calls of one instance, another a launch and what it launched.
 
+use super::device_tracks::{DeviceTracks, flow_of};
 use super::ordered::Ordered;
 use rankscope_formats::Library;
 use rankscope_formats::perfetto::{
@@ -13,7 +14,7 @@ use rankscope_formats::perfetto::{
 use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow, StepRow,
-    TableError, TableReader, part_path, rank_path,
+    NameRow, TableError, TableReader, WorkRow, part_path, rank_path,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -65,6 +66,8 @@ pub struct Exported {
     pub ranks: u32,
     /// Operations in the trace.
     pub operations: u64,
+    /// Works of devices in the trace.
+    pub works: u64,
     /// Operations and spans that the format cannot hold where they lie (overlapping on one thread), left out.
     pub dropped: u64,
     /// Time since the session's start from which some rank is cut off, because the file would be too large.
@@ -175,6 +178,7 @@ fn write(
             RankExport::new(&mut writer, session, rank, options, before + share).map_err(trace_error)?;
         of_rank.run(directory)?;
         exported.operations += of_rank.operations;
+        exported.works += of_rank.works;
         exported.dropped += of_rank.dropped;
         exported.cut_off_ns = match (exported.cut_off_ns, of_rank.cut_off_ns) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -257,6 +261,8 @@ struct RankExport<'a, 'w> {
     messages: Lanes,
     /// What ran on the rank's device.
     device: Lanes,
+    /// The streams of its devices, where their work was recorded.
+    streams: Option<DeviceTracks>,
     in_flight: CounterId,
     bytes_in_flight: CounterId,
     changes: BinaryHeap<Reverse<(u64, i64, i64)>>,
@@ -264,6 +270,7 @@ struct RankExport<'a, 'w> {
     /// Bytes of the file at which this rank is cut off.
     limit: u64,
     operations: u64,
+    works: u64,
     dropped: u64,
     cut_off_ns: Option<i64>,
 }
@@ -312,12 +319,14 @@ impl<'a, 'w> RankExport<'a, 'w> {
             group: None,
             messages,
             device,
+            streams: None,
             in_flight,
             bytes_in_flight,
             changes: BinaryHeap::new(),
             flying: (0, 0),
             limit,
             operations: 0,
+            works: 0,
             dropped: 0,
             cut_off_ns: None,
         })
@@ -333,6 +342,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         self.steps(&rank_path::<StepRow>(directory, index))?;
         let mut operations = Ordered::<OperationRow>::open(&rank_path::<OperationRow>(directory, index))?;
         let mut spans = Ordered::<SpanRow>::open(&rank_path::<SpanRow>(directory, index))?;
+        let mut works = self.open_works(directory)?;
         let mut instances = Instances::open(directory)?;
         loop {
             // What blocks a thread holds the calls that it makes meanwhile: of equal starts the longer first.
@@ -341,6 +351,20 @@ impl<'a, 'w> RankExport<'a, 'w> {
                 (row.enter_ns, Reverse(end.unwrap_or(i64::MAX)))
             });
             let next_span = spans.peek()?.map(|row| (row.start_ns, Reverse(row.end_ns)));
+            if let Some(works) = &mut works {
+                // Behind the operations that they are of.
+                let others = [next_operation, next_span].into_iter().flatten();
+                let next_ns = others.map(|(start, _)| start).min();
+                if let Some(start) = works.peek()?.map(|row| row.start_ns)
+                    && next_ns.is_none_or(|next| start < next)
+                    && self.writer.written().bytes <= self.limit
+                {
+                    if let Some(row) = works.next()? {
+                        self.work(&row).map_err(trace_error)?;
+                    }
+                    continue;
+                }
+            }
             let span_first = match (next_operation, next_span) {
                 (None, None) => break,
                 (Some(operation), Some(span)) => span <= operation,
@@ -386,6 +410,39 @@ impl<'a, 'w> RankExport<'a, 'w> {
         })
     }
 
+    /// The works of the rank's devices, where there are any.
+    fn open_works(&mut self, directory: &Path) -> Result<Option<Ordered<WorkRow>>, TableError> {
+        let index = self.rank.index;
+        let Some(activity) = self.session.activity.iter().find(|known| known.rank == index) else {
+            return Ok(None);
+        };
+        let path = rank_path::<WorkRow>(directory, index);
+        if !path.exists() {
+            return Ok(None);
+        }
+        self.streams = Some(DeviceTracks::open(
+            activity,
+            &rank_path::<NameRow>(directory, index),
+        )?);
+        Ok(Some(Ordered::open(&path)?))
+    }
+
+    fn work(&mut self, row: &WorkRow) -> Result<(), Error> {
+        if !self.is_wanted(row.start_ns, row.end_ns) {
+            return Ok(());
+        }
+        let start_ns = self.at(row.start_ns);
+        let duration_ns = self.at(row.end_ns).saturating_sub(start_ns);
+        let Some(streams) = &mut self.streams else {
+            return Ok(());
+        };
+        let outcome = streams.work(self.writer, self.process, row, start_ns, duration_ns);
+        if self.kept(outcome)? {
+            self.works += 1;
+        }
+        Ok(())
+    }
+
     fn thread(&mut self, thread_id: u32) -> Result<TrackId, Error> {
         if let Some(&track) = self.threads.get(&thread_id) {
             return Ok(track);
@@ -428,6 +485,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             }
             (SpanKind::Connect, _) => "connect",
             (SpanKind::HostCall, Some(name)) => &format!("{name} call"),
+            (SpanKind::Launch | SpanKind::DeviceWait, Some(name)) => name,
             (kind, _) => kind.name(),
         };
         let category = match row.kind {
@@ -437,15 +495,26 @@ impl<'a, 'w> RankExport<'a, 'w> {
             SpanKind::Memory => "memory",
             SpanKind::Failure => "failure",
             SpanKind::HostCall => "call",
+            SpanKind::Launch => "launch",
+            SpanKind::DeviceWait => "device-wait",
             _ => "blocked",
         };
-        let args: &[Arg<'_>] = &[("work", ArgValue::Pointer(row.object))];
+        let is_launch = matches!(row.kind, SpanKind::Launch | SpanKind::DeviceWait);
+        let args: &[Arg<'_>] = if is_launch {
+            &[("correlation", ArgValue::Uint(row.object))]
+        } else {
+            &[("work", ArgValue::Pointer(row.object))]
+        };
+        let flow = is_launch
+            .then(|| flow_of(self.rank.index, row.object as u32))
+            .flatten();
         let slice = Slice {
             start_ns,
             duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
             name,
             category,
             args: if row.object == 0 { &[] } else { args },
+            flows: flow.as_slice(),
             ..Slice::default()
         };
         let outcome = self.writer.slice(track, &slice);
@@ -561,6 +630,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
                 row.operation,
                 rankscope_formats::Operation::Send | rankscope_formats::Operation::Receive
             );
+        if is_on_device && let Some(streams) = &mut self.streams {
+            streams.saw(row);
+        }
         let (start_ns, stop_ns) = (self.at(row.enter_ns), self.at(end_ns));
         let slice = Slice {
             start_ns,

@@ -12,7 +12,9 @@ use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedT
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::session::{NameRow, StallRow, WorkClass, WorkKind, WorkRow};
+use rankscope_formats::session::{
+    NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -77,7 +79,12 @@ impl Lateness {
                 }
             }
             Some(Activity::Covered { end_ticks, .. }) => *newest = (*newest).max(line.ns(end_ticks)),
-            Some(_) => {}
+            Some(Activity::Call { call, .. }) => {
+                if *newest != i64::MIN {
+                    self.reach_ns = self.reach_ns.max(*newest - line.ns(call.start_ticks));
+                }
+            }
+            Some(Activity::Link { .. }) => {}
             None => {
                 if record.kind != RecordKind::Activity as u8 {
                     *newest = (*newest).max(line.ns(record.leave_ticks));
@@ -206,6 +213,9 @@ pub struct Activities {
     communicators: BTreeMap<u32, u32>,
     /// Sums so far; whole at the end.
     pub sums: ActivitySums,
+    /// Intervals that wait for their place in the order of begins.
+    spans: BTreeMap<(i64, u64), SpanRow>,
+    next_span: u64,
     /// Works in order, to be written.
     pub rows: Vec<WorkRow>,
     /// Stretches without compute, to be written.
@@ -250,6 +260,8 @@ impl Activities {
                 adds_up: true,
                 ..ActivitySums::default()
             },
+            spans: BTreeMap::new(),
+            next_span: 0,
             rows: Vec::new(),
             stalls: Vec::new(),
             of_calls: Vec::new(),
@@ -284,9 +296,12 @@ impl Activities {
         self.newest_ns = self.newest_ns.max(ns);
     }
 
-    /// Takes a record of activity. A call that waited for a device is returned, on the axis, with its name.
-    pub fn take(&mut self, record: &Record) -> Option<(u32, i64, i64, &'static str)> {
-        match Activity::of(record)? {
+    /// Takes a record of activity.
+    pub fn take(&mut self, record: &Record) {
+        let Some(activity) = Activity::of(record) else {
+            return;
+        };
+        match activity {
             Activity::Kernel {
                 work,
                 name,
@@ -302,7 +317,7 @@ impl Activities {
             } => self.hold(&work, WorkKind::Copy, i32::from(direction), bytes, [0; 3], [0; 3]),
             Activity::Set { work, bytes } => self.hold(&work, WorkKind::Set, -1, bytes, [0; 3], [0; 3]),
             Activity::Graph { work, .. } => self.hold(&work, WorkKind::Graph, -1, 0, [0; 3], [0; 3]),
-            Activity::Call { call, waits } => return self.called(&call, waits),
+            Activity::Call { call, waits } => self.called(&call, waits),
             Activity::Link { correlation, to, .. } => {
                 remember(&mut self.links, &mut self.link_order, correlation, to);
                 self.linked.push(to);
@@ -317,7 +332,12 @@ impl Activities {
                 self.cover(start, end.max(start), coverage);
             }
         }
-        None
+    }
+
+    /// An interval of the rank, which is handed on in order with the calls that launched something.
+    pub fn span(&mut self, span: SpanRow) {
+        self.next_span += 1;
+        self.spans.insert((span.start_ns, self.next_span), span);
     }
 
     fn hold(
@@ -348,7 +368,7 @@ impl Activities {
         }));
     }
 
-    fn called(&mut self, call: &HostCall, waits: bool) -> Option<(u32, i64, i64, &'static str)> {
+    fn called(&mut self, call: &HostCall, waits: bool) {
         let known = cuda_function(call.function, call.is_runtime);
         let position = CUDA_FUNCTIONS
             .iter()
@@ -372,18 +392,20 @@ impl Activities {
         {
             self.sums.launches_without_work += u64::from(!before.has_work && !before.waits);
         }
-        if !waits {
-            return None;
+        if is_inside {
+            return;
         }
+        self.span(SpanRow {
+            kind: if waits { SpanKind::DeviceWait } else { SpanKind::Launch },
+            thread_id: call.thread,
+            start_ns,
+            end_ns,
+            object: u64::from(call.correlation),
+            name: Some(known.map_or("call of CUDA", |known| known.name).to_owned()),
+        });
         if known.is_some_and(|known| WAITS_FOR_ALL.contains(&known.name)) {
             self.waits.push(Reverse((end_ns, start_ns)));
         }
-        Some((
-            call.thread,
-            start_ns,
-            end_ns,
-            known.map_or("wait for a device", |known| known.name),
-        ))
     }
 
     fn cover(&mut self, start: i64, end: i64, coverage: Coverage) {
@@ -442,6 +464,16 @@ impl Activities {
                 .into_iter()
                 .map(|(name, (count, ns))| (name, count, ns))
                 .collect();
+        }
+    }
+
+    /// Hands on intervals that are in order by now.
+    pub fn release_spans(&mut self, out: &mut Vec<SpanRow>) {
+        while let Some(entry) = self.spans.first_entry() {
+            if entry.key().0 > self.released_ns {
+                return;
+            }
+            out.push(entry.remove());
         }
     }
 

@@ -375,11 +375,13 @@ impl<'a> RankReader<'a> {
             self.batch_at = end;
             self.release_activity(false, out);
             self.release(false, out);
+            self.order_spans(out);
         } else {
             self.ended = true;
             self.take_in_flight();
             self.release_activity(true, out);
             self.release(true, out);
+            self.order_spans(out);
             self.finish(out);
         }
         true
@@ -449,6 +451,16 @@ impl<'a> RankReader<'a> {
         }
         out.works.append(&mut activity.rows);
         out.stalls.append(&mut activity.stalls);
+    }
+
+    /// What devices' calls did comes late: so the rank's other intervals wait for their turn.
+    fn order_spans(&mut self, out: &mut RankBatch) {
+        if let Some(activity) = &mut self.activity {
+            for span in out.spans.drain(..) {
+                activity.span(span);
+            }
+            activity.release_spans(&mut out.spans);
+        }
     }
 
     /// Everything that began on the devices before this is known; nothing, where nobody tells of them.
@@ -556,7 +568,11 @@ impl<'a> RankReader<'a> {
             // What the clock is was learnt before.
             RecordKind::Device if record.flags & FLAG_CLOCK != 0 => {}
             RecordKind::Device => self.take_device(entry),
-            RecordKind::Activity => self.take_activity(record, out),
+            RecordKind::Activity => {
+                if let Some(activity) = &mut self.activity {
+                    activity.take(record);
+                }
+            }
             RecordKind::Thread | RecordKind::Evidence => {}
         }
     }
@@ -809,22 +825,6 @@ impl<'a> RankReader<'a> {
             }
         }
         Some(began)
-    }
-
-    fn take_activity(&mut self, record: &Record, out: &mut RankBatch) {
-        let Some(activity) = &mut self.activity else {
-            return;
-        };
-        if let Some((thread_id, start_ns, end_ns, name)) = activity.take(record) {
-            out.spans.push(SpanRow {
-                kind: SpanKind::DeviceWait,
-                thread_id,
-                start_ns,
-                end_ns,
-                object: 0,
-                name: Some(name.to_owned()),
-            });
-        }
     }
 
     fn take_traffic(&mut self, record: &Record) {

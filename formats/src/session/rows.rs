@@ -109,8 +109,10 @@ names! {
         HostCall = "host-call",
         /// The program's own mark.
         Mark = "mark",
-        /// A call that waited for a device.
+        /// A call that waited for a device; `object` is its correlation.
         DeviceWait = "device-wait",
+        /// A call that gave work to a device; `object` is its correlation.
+        Launch = "launch",
         /// Another profiler had the device's activity, and ours was not recorded.
         Yielded = "yielded",
     }
@@ -282,7 +284,8 @@ table! {
     start_ns: i64 = Moment,
     /// End, ns.
     end_ns: i64 = Moment,
-    /// The work it was for, as an address that is used again later; 0 if for none in particular.
+    /// The work it was for, as an address that is used again later; 0 if for none in particular. Of launches CUPTI's number
+    /// of the call.
     object: u64 = Dictionary,
     /// Name, of marks.
     name: Option<String> = Dictionary,
