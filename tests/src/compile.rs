@@ -65,6 +65,45 @@ pub fn rccl(source: &str) -> Option<PathBuf> {
     compile("c++", source, &arguments)
 }
 
+/// Versions of CUPTI that the double stands in for, each with the name of its library.
+pub const CUPTI_VERSIONS: [(u32, &str); 7] = [
+    (18, "libcupti.so.11.8"),
+    (24, "libcupti.so.12"),
+    (28, "libcupti.so.12"),
+    (130_001, "libcupti.so.13"),
+    (130_101, "libcupti.so.13"),
+    (130_201, "libcupti.so.13"),
+    (130_500, "libcupti.so.13"),
+];
+
+/// The test double of CUPTI (`tests/doubles/cupti/`) in one of its versions: the directory that holds it, and its name.
+pub fn cupti_double(version: u32) -> Option<(PathBuf, &'static str)> {
+    let (_, name) = CUPTI_VERSIONS.into_iter().find(|&(known, _)| known == version)?;
+    let source = root().join("tests/doubles/cupti/cupti.cc");
+    let (soname, number) = (
+        format!("-Wl,-soname,{name}"),
+        format!("-DCUPTI_DOUBLE_VERSION={version}"),
+    );
+    let arguments = [
+        "-std=c++17",
+        "-fPIC",
+        "-shared",
+        "-pthread",
+        &number,
+        &soname,
+        // A thread of its own runs in it.
+        "-Wl,-z,nodelete",
+        "-ldl",
+    ];
+    let library = build("c++", &source, &format!("doubles/cupti/{version}/{name}"), &arguments)?;
+    Some((library.parent()?.to_owned(), name))
+}
+
+/// A C++ program on the doubles of NCCL and of the driver that loads more by itself.
+pub fn nccl_loading(source: &str) -> Option<PathBuf> {
+    nccl_with(source, &["-ldl"])
+}
+
 /// A C++ program on the double of NCCL.
 pub fn nccl(source: &str) -> Option<PathBuf> {
     nccl_with(source, &[])
@@ -218,7 +257,7 @@ fn is_current(output: &Path) -> bool {
         return false;
     };
     let doubles = root().join("tests/doubles");
-    let sources = [programs(), doubles.join("nccl"), doubles];
+    let sources = [programs(), doubles.join("nccl"), doubles.join("cupti"), doubles];
     sources.iter().all(|directory| {
         directory.read_dir().is_ok_and(|entries| {
             entries

@@ -48,6 +48,8 @@ pub struct Lateness {
     pub reach_ns: i64,
     /// Works in the log.
     pub works: u64,
+    /// The log says for which times there are some.
+    pub is_covered: bool,
 }
 
 impl Lateness {
@@ -78,13 +80,20 @@ impl Lateness {
                     self.reach_ns = self.reach_ns.max(*newest - line.ns(work.start_ticks));
                 }
             }
-            Some(Activity::Covered { end_ticks, .. }) => *newest = (*newest).max(line.ns(end_ticks)),
+            Some(Activity::Covered { end_ticks, .. }) => {
+                self.is_covered = true;
+                *newest = (*newest).max(line.ns(end_ticks));
+            }
             Some(Activity::Call { call, .. }) => {
                 if *newest != i64::MIN {
                     self.reach_ns = self.reach_ns.max(*newest - line.ns(call.start_ticks));
                 }
             }
-            Some(Activity::Link { .. }) => {}
+            Some(Activity::Link { near_ticks, .. }) => {
+                if *newest != i64::MIN {
+                    self.reach_ns = self.reach_ns.max(*newest - line.ns(near_ticks));
+                }
+            }
             None => {
                 if record.kind != RecordKind::Activity as u8 {
                     *newest = (*newest).max(line.ns(record.leave_ticks));
@@ -188,6 +197,8 @@ pub struct Activities {
     reach_ns: i64,
     /// The newest moment that the log has told of.
     newest_ns: i64,
+    /// Until when the log has said whether activity was recorded.
+    told_until_ns: i64,
     /// Everything that began before is complete, and was handed on.
     released_ns: i64,
     calls: FxHashMap<u32, Called>,
@@ -239,6 +250,7 @@ impl Activities {
             line,
             reach_ns: lateness.reach_ns,
             newest_ns: i64::MIN,
+            told_until_ns: if lateness.is_covered { i64::MIN } else { i64::MAX },
             released_ns: i64::MIN,
             calls: FxHashMap::default(),
             call_order: VecDeque::new(),
@@ -411,6 +423,8 @@ impl Activities {
     fn cover(&mut self, start: i64, end: i64, coverage: Coverage) {
         self.newest_ns = self.newest_ns.max(end);
         let length = end - start;
+        // What is switched off stays so until the next word.
+        self.told_until_ns = if coverage == Coverage::Off { i64::MAX } else { end };
         match coverage {
             Coverage::All => {
                 self.sums.covered_ns += length;
@@ -436,7 +450,7 @@ impl Activities {
         } else if self.newest_ns == i64::MIN {
             return;
         } else {
-            self.newest_ns - self.reach_ns
+            (self.newest_ns - self.reach_ns).min(self.told_until_ns)
         };
         while let Some(Reverse(held)) = self.waiting.peek().copied() {
             if held.start_ns > safe && self.waiting.len() <= MOST_HELD {

@@ -199,8 +199,8 @@ pub enum Activity {
         correlation: u32,
         /// Of what.
         to: LinkedTo,
-        /// When this was told.
-        told_ticks: u64,
+        /// End of the record that was told before it, in ticks: the launch is near.
+        near_ticks: u64,
     },
     /// Whether activity was recorded in an interval.
     Covered {
@@ -304,12 +304,12 @@ impl Activity {
             Self::Link {
                 correlation,
                 to,
-                told_ticks,
+                near_ticks,
             } => {
                 let mut record = Record {
                     operation: ActivityKind::Link as u8,
-                    enter_ticks: told_ticks,
-                    leave_ticks: told_ticks,
+                    enter_ticks: near_ticks,
+                    leave_ticks: near_ticks,
                     tag: correlation,
                     ..Record::new(RecordKind::Activity)
                 };
@@ -398,7 +398,7 @@ impl Activity {
             },
             ActivityKind::Link => Self::Link {
                 correlation: record.tag,
-                told_ticks: record.enter_ticks,
+                near_ticks: record.enter_ticks,
                 to: if record.communicator == NO_COMMUNICATOR {
                     LinkedTo::Group(record.sequence)
                 } else {
@@ -478,10 +478,10 @@ mod tests {
                     waits,
                 }
             ),
-            (any::<u32>(), any::<u64>(), any::<u32>()).prop_map(|(correlation, told_ticks, number)| {
+            (any::<u32>(), any::<u64>(), any::<u32>()).prop_map(|(correlation, near_ticks, number)| {
                 Activity::Link {
                     correlation,
-                    told_ticks,
+                    near_ticks,
                     to: if number % 2 == 0 {
                         LinkedTo::Group(number)
                     } else {

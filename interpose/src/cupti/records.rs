@@ -41,6 +41,8 @@ pub struct Records {
     /// Works of devices that were taken since the last account.
     works: u64,
     since_look: u32,
+    /// End of the last record.
+    near_ticks: u64,
     /// What was stamped before this was not stamped by our clock.
     begun_ticks: u64,
 }
@@ -54,6 +56,7 @@ impl Records {
             linked: VecDeque::new(),
             works: 0,
             since_look: 0,
+            near_ticks: ticks(),
             begun_ticks: ticks(),
         }
     }
@@ -90,6 +93,7 @@ impl Records {
             return;
         };
         let record = activity.to_record();
+        self.near_ticks = record.leave_ticks;
         if lane.commit(set, &record) && is_work(&activity) {
             self.works += 1;
         }
@@ -191,7 +195,7 @@ impl Records {
                 Some(Activity::Link {
                     correlation: *correlation,
                     to: links::meaning(*id)?,
-                    told_ticks: ticks(),
+                    near_ticks: self.near_ticks,
                 })
             }
             // What it waited for is told by the call itself.

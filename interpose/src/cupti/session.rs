@@ -601,8 +601,8 @@ pub fn coverage(state: State, wanted: Mode) -> Option<Coverage> {
         (State::Recording, Mode::Communication) => Some(Coverage::Communication),
         (State::Recording, _) => Some(Coverage::All),
         (State::Aside, _) => Some(Coverage::Yielded),
-        (State::Off, _) => Some(Coverage::Off),
-        (State::Waiting | State::Ended, _) => None,
+        (State::Off | State::Ended, _) => Some(Coverage::Off),
+        (State::Waiting, _) => None,
     }
 }
 

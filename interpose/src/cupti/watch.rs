@@ -213,17 +213,20 @@ impl Watch {
             if state == State::Recording {
                 session::flush(COMPLETE);
             }
-            // What was recorded until now under the mode that was.
-            let coverage = if before == State::Recording {
-                session::coverage(before, self.last_mode)
-            } else {
-                session::coverage(state, mode)
-            };
+            // Of the time until now, in which the state was what it was.
+            let coverage = session::coverage(before, self.last_mode);
             if state == State::Recording {
                 self.last_mode = mode;
             }
+            let coverage_now = session::coverage(state, mode);
             self.take_out(coverage);
             self.account(coverage, until);
+            if coverage_now != coverage
+                && let Some(coverage) = coverage_now
+            {
+                // From here on: a reader is not to take what comes for what is not recorded.
+                records::cover(thread::state(), until, until, coverage, 0);
+            }
             if is_ending() {
                 return;
             }

@@ -1,0 +1,777 @@
+//! What devices do, as CUPTI tells, from the driver to the session: every work recorded, with its times, its launch and
+//! the call that it is of; other profilers find everything as if we were not there. CUPTI, the driver and NCCL are test
+//! doubles (`tests/doubles/cupti`), which know the truth.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::activity::{Activity, Coverage, Work};
+use rankscope_formats::ranklog::clock::Calibration;
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_formats::session::{
+    NameRow, OperationRow, OperationState, SpanKind, SpanRow, StepRow, TableReader, WorkClass, WorkKind,
+    WorkRow, rank_path,
+};
+use rankscope_tests::engine::{count, engine};
+use rankscope_tests::job::{Finished, Job};
+use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::turn::Turn;
+use rankscope_tests::{artefacts, compile, process, results, skip, turn};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const RANKS: usize = 2;
+/// Works of a step: a copy, 20 kernels, a set, five nodes of a graph, and two launches of NCCL.
+const WORKS: u64 = 29;
+/// Stamps are rounded, and the double converts by a line between two readings.
+const STAMPS_NS: i64 = 2_000;
+const NEWEST: u32 = 130_500;
+
+struct Run {
+    directory: TempDir,
+    truth: TempDir,
+    finished: Finished,
+}
+
+/// What the double of the driver says of a work.
+#[derive(Clone, Debug)]
+struct Truth {
+    kind: String,
+    name: String,
+    start_ns: i64,
+    stop_ns: i64,
+    bytes: u64,
+    graph_node: u64,
+}
+
+struct Settings<'a> {
+    version: u32,
+    steps: u64,
+    kernels: Option<&'a str>,
+    more: &'a [(&'a str, &'a str)],
+}
+
+impl Default for Settings<'_> {
+    fn default() -> Self {
+        Self {
+            version: NEWEST,
+            steps: 60,
+            kernels: Some("all"),
+            more: &[],
+        }
+    }
+}
+
+fn job(settings: &Settings<'_>, truth: &Path, meet: &Path) -> Option<Job> {
+    let program = compile::nccl_loading("cupti_job.cc")?;
+    let (library, name) = compile::cupti_double(settings.version)?;
+    let mut job = Job::program(&program, RANKS)
+        .arg(settings.steps.to_string())
+        .env("LD_LIBRARY_PATH", library)
+        .env("CUPTI_JOB_LIBRARY", name)
+        .env("CUDA_DOUBLE_TRUTH", truth)
+        .env("NCCL_DOUBLE_MEET", meet)
+        .env("RANKSCOPE_LIVE_MIB", "16");
+    if let Some(kernels) = settings.kernels {
+        job = job.env("RANKSCOPE_KERNELS", kernels);
+    }
+    for (name, value) in settings.more {
+        job = job.env(name, value);
+    }
+    Some(job)
+}
+
+fn run(turn: &Turn, settings: &Settings<'_>) -> Option<Run> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let truth = tempfile::tempdir().expect("a temporary directory");
+    let meet = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
+    let job = job(settings, truth.path(), meet.path())?;
+    let finished = job.record_into(directory.path()).run(turn);
+    Some(Run {
+        directory,
+        truth,
+        finished,
+    })
+}
+
+impl Run {
+    fn expect_well(&self) -> &Self {
+        self.finished.expect_status(0);
+        self
+    }
+
+    fn logs(&self) -> Vec<Recorded> {
+        recorded::read_ranks(self.directory.path(), &self.finished.pids)
+    }
+
+    fn truth(&self, rank: usize) -> Vec<Truth> {
+        truth_of(self.truth.path(), self.finished.pids[rank])
+    }
+
+    /// The last line of a rank that has this field.
+    fn said(&self, rank: usize, field: &str) -> Value {
+        let text = self.finished.ranks[rank].text();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let said = lines.filter(|line| line.get(field).is_some()).last();
+        said.unwrap_or_else(|| panic!("rank {rank} said nothing of {field}: {text}"))
+    }
+
+    fn session(&self) -> Value {
+        results::merge(self.directory.path());
+        results::report(self.directory.path())
+    }
+
+    fn rows<T: rankscope_formats::session::Table>(&self, rank: usize) -> Vec<T> {
+        let session = self.directory.path().join("session");
+        TableReader::read_all(&rank_path::<T>(&session, rank as u32)).expect("a table")
+    }
+}
+
+fn truth_of(directory: &Path, pid: u32) -> Vec<Truth> {
+    let path = directory.join(format!("{pid}.jsonl"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let number = |name: &str| line[name].as_i64().unwrap_or_default();
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            Truth {
+                kind: text("kind"),
+                name: text("name"),
+                start_ns: number("start_ns"),
+                stop_ns: number("stop_ns"),
+                bytes: number("bytes") as u64,
+                graph_node: number("graph_node") as u64,
+            }
+        })
+        .collect()
+}
+
+/// Ticks as CLOCK_MONOTONIC_RAW, by the log's own calibrations.
+fn raw_ns(calibrations: &[Calibration], ticks: u64) -> i64 {
+    let (first, last) = (calibrations[0], calibrations[calibrations.len() - 1]);
+    let after = calibrations.partition_point(|known| known.ticks <= ticks);
+    let (one, other) = if calibrations.len() < 2 {
+        (first, last)
+    } else {
+        let at = after.clamp(1, calibrations.len() - 1);
+        (calibrations[at - 1], calibrations[at])
+    };
+    let rate = (other.monotonic_raw_ns - one.monotonic_raw_ns) as f64 / (other.ticks - one.ticks) as f64;
+    one.monotonic_raw_ns + ((ticks as i64 - one.ticks as i64) as f64 * rate) as i64
+}
+
+fn activities(log: &Recorded) -> Vec<Activity> {
+    log.of_kind(RecordKind::Activity)
+        .map(|record| Activity::of(record).expect("a known kind"))
+        .collect()
+}
+
+fn work_of(activity: &Activity) -> Option<&Work> {
+    match activity {
+        Activity::Kernel { work, .. }
+        | Activity::Copy { work, .. }
+        | Activity::Set { work, .. }
+        | Activity::Graph { work, .. } => Some(work),
+        _ => None,
+    }
+}
+
+fn works(log: &Recorded) -> u64 {
+    activities(log).iter().filter_map(work_of).count() as u64
+}
+
+fn lost(log: &Recorded) -> BTreeMap<LossCause, u64> {
+    log.log
+        .losses
+        .iter()
+        .filter(|loss| loss.kind == RecordKind::Activity)
+        .map(|loss| (loss.cause, loss.count))
+        .collect()
+}
+
+/// Works as both sides tell of them, in order: (begin, end, name or kind, bytes, graph node).
+type Told = (i64, i64, String, u64, u64);
+
+fn told(log: &Recorded) -> Vec<Told> {
+    let calibrations = &log.log.calibrations;
+    let mut out: Vec<Told> = activities(log)
+        .iter()
+        .filter_map(|activity| {
+            let work = work_of(activity)?;
+            let (name, bytes) = match activity {
+                Activity::Kernel { name, .. } => (log.log.texts[&(*name as u32)].clone(), 0),
+                Activity::Copy { bytes, .. } => ("copy".to_owned(), *bytes),
+                Activity::Set { bytes, .. } => ("set".to_owned(), *bytes),
+                _ => ("graph".to_owned(), 0),
+            };
+            let ns = |ticks| raw_ns(calibrations, ticks);
+            Some((ns(work.start_ticks), ns(work.end_ticks), name, bytes, work.graph_node))
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+fn true_works(truth: &[Truth]) -> Vec<Told> {
+    let mut out: Vec<Told> = truth
+        .iter()
+        .map(|work| {
+            let name = if work.kind == "kernel" {
+                work.name.clone()
+            } else {
+                work.kind.clone()
+            };
+            let bytes = if work.kind == "kernel" { 0 } else { work.bytes };
+            (work.start_ns, work.stop_ns, name, bytes, work.graph_node)
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+/// Compares what was recorded with the truth, work by work.
+fn expect_true(log: &Recorded, truth: &[Truth]) {
+    let by_name = |works: Vec<Told>| {
+        let mut named: BTreeMap<(String, u64, u64), Vec<(i64, i64)>> = BTreeMap::new();
+        for (start, end, name, bytes, node) in works {
+            named.entry((name, bytes, node)).or_default().push((start, end));
+        }
+        named
+    };
+    let (recorded, truth) = (by_name(told(log)), by_name(true_works(truth)));
+    assert_eq!(
+        recorded.keys().collect::<Vec<_>>(),
+        truth.keys().collect::<Vec<_>>(),
+        "the same names"
+    );
+    for (name, times) in &recorded {
+        let of_truth = &truth[name];
+        assert_eq!(times.len(), of_truth.len(), "{name:?}");
+        for (one, other) in times.iter().zip(of_truth) {
+            let off = (one.0 - other.0).abs().max((one.1 - other.1).abs());
+            assert!(off < STAMPS_NS, "{name:?}: {one:?} and {other:?}, {off} ns apart");
+        }
+    }
+}
+
+#[test]
+fn every_version_tells_every_work_with_its_times() {
+    let turn = turn::take();
+    for (version, _) in compile::CUPTI_VERSIONS {
+        let settings = Settings {
+            version,
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            log.expect_whole();
+            assert_eq!(log.log.properties.get("source.cupti"), Some(&version.to_string()));
+            let said = run.said(rank, "launched");
+            let launched = said["launched"].as_u64().expect("a number");
+            assert_eq!(launched, WORKS * settings.steps);
+            assert_eq!(works(log), launched, "version {version}");
+            for nothing in ["violations", "driver_violations", "outstanding", "kinds"] {
+                assert_eq!(said[nothing], 0, "version {version}: {nothing}");
+            }
+            expect_true(log, &run.truth(rank));
+            // What launched them is known since the version that can tell it function by function.
+            let launches = activities(log)
+                .iter()
+                .filter(|activity| matches!(activity, Activity::Call { waits: false, .. }))
+                .count() as u64;
+            let per_step = WORKS - 4;
+            assert_eq!(launches, if version >= 24 { per_step * settings.steps } else { 0 });
+        }
+    }
+}
+
+/// Length of a union, and of an intersection of two: one moment after another.
+fn brute(lists: &[&[(i64, i64)]; 3]) -> [i64; 5] {
+    let mut edges: Vec<(i64, usize, i64)> = Vec::new();
+    for (class, list) in lists.iter().enumerate() {
+        for &(start, end) in *list {
+            edges.push((start, class, 1));
+            edges.push((end, class, -1));
+        }
+    }
+    edges.sort_unstable();
+    let (mut open, mut at, mut sums) = ([0i64; 3], i64::MIN, [0i64; 5]);
+    for (ns, class, change) in edges {
+        if at != i64::MIN {
+            let [compute, communication, memory] = open.map(|count| count > 0);
+            let which = match (compute, communication, memory) {
+                (true, false, _) => 0,
+                (true, true, _) => 1,
+                (false, true, _) => 2,
+                (false, false, true) => 3,
+                (false, false, false) => 4,
+            };
+            sums[which] += ns - at;
+        }
+        open[class] += change;
+        at = ns;
+    }
+    sums
+}
+
+#[test]
+fn the_session_has_the_parts_the_launches_and_the_calls() {
+    let turn = turn::take();
+    let Some(run) = run(&turn, &Settings { steps: 200, ..Settings::default() }) else {
+        return;
+    };
+    run.expect_well();
+    let session = run.session();
+    for rank in 0..RANKS {
+        let truth = run.truth(rank);
+        let rows: Vec<WorkRow> = run.rows(rank);
+        assert_eq!(rows.len(), truth.len());
+        let activity = &session["activity"][rank];
+        assert_eq!(activity["rank"], rank);
+        assert_eq!(activity["adds_up"], true);
+        assert_eq!(activity["lost"], 0);
+        assert_eq!(activity["launches_without_work"], 0);
+        assert_eq!(activity["with_launch"].as_u64(), Some(rows.len() as u64));
+        // The device's times lie between their launch and the return of what waited for them.
+        let earliest = activity["shortest_launch_ns"]["value"].as_i64().expect("launches");
+        assert!((0..1_000_000).contains(&earliest), "{earliest}");
+        // The parts, against the truth: all of the run, by differences of times, which no axis changes.
+        let of_class = |wanted: WorkClass| -> Vec<(i64, i64)> {
+            let rows = rows.iter().filter(|row| row.class == wanted);
+            rows.map(|row| (row.start_ns, row.end_ns)).collect()
+        };
+        let classes = [
+            of_class(WorkClass::Compute),
+            of_class(WorkClass::Communication),
+            of_class(WorkClass::Memory),
+        ];
+        let is_nccl = |work: &&Truth| work.name.contains("nccl");
+        let of_truth = |wanted: &dyn Fn(&&Truth) -> bool| -> Vec<(i64, i64)> {
+            let works = truth.iter().filter(|work| wanted(work));
+            works.map(|work| (work.start_ns, work.stop_ns)).collect()
+        };
+        let true_classes = [
+            of_truth(&|work| work.kind == "kernel" && !is_nccl(work)),
+            of_truth(&|work| is_nccl(work)),
+            of_truth(&|work| work.kind != "kernel"),
+        ];
+        let parts = brute(&[&classes[0], &classes[1], &classes[2]]);
+        let true_parts = brute(&[&true_classes[0], &true_classes[1], &true_classes[2]]);
+        for (part, true_part) in parts.iter().zip(true_parts) {
+            // Every border may be off by a stamp.
+            assert!((part - true_part).abs() < 200_000 + true_part / 50, "{parts:?} {true_parts:?}");
+        }
+        // The steps, against the table of works: exactly.
+        let steps: Vec<StepRow> = run.rows(rank);
+        assert!(steps.len() > 150, "{}", steps.len());
+        let mut sums = [0i64; 5];
+        for step in &steps {
+            let clipped = |list: &[(i64, i64)]| -> Vec<(i64, i64)> {
+                let inside = list.iter().map(|&(start, end)| (start.max(step.start_ns), end.min(step.end_ns)));
+                inside.filter(|(start, end)| start < end).collect()
+            };
+            let [compute, communication, memory] =
+                [clipped(&classes[0]), clipped(&classes[1]), clipped(&classes[2])];
+            let ends = [(step.start_ns, step.start_ns), (step.end_ns, step.end_ns)];
+            let memory = [&memory[..], &ends].concat();
+            let expected = brute(&[&compute, &communication, &memory]);
+            let told = [
+                step.compute_only_ns,
+                step.overlapped_ns,
+                Some(step.exposed_communication_ns),
+                step.exposed_memory_ns,
+                step.idle_ns,
+            ];
+            assert_eq!(told, expected.map(Some), "{step:?}");
+            assert_eq!(expected.iter().sum::<i64>(), step.end_ns - step.start_ns);
+            for (sum, part) in sums.iter_mut().zip(expected) {
+                *sum += part;
+            }
+        }
+        let part = |name: &str| activity[name].as_i64().expect("a number");
+        let told = [
+            part("compute_only_ns"),
+            part("overlapped_ns"),
+            part("exposed_communication_ns"),
+            part("exposed_memory_ns"),
+            part("idle_ns"),
+        ];
+        assert_eq!(told, sums);
+        assert_eq!(session["breakdown"][rank]["overlap"]["value"]["numerator"], sums[1]);
+        // An operation of NCCL begins and ends with its kernel.
+        let kernels: HashMap<i64, i64> = rows
+            .iter()
+            .filter(|row| row.class == WorkClass::Communication)
+            .map(|row| (row.start_ns, row.end_ns))
+            .collect();
+        let operations: Vec<OperationRow> = run.rows(rank);
+        let done = operations.iter().filter(|row| row.state == OperationState::Completed);
+        let mut compared = 0;
+        for operation in done {
+            assert_eq!(kernels.get(&operation.enter_ns).copied(), operation.leave_ns);
+            assert!(operation.called_ns.is_some_and(|called| called <= operation.enter_ns));
+            compared += 1;
+        }
+        // Those that were called before CUPTI was there are known as enqueued.
+        assert!(compared > 500, "{compared} of {}", operations.len());
+        let direct = rows.iter().filter(|row| row.operation == Operation::AllReduce);
+        assert!(direct.count() > 150);
+        // Names are people's, launches have theirs, waits are told.
+        let names: Vec<NameRow> = run.rows(rank);
+        let is_read = |row: &NameRow| row.name.contains("::") && row.mangled.is_some();
+        assert!(names.iter().any(is_read));
+        let spans: Vec<SpanRow> = run.rows(rank);
+        assert!(spans.is_sorted_by_key(|span| span.start_ns));
+        let launches = spans.iter().filter(|span| span.kind == SpanKind::Launch).count() as u64;
+        assert_eq!(launches, (WORKS - 4) * 200);
+        let kinds: Vec<WorkKind> = rows.iter().map(|row| row.kind).collect();
+        for kind in [WorkKind::Kernel, WorkKind::Copy, WorkKind::Set] {
+            assert!(kinds.contains(&kind));
+        }
+    }
+    let trace = run.directory.path().join("trace.pftrace");
+    let trace = trace.to_str().expect("a plain name");
+    let ended = results::rankscope(["export", "--perfetto", "-o", trace, run.directory.path().to_str().expect("a plain name")]);
+    if ended.code() != 0 {
+        panic!("{}", ended.complaints());
+    }
+    engine(&["check", trace]);
+    let works = "select count(*) from slice where category in ('compute', 'communication', 'memory')";
+    if let Some(counted) = count(trace, works) {
+        assert_eq!(counted, 2 * 200 * WORKS);
+        let joined = "select count(*) from flow join slice a on slice_out = a.id join slice b on slice_in = b.id \
+                      where a.category = 'launch' and b.category in ('compute', 'communication', 'memory')";
+        assert_eq!(count(trace, joined), Some(2 * 200 * (WORKS - 4)));
+        let told = "select count(*) from slice where category = 'communication' and \
+                    extract_arg(arg_set_id, 'debug.operation') = 'all-reduce' and \
+                    extract_arg(arg_set_id, 'debug.operation_bytes') > 0";
+        assert!(count(trace, told).is_some_and(|told| told > 700));
+    }
+}
+
+#[test]
+fn another_profiler_finds_everything_as_if_we_were_not_there() {
+    let turn = turn::take();
+    for (other, more) in [("1", ("", "")), ("subscribe", ("CUPTI_JOB_CAPTURE", "1"))] {
+        let mut settings = vec![("CUPTI_JOB_OTHER", other)];
+        if !more.0.is_empty() {
+            settings.push(more);
+        }
+        // A third of the steps must last longer than it is left alone after its last sign.
+        let settings = Settings {
+            steps: 3 * 1000,
+            more: &settings,
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            let theirs = run.said(rank, "other")["other"].clone();
+            for nothing in ["missing", "twice", "wrong", "foreign_buffers", "result"] {
+                assert_eq!(theirs[nothing], 0, "{nothing}: {theirs}");
+            }
+            assert!(theirs["launched"].as_u64() > Some(1000), "{theirs}");
+            assert_eq!(theirs["received"], theirs["launched"]);
+            let said = run.said(rank, "launched");
+            assert_eq!((&said["violations"], &said["driver_violations"]), (&0.into(), &0.into()));
+            // We stood aside, said so, and came back.
+            let covered: Vec<Coverage> = activities(log)
+                .iter()
+                .filter_map(|activity| match activity {
+                    Activity::Covered { coverage, .. } => Some(*coverage),
+                    _ => None,
+                })
+                .collect();
+            let mut changes = covered.clone();
+            changes.dedup();
+            // At the end it is switched off.
+            changes.truncate(3);
+            assert_eq!(changes, [Coverage::All, Coverage::Yielded, Coverage::All], "{other}");
+            let launched = said["launched"].as_u64().expect("a number");
+            let ours = works(log);
+            assert!(ours > launched / 4 && ours < launched * 3 / 4, "{ours} of {launched}");
+            // What still ran when it took over is counted; nothing else is lost.
+            let lost = lost(log);
+            assert!(lost.keys().all(|&cause| cause == LossCause::Unfinished), "{lost:?}");
+            assert!(lost.values().sum::<u64>() < 64, "{lost:?}");
+        }
+        let session = run.session();
+        let yielded = session["activity"][0]["yielded_ns"].as_i64().expect("a number");
+        assert!(yielded > 2_000_000_000, "{yielded}");
+    }
+}
+
+#[test]
+fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
+    let turn = turn::take();
+    for (fails, is_asked_again) in [("15", false), ("39", true), ("999", false)] {
+        let settings = Settings {
+            more: &[("CUPTI_DOUBLE_FAILS", fails)],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            assert_eq!(works(log), 0);
+            let said = run.said(rank, "launched");
+            assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
+            let key = if is_asked_again {
+                "source.cupti_refused"
+            } else {
+                "source.cupti_ended"
+            };
+            let reason = &log.log.properties[key];
+            assert!(reason.contains(&format!("({fails})")), "{reason}");
+        }
+        let session = run.session();
+        assert!(session["activity"][0]["reason"].as_str().is_some_and(|reason| reason.contains(fails)));
+    }
+    // Another tool is named to the driver: CUPTI is its.
+    let settings = Settings {
+        more: &[("CUDA_INJECTION64_PATH", "/opt/other/libinjection.so")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for log in run.logs() {
+        assert_eq!(works(&log), 0);
+        assert!(log.log.properties["source.cupti_ended"].contains("CUDA_INJECTION64_PATH"));
+    }
+}
+
+#[test]
+fn what_cupti_drops_is_counted() {
+    let turn = turn::take();
+    let settings = Settings {
+        more: &[("CUPTI_DOUBLE_DROPS", "10")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
+        let lost = lost(log);
+        assert_eq!(lost.keys().collect::<Vec<_>>(), [&LossCause::Profiler]);
+        assert_eq!(works(log) + lost[&LossCause::Profiler], launched);
+        assert!(lost[&LossCause::Profiler] > launched / 20);
+    }
+}
+
+#[test]
+fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
+    let turn = turn::take();
+    for ending in ["exit", "_exit", "kill"] {
+        let settings = Settings {
+            steps: 600,
+            more: &[("CUPTI_JOB_EXIT", ending)],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        for (rank, log) in run.logs().iter().enumerate() {
+            let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
+            assert_eq!(launched, WORKS * settings.steps);
+            let recorded = works(log);
+            if ending == "exit" {
+                assert_eq!(recorded + lost(log).values().sum::<u64>(), launched, "{ending}");
+            } else {
+                // Half a second between two flushes, and a step takes 2.5 ms.
+                assert!(recorded < launched && recorded > launched / 3, "{ending}: {recorded} of {launched}");
+                // Everything until the last flush is there: nothing is missing in between.
+                let told = told(log);
+                let truth = true_works(&run.truth(rank));
+                let last = told.iter().map(|work| work.0).max().expect("works");
+                let before = truth.iter().filter(|work| work.0 < last - 200_000_000).count();
+                let recorded = told.iter().filter(|work| work.0 < last - 200_000_000).count();
+                assert_eq!(recorded, before, "{ending}");
+            }
+        }
+        let session = run.session();
+        let until = session["activity"][0]["delivered_until_ns"].as_i64().expect("a moment");
+        assert!(until > 0);
+    }
+}
+
+#[test]
+fn forked_children_and_captures_are_left_alone() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 120,
+        more: &[("CUPTI_JOB_FORK", "1"), ("CUPTI_JOB_CAPTURE", "1")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in recorded::read_all(run.directory.path())
+        .iter()
+        .filter(|log| run.finished.pids.contains(&log.log.pid))
+        .enumerate()
+    {
+        let rank = run.finished.pids.iter().position(|&pid| pid == log.log.pid).unwrap_or(rank);
+        let said = run.said(rank, "launched");
+        for nothing in ["violations", "driver_violations", "outstanding"] {
+            assert_eq!(said[nothing], 0, "{nothing}");
+        }
+        assert_eq!(works(log) + lost(log).values().sum::<u64>(), said["launched"].as_u64().expect("a number"));
+    }
+}
+
+#[test]
+fn nothing_of_cupti_is_touched_where_nobody_asked() {
+    let turn = turn::take();
+    let settings = Settings {
+        kernels: None,
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        log.expect_whole();
+        assert_eq!(log.of_kind(RecordKind::Activity).count(), 0);
+        assert!(!log.log.properties.contains_key("source.cupti"));
+        assert_eq!(run.said(rank, "launched")["written"], 0);
+        assert!(log.threads.iter().all(|thread| thread.name != "rankscope-cupti"));
+    }
+}
+
+#[test]
+fn communication_alone_keeps_what_is_of_it() {
+    let turn = turn::take();
+    let settings = Settings {
+        kernels: Some("communication"),
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        let truth = run.truth(rank);
+        let own: Vec<Truth> = truth.iter().filter(|work| work.name.contains("nccl")).cloned().collect();
+        assert_eq!(own.len() as u64, 2 * settings.steps);
+        expect_true(log, &own);
+    }
+    let session = run.session();
+    assert_eq!(session["activity"][0]["kernels"], 0);
+    assert_eq!(session["activity"][0]["communication_kernels"], 2 * settings.steps);
+    // What it overlaps with cannot be told.
+    assert!(session["activity"][0]["overlap"]["value"].is_null());
+    assert_eq!(session["breakdown"][0]["overlap"]["value"], Value::Null);
+}
+
+#[test]
+fn a_window_and_the_running_job_switch_it_on_and_off() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 800,
+        kernels: Some("all@0.5+0.5"),
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        let covered: i64 = activities(log)
+            .iter()
+            .filter_map(|activity| match *activity {
+                Activity::Covered {
+                    start_ticks,
+                    end_ticks,
+                    coverage: Coverage::All,
+                    ..
+                } => {
+                    let calibrations = &log.log.calibrations;
+                    Some(raw_ns(calibrations, end_ticks) - raw_ns(calibrations, start_ticks))
+                }
+                _ => None,
+            })
+            .sum();
+        assert!((300_000_000..900_000_000).contains(&covered), "{covered}");
+        let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
+        let recorded = works(log);
+        assert!(recorded > launched / 20 && recorded < launched * 3 / 4, "{recorded} of {launched}");
+        assert_eq!(run.said(rank, "launched")["kinds"], 0);
+    }
+
+    // A job that was started without it is told to begin, and to stop.
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let truth = tempfile::tempdir().expect("a temporary directory");
+    let meet = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
+    let settings = Settings {
+        steps: 2400,
+        kernels: None,
+        ..Settings::default()
+    };
+    let Some(job) = job(&settings, truth.path(), meet.path()) else { return };
+    let running = job.record_into(directory.path()).start(&turn);
+    let path = directory.path().to_str().expect("a plain name");
+    let ask = |what: &str| {
+        let mut answer = results::rankscope(["ctl", path, what]);
+        for _ in 0..50 {
+            if answer.code() == 0 {
+                break;
+            }
+            // The logs come with the first communicator.
+            std::thread::sleep(Duration::from_millis(50));
+            answer = results::rankscope(["ctl", path, what]);
+        }
+        assert_eq!(answer.code(), 0, "{}", answer.complaints());
+    };
+    ask("--kernels=all");
+    std::thread::sleep(Duration::from_millis(2500));
+    ask("--kernels=off");
+    let finished = running.wait();
+    finished.expect_status(0);
+    for log in recorded::read_ranks(directory.path(), &finished.pids) {
+        let mut changes: Vec<Coverage> = activities(&log)
+            .iter()
+            .filter_map(|activity| match activity {
+                Activity::Covered { coverage, .. } => Some(*coverage),
+                _ => None,
+            })
+            .collect();
+        changes.dedup();
+        assert_eq!(changes, [Coverage::All, Coverage::Off]);
+        assert!(works(&log) > 1000);
+    }
+    let refused = results::rankscope(["ctl", path, "--kernels=some"]);
+    assert_eq!(refused.code(), 2);
+    assert!(refused.complaints().contains("all@30+10"), "{}", refused.complaints());
+}
+
+/// Real libraries, where there is no driver: none of their functions is called, whatever is asked for.
+#[test]
+fn a_real_cupti_without_a_driver_is_left_alone() {
+    let script = artefacts::root().join("tests/setup/cupti.sh");
+    let output = Command::new(&script).output().expect("it runs");
+    let libraries = String::from_utf8_lossy(&output.stdout).into_owned();
+    if libraries.trim().is_empty() {
+        skip("no real CUPTI library");
+        return;
+    }
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_all.cc") else { return };
+    for library in libraries.lines() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        // In the process as PyTorch has it, before its first communicator.
+        let finished = Job::program(&program, 2)
+            .env("RANKSCOPE_KERNELS", "all")
+            .env("RANKSCOPE_CUPTI", library)
+            .env("BESIDE", library)
+            .under(&[
+                "sh",
+                "-c",
+                "LD_PRELOAD=\"$LD_PRELOAD $BESIDE\"; export LD_PRELOAD; exec \"$@\"",
+                "sh",
+            ])
+            .record_into(directory.path())
+            .run(&turn);
+        finished.expect_status(0);
+        for log in recorded::read_ranks(directory.path(), &finished.pids) {
+            assert_eq!(log.of_kind(RecordKind::Activity).count(), 0);
+            assert!(!log.log.properties.contains_key("source.cupti"), "{library}");
+        }
+    }
+}
