@@ -84,7 +84,11 @@ impl DeviceBreakdown {
 
     /// True if so much has gathered that it should be folded at the next safe moment.
     pub fn is_full(&self) -> bool {
-        self.compute.len().max(self.communication.len()).max(self.memory.len()) > FOLD_AT
+        self.compute
+            .len()
+            .max(self.communication.len())
+            .max(self.memory.len())
+            > FOLD_AT
     }
 
     /// Folds everything before `until` into the sums.

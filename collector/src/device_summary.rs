@@ -89,7 +89,10 @@ fn of_rank(
         yielded_ns: sums.yielded_ns,
         delivered_until_ns: sums.delivered_until_ns,
         shortest_launch_ns: known(sums.shortest_launch_ns, "no launch was recorded"),
-        shortest_wait_ns: known(sums.shortest_wait_ns, "no call that waited for a device was recorded"),
+        shortest_wait_ns: known(
+            sums.shortest_wait_ns,
+            "no call that waited for a device was recorded",
+        ),
         window: if in_steps { "steps" } else { "run" }.to_owned(),
         window_ns: window.window_ns,
         compute_only_ns: window.compute_only_ns,

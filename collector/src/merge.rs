@@ -170,7 +170,15 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     };
     fs::create_dir_all(output).map_err(error)?;
     let tables = [
-        "operations", "instances", "spans", "steps", "works", "stalls", "names", "losses", "problems",
+        "operations",
+        "instances",
+        "spans",
+        "steps",
+        "works",
+        "stalls",
+        "names",
+        "losses",
+        "problems",
     ];
     let unfinished = output.join(UNFINISHED);
     let is_session = output.join(SUMMARY_FILE).exists() || unfinished.exists();

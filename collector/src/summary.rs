@@ -1,8 +1,8 @@
 //! `session.json` from what the merge learnt.
 
-use crate::device_summary;
 use crate::analysis::Analysis;
 use crate::clock::Clocks;
+use crate::device_summary;
 use crate::findings::{self, LatenessView, shown};
 use crate::identity::Identities;
 use crate::merge::{MergeOptions, world_error};
@@ -419,7 +419,11 @@ fn steps(parts: &Parts<'_>) -> Steps {
 
 /// The parts of a rank whose devices' work is known: what is not communication alone is its own time.
 fn of_devices(activity: &ActivitySums) -> overlap::Parts {
-    let device = if activity.steps > 0 { activity.in_steps } else { activity.run };
+    let device = if activity.steps > 0 {
+        activity.in_steps
+    } else {
+        activity.run
+    };
     overlap::Parts {
         window_ns: device.window_ns,
         host_ns: device.window_ns - device.exposed_communication_ns,

@@ -107,14 +107,28 @@ mod tests {
     fn what_users_write_is_understood_or_refused() {
         let wanted = |text| Wanted::parse(text);
         assert_eq!(wanted("all").map(|it| it.mode), Some(Mode::All));
-        assert_eq!(wanted(" communication\n").map(|it| it.mode), Some(Mode::Communication));
+        assert_eq!(
+            wanted(" communication\n").map(|it| it.mode),
+            Some(Mode::Communication)
+        );
         assert_eq!(wanted("off"), Some(Wanted::NONE));
         let window = |text| wanted(text).map(|it| it.window);
         let seconds = Duration::from_secs;
         assert_eq!(window("all@30+10"), Some(Window::Time(seconds(30), seconds(10))));
-        assert_eq!(window("all@+2.5"), Some(Window::Time(seconds(0), Duration::from_millis(2500))));
+        assert_eq!(
+            window("all@+2.5"),
+            Some(Window::Time(seconds(0), Duration::from_millis(2500)))
+        );
         assert_eq!(window("all@step100+20"), Some(Window::Steps(100, 120)));
-        for text in ["some", "all@", "all@3", "all@x+1", "all@1+-1", "all@step9+x", "all@step9"] {
+        for text in [
+            "some",
+            "all@",
+            "all@3",
+            "all@x+1",
+            "all@1+-1",
+            "all@step9+x",
+            "all@step9",
+        ] {
             assert_eq!(wanted(text), None, "{text}");
         }
     }
@@ -123,9 +137,18 @@ mod tests {
     fn windows_open_and_close() {
         let by_time = Wanted::parse("all@2+3").expect("a window");
         let at = |ms| by_time.now(Duration::from_millis(ms), None);
-        assert_eq!((at(1999), at(2000), at(4999), at(5000)), (Mode::Off, Mode::All, Mode::All, Mode::Off));
-        assert_eq!(by_time.changes_in(Duration::from_secs(1)), Some(Duration::from_secs(1)));
-        assert_eq!(by_time.changes_in(Duration::from_secs(2)), Some(Duration::from_secs(3)));
+        assert_eq!(
+            (at(1999), at(2000), at(4999), at(5000)),
+            (Mode::Off, Mode::All, Mode::All, Mode::Off)
+        );
+        assert_eq!(
+            by_time.changes_in(Duration::from_secs(1)),
+            Some(Duration::from_secs(1))
+        );
+        assert_eq!(
+            by_time.changes_in(Duration::from_secs(2)),
+            Some(Duration::from_secs(3))
+        );
         assert_eq!(by_time.changes_in(Duration::from_secs(5)), None);
         let by_steps = Wanted::parse("all@step3+2").expect("a window");
         let seen = [None, Some(2), Some(3), Some(4), Some(5)].map(|step| by_steps.now(Duration::ZERO, step));

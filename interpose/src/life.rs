@@ -232,12 +232,7 @@ pub fn spawn(run: extern "C" fn(*mut c_void) -> *mut c_void, stack_bytes: usize)
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(&raw mut attributes, stack_bytes);
         let mut thread: libc::pthread_t = std::mem::zeroed();
-        let outcome = libc::pthread_create(
-            &raw mut thread,
-            &raw const attributes,
-            run,
-            std::ptr::null_mut(),
-        );
+        let outcome = libc::pthread_create(&raw mut thread, &raw const attributes, run, std::ptr::null_mut());
         libc::pthread_attr_destroy(&raw mut attributes);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         outcome == 0

@@ -95,7 +95,12 @@ pub fn cupti_double(version: u32) -> Option<(PathBuf, &'static str)> {
         "-Wl,-z,nodelete",
         "-ldl",
     ];
-    let library = build("c++", &source, &format!("doubles/cupti/{version}/{name}"), &arguments)?;
+    let library = build(
+        "c++",
+        &source,
+        &format!("doubles/cupti/{version}/{name}"),
+        &arguments,
+    )?;
     Some((library.parent()?.to_owned(), name))
 }
 

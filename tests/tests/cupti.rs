@@ -115,7 +115,9 @@ impl Run {
     /// The last line of a rank that has this field.
     fn said(&self, rank: usize, field: &str) -> Value {
         let text = self.finished.ranks[rank].text();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let said = lines.filter(|line| line.get(field).is_some()).last();
         said.unwrap_or_else(|| panic!("rank {rank} said nothing of {field}: {text}"))
     }
@@ -210,7 +212,13 @@ fn told(log: &Recorded) -> Vec<Told> {
                 _ => ("graph".to_owned(), 0),
             };
             let ns = |ticks| raw_ns(calibrations, ticks);
-            Some((ns(work.start_ticks), ns(work.end_ticks), name, bytes, work.graph_node))
+            Some((
+                ns(work.start_ticks),
+                ns(work.end_ticks),
+                name,
+                bytes,
+                work.graph_node,
+            ))
         })
         .collect();
     out.sort();
@@ -286,7 +294,14 @@ fn every_version_tells_every_work_with_its_times() {
                 .filter(|activity| matches!(activity, Activity::Call { waits: false, .. }))
                 .count() as u64;
             let per_step = WORKS - 4;
-            assert_eq!(launches, if version >= 24 { per_step * settings.steps } else { 0 });
+            assert_eq!(
+                launches,
+                if version >= 24 {
+                    per_step * settings.steps
+                } else {
+                    0
+                }
+            );
         }
     }
 }
@@ -323,7 +338,13 @@ fn brute(lists: &[&[(i64, i64)]; 3]) -> [i64; 5] {
 #[test]
 fn the_session_has_the_parts_the_launches_and_the_calls() {
     let turn = turn::take();
-    let Some(run) = run(&turn, &Settings { steps: 200, ..Settings::default() }) else {
+    let Some(run) = run(
+        &turn,
+        &Settings {
+            steps: 200,
+            ..Settings::default()
+        },
+    ) else {
         return;
     };
     run.expect_well();
@@ -339,7 +360,9 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         assert_eq!(activity["launches_without_work"], 0);
         assert_eq!(activity["with_launch"].as_u64(), Some(rows.len() as u64));
         // The device's times lie between their launch and the return of what waited for them.
-        let earliest = activity["shortest_launch_ns"]["value"].as_i64().expect("launches");
+        let earliest = activity["shortest_launch_ns"]["value"]
+            .as_i64()
+            .expect("launches");
         assert!((0..1_000_000).contains(&earliest), "{earliest}");
         // The parts, against the truth: all of the run, by differences of times, which no axis changes.
         let of_class = |wanted: WorkClass| -> Vec<(i64, i64)> {
@@ -365,7 +388,10 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         let true_parts = brute(&[&true_classes[0], &true_classes[1], &true_classes[2]]);
         for (part, true_part) in parts.iter().zip(true_parts) {
             // Every border may be off by a stamp.
-            assert!((part - true_part).abs() < 200_000 + true_part / 50, "{parts:?} {true_parts:?}");
+            assert!(
+                (part - true_part).abs() < 200_000 + true_part / 50,
+                "{parts:?} {true_parts:?}"
+            );
         }
         // The steps, against the table of works: exactly.
         let steps: Vec<StepRow> = run.rows(rank);
@@ -373,7 +399,9 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         let mut sums = [0i64; 5];
         for step in &steps {
             let clipped = |list: &[(i64, i64)]| -> Vec<(i64, i64)> {
-                let inside = list.iter().map(|&(start, end)| (start.max(step.start_ns), end.min(step.end_ns)));
+                let inside = list
+                    .iter()
+                    .map(|&(start, end)| (start.max(step.start_ns), end.min(step.end_ns)));
                 inside.filter(|(start, end)| start < end).collect()
             };
             let [compute, communication, memory] =
@@ -403,7 +431,10 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             part("idle_ns"),
         ];
         assert_eq!(told, sums);
-        assert_eq!(session["breakdown"][rank]["overlap"]["value"]["numerator"], sums[1]);
+        assert_eq!(
+            session["breakdown"][rank]["overlap"]["value"]["numerator"],
+            sums[1]
+        );
         // An operation of NCCL begins and ends with its kernel.
         let kernels: HashMap<i64, i64> = rows
             .iter()
@@ -411,11 +442,17 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             .map(|row| (row.start_ns, row.end_ns))
             .collect();
         let operations: Vec<OperationRow> = run.rows(rank);
-        let done = operations.iter().filter(|row| row.state == OperationState::Completed);
+        let done = operations
+            .iter()
+            .filter(|row| row.state == OperationState::Completed);
         let mut compared = 0;
         for operation in done {
             assert_eq!(kernels.get(&operation.enter_ns).copied(), operation.leave_ns);
-            assert!(operation.called_ns.is_some_and(|called| called <= operation.enter_ns));
+            assert!(
+                operation
+                    .called_ns
+                    .is_some_and(|called| called <= operation.enter_ns)
+            );
             compared += 1;
         }
         // Those that were called before CUPTI was there are known as enqueued.
@@ -437,7 +474,13 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
     }
     let trace = run.directory.path().join("trace.pftrace");
     let trace = trace.to_str().expect("a plain name");
-    let ended = results::rankscope(["export", "--perfetto", "-o", trace, run.directory.path().to_str().expect("a plain name")]);
+    let ended = results::rankscope([
+        "export",
+        "--perfetto",
+        "-o",
+        trace,
+        run.directory.path().to_str().expect("a plain name"),
+    ]);
     if ended.code() != 0 {
         panic!("{}", ended.complaints());
     }
@@ -479,7 +522,10 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
             assert!(theirs["launched"].as_u64() > Some(1000), "{theirs}");
             assert_eq!(theirs["received"], theirs["launched"]);
             let said = run.said(rank, "launched");
-            assert_eq!((&said["violations"], &said["driver_violations"]), (&0.into(), &0.into()));
+            assert_eq!(
+                (&said["violations"], &said["driver_violations"]),
+                (&0.into(), &0.into())
+            );
             // We stood aside, said so, and came back.
             let covered: Vec<Coverage> = activities(log)
                 .iter()
@@ -492,13 +538,23 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
             changes.dedup();
             // At the end it is switched off.
             changes.truncate(3);
-            assert_eq!(changes, [Coverage::All, Coverage::Yielded, Coverage::All], "{other}");
+            assert_eq!(
+                changes,
+                [Coverage::All, Coverage::Yielded, Coverage::All],
+                "{other}"
+            );
             let launched = said["launched"].as_u64().expect("a number");
             let ours = works(log);
-            assert!(ours > launched / 4 && ours < launched * 3 / 4, "{ours} of {launched}");
+            assert!(
+                ours > launched / 4 && ours < launched * 3 / 4,
+                "{ours} of {launched}"
+            );
             // What still ran when it took over is counted; nothing else is lost.
             let lost = lost(log);
-            assert!(lost.keys().all(|&cause| cause == LossCause::Unfinished), "{lost:?}");
+            assert!(
+                lost.keys().all(|&cause| cause == LossCause::Unfinished),
+                "{lost:?}"
+            );
             assert!(lost.values().sum::<u64>() < 64, "{lost:?}");
         }
         let session = run.session();
@@ -530,7 +586,11 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
             assert!(reason.contains(&format!("({fails})")), "{reason}");
         }
         let session = run.session();
-        assert!(session["activity"][0]["reason"].as_str().is_some_and(|reason| reason.contains(fails)));
+        assert!(
+            session["activity"][0]["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains(fails))
+        );
     }
     // Another tool is named to the driver: CUPTI is its.
     let settings = Settings {
@@ -581,7 +641,10 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
                 assert_eq!(recorded + lost(log).values().sum::<u64>(), launched, "{ending}");
             } else {
                 // Half a second between two flushes, and a step takes 2.5 ms.
-                assert!(recorded < launched && recorded > launched / 3, "{ending}: {recorded} of {launched}");
+                assert!(
+                    recorded < launched && recorded > launched / 3,
+                    "{ending}: {recorded} of {launched}"
+                );
                 // Everything until the last flush is there: nothing is missing in between.
                 let told = told(log);
                 let truth = true_works(&run.truth(rank));
@@ -592,7 +655,9 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
             }
         }
         let session = run.session();
-        let until = session["activity"][0]["delivered_until_ns"].as_i64().expect("a moment");
+        let until = session["activity"][0]["delivered_until_ns"]
+            .as_i64()
+            .expect("a moment");
         assert!(until > 0);
     }
 }
@@ -612,12 +677,20 @@ fn forked_children_and_captures_are_left_alone() {
         .filter(|log| run.finished.pids.contains(&log.log.pid))
         .enumerate()
     {
-        let rank = run.finished.pids.iter().position(|&pid| pid == log.log.pid).unwrap_or(rank);
+        let rank = run
+            .finished
+            .pids
+            .iter()
+            .position(|&pid| pid == log.log.pid)
+            .unwrap_or(rank);
         let said = run.said(rank, "launched");
         for nothing in ["violations", "driver_violations", "outstanding"] {
             assert_eq!(said[nothing], 0, "{nothing}");
         }
-        assert_eq!(works(log) + lost(log).values().sum::<u64>(), said["launched"].as_u64().expect("a number"));
+        assert_eq!(
+            works(log) + lost(log).values().sum::<u64>(),
+            said["launched"].as_u64().expect("a number")
+        );
     }
 }
 
@@ -650,13 +723,20 @@ fn communication_alone_keeps_what_is_of_it() {
     run.expect_well();
     for (rank, log) in run.logs().iter().enumerate() {
         let truth = run.truth(rank);
-        let own: Vec<Truth> = truth.iter().filter(|work| work.name.contains("nccl")).cloned().collect();
+        let own: Vec<Truth> = truth
+            .iter()
+            .filter(|work| work.name.contains("nccl"))
+            .cloned()
+            .collect();
         assert_eq!(own.len() as u64, 2 * settings.steps);
         expect_true(log, &own);
     }
     let session = run.session();
     assert_eq!(session["activity"][0]["kernels"], 0);
-    assert_eq!(session["activity"][0]["communication_kernels"], 2 * settings.steps);
+    assert_eq!(
+        session["activity"][0]["communication_kernels"],
+        2 * settings.steps
+    );
     // What it overlaps with cannot be told.
     assert!(session["activity"][0]["overlap"]["value"].is_null());
     assert_eq!(session["breakdown"][0]["overlap"]["value"], Value::Null);
@@ -691,7 +771,10 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
         assert!((300_000_000..900_000_000).contains(&covered), "{covered}");
         let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
         let recorded = works(log);
-        assert!(recorded > launched / 20 && recorded < launched * 3 / 4, "{recorded} of {launched}");
+        assert!(
+            recorded > launched / 20 && recorded < launched * 3 / 4,
+            "{recorded} of {launched}"
+        );
         assert_eq!(run.said(rank, "launched")["kinds"], 0);
     }
 
@@ -704,7 +787,9 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
         kernels: None,
         ..Settings::default()
     };
-    let Some(job) = job(&settings, truth.path(), meet.path()) else { return };
+    let Some(job) = job(&settings, truth.path(), meet.path()) else {
+        return;
+    };
     let running = job.record_into(directory.path()).start(&turn);
     let path = directory.path().to_str().expect("a plain name");
     let ask = |what: &str| {
@@ -738,7 +823,11 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
     }
     let refused = results::rankscope(["ctl", path, "--kernels=some"]);
     assert_eq!(refused.code(), 2);
-    assert!(refused.complaints().contains("all@30+10"), "{}", refused.complaints());
+    assert!(
+        refused.complaints().contains("all@30+10"),
+        "{}",
+        refused.complaints()
+    );
 }
 
 /// Real libraries, where there is no driver: none of their functions is called, whatever is asked for.
@@ -752,7 +841,9 @@ fn a_real_cupti_without_a_driver_is_left_alone() {
         return;
     }
     let turn = turn::take();
-    let Some(program) = compile::gloo("gloo_all.cc") else { return };
+    let Some(program) = compile::gloo("gloo_all.cc") else {
+        return;
+    };
     for library in libraries.lines() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         // In the process as PyTorch has it, before its first communicator.

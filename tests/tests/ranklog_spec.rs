@@ -50,8 +50,10 @@ fn told_by_rust(log: &RankLog) -> Vec<Value> {
         out.push(json!({"what": "text", "index": index, "value": value}));
     }
     for (index, it) in &log.streams {
-        out.push(json!({"what": "stream", "index": index, "device": it.device, "context": it.context,
-            "number": it.number}));
+        out.push(
+            json!({"what": "stream", "index": index, "device": it.device, "context": it.context,
+            "number": it.number}),
+        );
     }
     for it in &log.calibrations {
         out.push(

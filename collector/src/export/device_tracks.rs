@@ -109,7 +109,11 @@ impl DeviceTracks {
         duration_ns: u64,
     ) -> Result<(), Error> {
         let stream = row.stream.unwrap_or(u32::MAX);
-        let (device, number) = self.streams.get(stream as usize).copied().unwrap_or((0, u32::MAX));
+        let (device, number) = self
+            .streams
+            .get(stream as usize)
+            .copied()
+            .unwrap_or((0, u32::MAX));
         let parent = match self.devices.get(&device) {
             Some(&known) => known,
             None => {
@@ -169,7 +173,9 @@ impl DeviceTracks {
         if row.class == WorkClass::Communication {
             of_operations(&self.recent, row, &mut args);
         }
-        let flow = row.launch_start_ns.and_then(|_| flow_of(self.rank, row.correlation));
+        let flow = row
+            .launch_start_ns
+            .and_then(|_| flow_of(self.rank, row.correlation));
         writer.slice(
             track,
             &Slice {
@@ -187,7 +193,9 @@ impl DeviceTracks {
 
 /// What the operations that a kernel is of say: those that begin with it.
 fn of_operations<'a>(recent: &'a VecDeque<Recent>, row: &WorkRow, args: &mut Vec<Arg<'a>>) {
-    let mut own = recent.iter().filter(|operation| operation.enter_ns == row.start_ns);
+    let mut own = recent
+        .iter()
+        .filter(|operation| operation.enter_ns == row.start_ns);
     let Some(first) = own.next() else {
         if row.operation != Operation::Unknown {
             args.push(("operation", ArgValue::Str(row.operation.name())));
@@ -252,7 +260,10 @@ mod tests {
     fn names_are_cut_where_people_stop_reading() {
         let long = format!("at::native::kernel<{}>(int)", "float, ".repeat(40));
         for (name, short) in [
-            ("ncclDevKernel_AllReduce(ncclDevKernelArgsStorage<(unsigned long)4096>)", "ncclDevKernel_AllReduce"),
+            (
+                "ncclDevKernel_AllReduce(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+                "ncclDevKernel_AllReduce",
+            ),
             (
                 "at::native::(anonymous namespace)::add<4, f(int)>(int, char*)",
                 "at::native::{anonymous}::add<4, f(int)>",

@@ -13,8 +13,8 @@ use rankscope_formats::perfetto::{
 };
 use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
-    InstanceRow, InstanceState, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow, StepRow,
-    NameRow, TableError, TableReader, WorkRow, part_path, rank_path,
+    InstanceRow, InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow,
+    StepRow, TableError, TableReader, WorkRow, part_path, rank_path,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

@@ -12,9 +12,7 @@ use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedT
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::session::{
-    NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow,
-};
+use rankscope_formats::session::{NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -352,15 +350,7 @@ impl Activities {
         self.spans.insert((span.start_ns, self.next_span), span);
     }
 
-    fn hold(
-        &mut self,
-        work: &Work,
-        kind: WorkKind,
-        name: i32,
-        bytes: u64,
-        grid: [u32; 3],
-        block: [u32; 3],
-    ) {
+    fn hold(&mut self, work: &Work, kind: WorkKind, name: i32, bytes: u64, grid: [u32; 3], block: [u32; 3]) {
         let start_ns = self.line.ns(work.start_ticks);
         let end_ns = self.line.ns(work.end_ticks).max(start_ns);
         if let Some(call) = self.calls.get_mut(&work.correlation) {
@@ -400,7 +390,8 @@ impl Activities {
             .calls
             .get(&call.correlation)
             .is_some_and(|known| known.start_ns <= start_ns);
-        if !is_inside && let Some(before) = remember(&mut self.calls, &mut self.call_order, call.correlation, called)
+        if !is_inside
+            && let Some(before) = remember(&mut self.calls, &mut self.call_order, call.correlation, called)
         {
             self.sums.launches_without_work += u64::from(!before.has_work && !before.waits);
         }
@@ -408,7 +399,11 @@ impl Activities {
             return;
         }
         self.span(SpanRow {
-            kind: if waits { SpanKind::DeviceWait } else { SpanKind::Launch },
+            kind: if waits {
+                SpanKind::DeviceWait
+            } else {
+                SpanKind::Launch
+            },
             thread_id: call.thread,
             start_ns,
             end_ns,
@@ -464,14 +459,16 @@ impl Activities {
         if is_over {
             self.gaps.finish(&mut self.stalls);
             self.count_stalls();
-            self.sums.launches_without_work +=
-                self
+            self.sums.launches_without_work += self
                 .calls
                 .values()
                 .filter(|call| !call.has_work && !call.waits)
                 .count() as u64;
-            let mut top: Vec<(i32, (u64, i64))> =
-                self.sums_by_name.iter().map(|(&name, &sum)| (name, sum)).collect();
+            let mut top: Vec<(i32, (u64, i64))> = self
+                .sums_by_name
+                .iter()
+                .map(|(&name, &sum)| (name, sum))
+                .collect();
             top.sort_by_key(|&(name, (_, ns))| (Reverse(ns), name));
             top.truncate(MOST_TOP);
             self.sums.top = top
@@ -528,16 +525,22 @@ impl Activities {
             }
         }
         let launch_ns = call.map(|call| call.start_ns);
-        let (idle_cause, idle_ns) =
-            self.gaps
-                .work(held.stream, class, held.start_ns, held.end_ns, launch_ns, &mut self.stalls);
+        let (idle_cause, idle_ns) = self.gaps.work(
+            held.stream,
+            class,
+            held.start_ns,
+            held.end_ns,
+            launch_ns,
+            &mut self.stalls,
+        );
         if let Some(place) = super::gaps::CAUSES.iter().position(|&cause| cause == idle_cause) {
             self.sums.idle[place].0 += 1;
             self.sums.idle[place].1 += idle_ns;
         }
         self.count_stalls();
         // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
-        self.launched.push((launch_ns.unwrap_or(held.start_ns), held.end_ns));
+        self.launched
+            .push((launch_ns.unwrap_or(held.start_ns), held.end_ns));
         self.last_end_ns = self.last_end_ns.max(held.end_ns);
         if let Some(call) = call {
             if self.recent.len() >= RECENT {
@@ -586,7 +589,8 @@ impl Activities {
             block_y: held.block[1],
             block_z: held.block[2],
             graph_node: (held.graph_node != 0).then_some(held.graph_node),
-            communicator: of_call.and_then(|(communicator, ..)| self.communicators.get(&communicator).copied()),
+            communicator: of_call
+                .and_then(|(communicator, ..)| self.communicators.get(&communicator).copied()),
             operation: of_call
                 .and_then(|(_, operation, _)| Operation::from_u8(operation))
                 .unwrap_or(Operation::Unknown),
@@ -727,9 +731,15 @@ fn remember<T: Copy>(
 fn is_communication(name: &str) -> bool {
     let behind = name.strip_prefix("_Z").unwrap_or(name);
     let plain = behind.trim_start_matches(|c: char| c.is_ascii_digit());
-    ["ncclKernel_", "ncclDevKernel_", "ncclSymkDevKernel_", "ncclSymk", "rccl"]
-        .iter()
-        .any(|start| plain.starts_with(start))
+    [
+        "ncclKernel_",
+        "ncclDevKernel_",
+        "ncclSymkDevKernel_",
+        "ncclSymk",
+        "rccl",
+    ]
+    .iter()
+    .any(|start| plain.starts_with(start))
 }
 
 /// A name as people write it; what is none of C++'s stays as it is.

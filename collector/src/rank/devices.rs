@@ -627,7 +627,9 @@ mod tests {
     #[test]
     fn a_call_waits_for_all_its_parts_and_no_longer() {
         let mut devices = Devices::default();
-        let mut awaited = devices.called(&call(0, 2, 0), ALONE, false, 0).expect("announced");
+        let mut awaited = devices
+            .called(&call(0, 2, 0), ALONE, false, 0)
+            .expect("announced");
         assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
         devices.told(&device(0, 100, 10, 0));
         assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
@@ -637,10 +639,14 @@ mod tests {
         };
         assert_eq!(work.times, Some((90, 110)));
         // One whose record never comes is let go when enough later ones have come.
-        let mut missing = devices.called(&call(1, 1, 0), ALONE, false, 0).expect("announced");
+        let mut missing = devices
+            .called(&call(1, 1, 0), ALONE, false, 0)
+            .expect("announced");
         let mut n = 2;
         while devices.answer(&mut missing, 0, false, false) == Answer::Wait {
-            let mut later = devices.called(&call(n, 1, 0), ALONE, false, 0).expect("announced");
+            let mut later = devices
+                .called(&call(n, 1, 0), ALONE, false, 0)
+                .expect("announced");
             devices.told(&device(n, 200, 1, 0));
             assert!(matches!(
                 devices.answer(&mut later, 0, false, false),
@@ -650,7 +656,9 @@ mod tests {
         }
         assert!((SLACK..SLACK + 8).contains(&u64::from(n)), "{n}");
         assert_eq!(devices.left_over(), 0);
-        let mut last = devices.called(&call(n, 1, 0), ALONE, false, 0).expect("announced");
+        let mut last = devices
+            .called(&call(n, 1, 0), ALONE, false, 0)
+            .expect("announced");
         assert_eq!(devices.answer(&mut last, 0, true, false), Answer::Known(None));
     }
 
@@ -722,7 +730,9 @@ mod tests {
     #[test]
     fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
         let mut devices = Devices::default();
-        let mut awaited = devices.called(&call(0, 3, 0), ALONE, false, 0).expect("announced");
+        let mut awaited = devices
+            .called(&call(0, 3, 0), ALONE, false, 0)
+            .expect("announced");
         let to_itself = Record {
             aux: DeviceWork::default().to_aux(),
             ..device(0, 0, 0, 0)
@@ -739,8 +749,16 @@ mod tests {
     #[test]
     fn replays_are_counted_by_template() {
         let mut devices = Devices::default();
-        assert!(devices.called(&call(7, 1, FLAG_CAPTURED), ALONE, false, 0).is_none());
-        assert!(devices.called(&call(8, 2, FLAG_CAPTURED), ALONE, false, 0).is_none());
+        assert!(
+            devices
+                .called(&call(7, 1, FLAG_CAPTURED), ALONE, false, 0)
+                .is_none()
+        );
+        assert!(
+            devices
+                .called(&call(8, 2, FLAG_CAPTURED), ALONE, false, 0)
+                .is_none()
+        );
         let mut replays = Vec::new();
         for replay in 0..3u64 {
             for sequence in [7, 8, 8] {

@@ -61,7 +61,9 @@ impl Gaps {
         self.see(class, start_ns, end_ns, launch_ns, stalls);
         let before = self.ends.insert(
             stream,
-            self.ends.get(&stream).map_or(end_ns, |&before| before.max(end_ns)),
+            self.ends
+                .get(&stream)
+                .map_or(end_ns, |&before| before.max(end_ns)),
         );
         match before {
             Some(before) if start_ns > before => {

@@ -743,9 +743,9 @@ impl<'a> RankReader<'a> {
         let mut awaited = NOTHING;
         if has_failed {
             // Nothing of it comes to the device.
-        } else if let Some(what) =
-            self.devices
-                .called(record, launch, self.activity.is_some(), leave)
+        } else if let Some(what) = self
+            .devices
+            .called(record, launch, self.activity.is_some(), leave)
         {
             awaited = self.next_awaited;
             // NOTHING is never a number of one.

@@ -33,6 +33,9 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     for (at, line) in words::devices(session).iter().enumerate() {
         text.labelled(if at == 0 { "Devices" } else { "" }, line);
     }
+    for (at, line) in words::activity(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Kernels" } else { "" }, line);
+    }
     text.labelled("Steps", &words::steps(session));
     for (at, line) in words::matching(session).iter().enumerate() {
         text.labelled(if at == 0 { "Matching" } else { "" }, line);
@@ -40,6 +43,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     text.clocks(session);
     text.operations(session);
     text.breakdown(session);
+    text.activity(session);
     text.lateness(session);
     text.other_findings(session);
     text.problems(session);
@@ -203,8 +207,72 @@ impl Text {
         }
     }
 
+    /// Where the devices' time went, where that is known of any.
+    fn activity(&mut self, session: &Session) {
+        let known: Vec<_> = session
+            .activity
+            .iter()
+            .filter(|entry| entry.window_ns > 0)
+            .take(MOST_RANKS)
+            .collect();
+        if known.is_empty() {
+            return;
+        }
+        self.heading("Where the devices' time went");
+        let mut reasons = Reasons::default();
+        let mut table = TextTable::new(
+            1,
+            &[
+                "rank",
+                "window",
+                "compute",
+                "overlapped",
+                "transfer",
+                "waiting",
+                "memory",
+                "idle",
+                "overlap",
+            ],
+        );
+        for entry in known {
+            let part = |ns: i64| words::share_of(ns, entry.window_ns);
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                units::time(entry.window_ns),
+                part(entry.compute_only_ns),
+                part(entry.overlapped_ns),
+                part(entry.exposed_communication_ns - entry.exposed_wait_ns),
+                part(entry.exposed_wait_ns),
+                part(entry.exposed_memory_ns),
+                part(entry.idle_ns),
+                reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+            ]);
+        }
+        self.table(&table, &reasons);
+        if session.activity.iter().any(|entry| !entry.adds_up) {
+            let wrong = self
+                .paint
+                .bad("the parts of a device do not add up to the window, a bug of rankscope");
+            self.line(&format!("  {wrong}"));
+        }
+        let stalls: u64 = session.activity.iter().map(|entry| entry.stalls).sum();
+        let stalled: i64 = session.activity.iter().map(|entry| entry.stalled_ns).sum();
+        if stalls > 0 {
+            self.faint(&format!(
+                "{} of at least 1 ms in which the devices did not compute, {} in all",
+                units::counted(stalls, "stall"),
+                units::time(stalled)
+            ));
+        }
+    }
+
     fn breakdown(&mut self, session: &Session) {
-        if session.breakdown.is_empty() {
+        // Of ranks whose devices' work is known the devices' parts say more.
+        let is_told = |entry: &RankBreakdown| {
+            let known = session.activity.iter().find(|known| known.rank == entry.rank);
+            known.is_some_and(|known| known.window_ns > 0)
+        };
+        if session.breakdown.iter().all(is_told) {
             return;
         }
         let window = match session.breakdown[0].window.as_str() {

@@ -2,7 +2,8 @@
 
 use super::units;
 use rankscope_formats::session::{
-    DeviceSource, Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown, Session,
+    DeviceActivity, DeviceSource, Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown,
+    Session,
 };
 
 /// How serious a sentence is.
@@ -276,6 +277,88 @@ pub fn run(session: &Session) -> Line {
         ));
     }
     Line::new(mood, text)
+}
+
+/// A part of a window in percent; nothing where there is none.
+pub fn share_of(ns: i64, window_ns: i64) -> String {
+    if window_ns > 0 {
+        units::percent(ns as f64 / window_ns as f64)
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// What was recorded of the devices' work, and what came in its way.
+pub fn activity(session: &Session) -> Vec<Line> {
+    let entries = &session.activity;
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let sum = |of: fn(&DeviceActivity) -> u64| entries.iter().map(of).sum::<u64>();
+    let kernels = sum(|entry| entry.kernels + entry.communication_kernels);
+    let others = sum(|entry| entry.copies + entry.sets + entry.graphs);
+    let mut lines = Vec::new();
+    if kernels + others > 0 {
+        let mut text = format!(
+            "{}, {}, on {}",
+            units::counted(kernels, "kernel"),
+            units::counted(others, "other work"),
+            units::counted(
+                entries
+                    .iter()
+                    .filter(|entry| entry.kernels + entry.communication_kernels > 0)
+                    .count() as u64,
+                "rank"
+            ),
+        );
+        if let Some(earliest) = entries
+            .iter()
+            .filter_map(|entry| entry.shortest_launch_ns.value)
+            .min()
+        {
+            text += &format!("; the earliest began {} after its launch", units::time(earliest));
+        }
+        lines.push(Line::new(Mood::Plain, text));
+        if entries
+            .iter()
+            .filter_map(|entry| entry.shortest_launch_ns.value)
+            .any(|ns| ns < 0)
+        {
+            lines.push(Line::new(
+                Mood::Warning,
+                "a kernel began before it was launched: the devices' times are off by at least that",
+            ));
+        }
+    }
+    let yielded = entries.iter().map(|entry| entry.yielded_ns).max().unwrap_or(0);
+    if yielded > 0 {
+        lines.push(Line::new(
+            Mood::Warning,
+            format!(
+                "another profiler had CUPTI for up to {}: nothing of that time was recorded",
+                units::time(yielded)
+            ),
+        ));
+    }
+    let mut reasons: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| entry.reason.as_deref())
+        .collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    if !reasons.is_empty() {
+        let text = format!("not recorded, or not to the end: {}", some_of(&reasons, 3));
+        lines.push(Line::new(Mood::Warning, text));
+    }
+    let without = sum(|entry| entry.without_call);
+    if without > 0 {
+        let text = format!(
+            "{} of NCCL could not be told which call they are of",
+            units::counted(without, "kernel")
+        );
+        lines.push(Line::new(Mood::Plain, text));
+    }
+    lines
 }
 
 /// Who told what of the work on devices, and what only one source saw.

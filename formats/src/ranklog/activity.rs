@@ -291,7 +291,11 @@ impl Activity {
                 ..work.record(ActivityKind::Graph)
             },
             Self::Call { call, waits } => Record {
-                operation: if waits { ActivityKind::Wait } else { ActivityKind::Launch } as u8,
+                operation: if waits {
+                    ActivityKind::Wait
+                } else {
+                    ActivityKind::Launch
+                } as u8,
                 flags: if call.has_failed { FLAG_FAILED } else { 0 },
                 element_bytes: u8::from(call.is_runtime),
                 enter_ticks: call.start_ticks,

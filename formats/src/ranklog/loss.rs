@@ -83,7 +83,9 @@ impl LossCause {
             Self::NoDefinition => "give the live area more room: RANKSCOPE_LIVE_MIB",
             Self::NoInFlightSlot => "nothing: the calls were recorded when they ended",
             Self::EvidenceBound => "nothing: evidence is sampled by design",
-            Self::NoBuffer => "give the live area more room (RANKSCOPE_LIVE_MIB), or record a window of the run",
+            Self::NoBuffer => {
+                "give the live area more room (RANKSCOPE_LIVE_MIB), or record a window of the run"
+            }
             Self::Profiler => "record a window of the run, or communication only",
             Self::ForeignClock => "do not run another profiler meanwhile that is not linked to CUPTI",
             Self::Unfinished => "nothing: it ran when the program ended, or when another profiler took over",

@@ -7,8 +7,9 @@ use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
 use super::codec::{self, Group, GroupHead};
 use super::definition::{self, Communicator, Definition, Scanned, Stream};
 use super::layout::{
-    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FORMAT_VERSION, HEADER_BYTES, IN_FLIGHT_SLOTS,
-    FIRST_LOSS_TABLE_BYTES, LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, RECORDS_PER_CHUNK, chunk, header, lane,
+    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FIRST_LOSS_TABLE_BYTES, FORMAT_VERSION,
+    HEADER_BYTES, IN_FLIGHT_SLOTS, LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, RECORDS_PER_CHUNK, chunk,
+    header, lane,
 };
 use super::loss::{Loss, LossCause};
 use super::process;
@@ -458,7 +459,8 @@ impl RankLog {
                 return self.live_problem(path, 0, format!("the live area cannot be read: {error}"));
             }
         };
-        if bytes.len() < HEADER_BYTES + FIRST_LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC {
+        if bytes.len() < HEADER_BYTES + FIRST_LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC
+        {
             return self.live_problem(
                 path,
                 0,

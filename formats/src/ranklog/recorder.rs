@@ -191,12 +191,7 @@ impl Recorder {
     /// The background thread's whole life. `on_ready` runs before the first record is taken, and writes the
     /// definitions that exist already. `each_second` gets the run directory, and says how many other threads of the
     /// recorder's there are.
-    pub fn run(
-        &'static self,
-        options: &Options,
-        on_ready: fn(&LaneSet),
-        each_second: fn(&Path) -> usize,
-    ) {
+    pub fn run(&'static self, options: &Options, on_ready: fn(&LaneSet), each_second: fn(&Path) -> usize) {
         let Some(mut drain) = Drain::start(options) else {
             self.settle(FAILED);
             return;

@@ -124,12 +124,7 @@ fn remember_small(address: *mut u8) {
     SMALL.fetch_add(1, Ordering::Relaxed);
     for place in &SMALL_OUT {
         if place
-            .compare_exchange(
-                std::ptr::null_mut(),
-                address,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
+            .compare_exchange(std::ptr::null_mut(), address, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
             return;
@@ -183,12 +178,7 @@ pub fn give_back(address: *mut u8, valid_bytes: usize) -> bool {
 pub fn forget_small(address: *mut u8) {
     for place in &SMALL_OUT {
         if place
-            .compare_exchange(
-                address,
-                std::ptr::null_mut(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
+            .compare_exchange(address, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
             SMALL.fetch_sub(1, Ordering::Relaxed);
@@ -239,7 +229,8 @@ mod tests {
         assert!(!give_back(out[5].0, 10));
         assert!(!give_back(out[2].0, 20));
         assert!(!give_back(out[7].0, 0), "an empty one is free at once");
-        let order: Vec<usize> = std::iter::from_fn(|| next_filled().map(|filled| filled.valid_bytes)).collect();
+        let order: Vec<usize> =
+            std::iter::from_fn(|| next_filled().map(|filled| filled.valid_bytes)).collect();
         assert_eq!(order, [10, 20]);
         for at in [7, 5, 2] {
             out.swap_remove(at);

@@ -84,8 +84,14 @@ mod tests {
 
     #[test]
     fn every_call_that_fits_comes_back() {
-        for operation in [Operation::AllReduce, Operation::Send, Operation::Receive, Operation::Disconnect] {
-            for (communicator, sequence, peer) in [(0, 0, 0), (8191, (1 << 28) - 1, (1 << 20) - 1), (7, 9, 3)] {
+        for operation in [
+            Operation::AllReduce,
+            Operation::Send,
+            Operation::Receive,
+            Operation::Disconnect,
+        ] {
+            for (communicator, sequence, peer) in [(0, 0, 0), (8191, (1 << 28) - 1, (1 << 20) - 1), (7, 9, 3)]
+            {
                 let record = Record {
                     operation: operation as u8,
                     communicator,
@@ -116,7 +122,13 @@ mod tests {
             ..Record::new(RecordKind::Enqueue)
         };
         assert_eq!(of_call(&send), None, "no peer");
-        assert_eq!(of_call(&Record { peer: 1 << 20, ..send }), None);
+        assert_eq!(
+            of_call(&Record {
+                peer: 1 << 20,
+                ..send
+            }),
+            None
+        );
         let captured = Record {
             flags: FLAG_CAPTURED,
             operation: Operation::AllReduce as u8,
@@ -124,6 +136,13 @@ mod tests {
             ..send
         };
         assert_eq!(of_call(&captured), None);
-        assert_eq!(of_call(&Record { flags: 0, communicator: u32::MAX, ..captured }), None);
+        assert_eq!(
+            of_call(&Record {
+                flags: 0,
+                communicator: u32::MAX,
+                ..captured
+            }),
+            None
+        );
     }
 }

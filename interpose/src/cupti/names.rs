@@ -96,7 +96,13 @@ mod tests {
         ] {
             assert!(is_communication(name.as_bytes()), "{name}");
         }
-        for name in ["", "_Z3foov", "_ZN2at6nccl3addE", "my_nccl_kernel", "ampere_sgemm_128x64"] {
+        for name in [
+            "",
+            "_Z3foov",
+            "_ZN2at6nccl3addE",
+            "my_nccl_kernel",
+            "ampere_sgemm_128x64",
+        ] {
             assert!(!is_communication(name.as_bytes()), "{name}");
         }
     }

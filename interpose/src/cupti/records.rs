@@ -99,18 +99,19 @@ impl Records {
         }
     }
 
-    fn convert(
-        &mut self,
-        set: &LaneSet,
-        read: &sys::Activity,
-        only_communication: bool,
-    ) -> Option<Activity> {
+    fn convert(&mut self, set: &LaneSet, read: &sys::Activity, only_communication: bool) -> Option<Activity> {
         match read {
             sys::Activity::Kernel(kernel) => {
                 let name = self.names.of(set, kernel.name);
                 let is_wanted =
                     !only_communication || name.is_communication || self.linked.contains(&kernel.correlation);
-                let work = self.work(set, kernel.span, kernel.place, kernel.correlation, kernel.graph_node)?;
+                let work = self.work(
+                    set,
+                    kernel.span,
+                    kernel.place,
+                    kernel.correlation,
+                    kernel.graph_node,
+                )?;
                 is_wanted.then_some(Activity::Kernel {
                     work,
                     name: name.number,

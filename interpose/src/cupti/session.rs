@@ -133,7 +133,11 @@ pub fn asks_calls() -> bool {
 
 /// The next call of NCCL is to start our thread, or none is.
 pub fn wants_thread(is_wanted: bool) {
-    let (from, to) = if is_wanted { (NOTHING, THREAD) } else { (THREAD, NOTHING) };
+    let (from, to) = if is_wanted {
+        (NOTHING, THREAD)
+    } else {
+        (THREAD, NOTHING)
+    };
     let _ = ASKS.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
 }
 
@@ -326,7 +330,9 @@ fn find() -> Option<Result<Table, String>> {
         return None;
     }
     if life::has_other_injection() {
-        return Some(Err("CUDA_INJECTION64_PATH names another tool, which has CUPTI".to_owned()));
+        return Some(Err(
+            "CUDA_INJECTION64_PATH names another tool, which has CUPTI".to_owned()
+        ));
     }
     let Some(table) = Table::of_loaded().or_else(load) else {
         return Some(Err("no libcupti was found".to_owned()));
@@ -396,7 +402,11 @@ fn start_recording(table: &Table) -> CUptiResult {
     if clock != SUCCESS {
         return clock;
     }
-    let registered = register(table, requested as *const () as usize, completed as *const () as usize);
+    let registered = register(
+        table,
+        requested as *const () as usize,
+        completed as *const () as usize,
+    );
     if registered != SUCCESS {
         return registered;
     }
@@ -487,7 +497,10 @@ unsafe extern "C" fn now() -> u64 {
 
 /// CUPTI's own clock (documentation of `cuptiActivityRegisterTimestampCallback`).
 unsafe extern "C" fn wall_clock() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: a place of ours.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -521,7 +534,11 @@ pub unsafe extern "C" fn completed(
         Owner::Small => {
             let mut lost = 0;
             // SAFETY: CUPTI has just filled so much of this buffer.
-            unsafe { each_record(buffer, valid, |record| lost += u64::from(records::tells_of_work(record))) };
+            unsafe {
+                each_record(buffer, valid, |record| {
+                    lost += u64::from(records::tells_of_work(record))
+                })
+            };
             if lost > 0
                 && let Some(set) = life::definitions()
             {

@@ -189,8 +189,7 @@ impl Watch {
             if !is_relaxed {
                 let mut relaxed = driver::RELAXED;
                 // SAFETY: a place of ours.
-                is_relaxed =
-                    unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
+                is_relaxed = unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
             }
             let before = session::changing().state();
             let state = {
@@ -252,12 +251,8 @@ impl Watch {
             // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
             unsafe {
                 session::each_record(filled.address, filled.valid_bytes, |record| {
-                    self.records.take(
-                        thread,
-                        record,
-                        coverage.unwrap_or(Coverage::All),
-                        &may_wait,
-                    );
+                    self.records
+                        .take(thread, record, coverage.unwrap_or(Coverage::All), &may_wait);
                 });
             }
         }

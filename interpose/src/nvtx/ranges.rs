@@ -76,10 +76,12 @@ fn is_step_like(what: &[u8]) -> bool {
         .iter()
         .rposition(|byte| byte.is_ascii_alphabetic())
         .map_or(0, |last| last + 1);
-    [&b"step"[..], b"iteration", b"iter", b"batch"].iter().any(|word| {
-        end.checked_sub(word.len())
-            .is_some_and(|from| what[from..end].eq_ignore_ascii_case(word))
-    })
+    [&b"step"[..], b"iteration", b"iter", b"batch"]
+        .iter()
+        .any(|word| {
+            end.checked_sub(word.len())
+                .is_some_and(|from| what[from..end].eq_ignore_ascii_case(word))
+        })
 }
 
 /// What an event in a domain is called.

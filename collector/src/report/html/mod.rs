@@ -34,6 +34,7 @@ pub fn page(session: &Session) -> String {
     verdicts(&mut out, session);
     findings(&mut out, session);
     breakdown_section(&mut out, session);
+    activity_section(&mut out, session);
     waits(&mut out, session);
     steps_section(&mut out, session);
     section(
@@ -269,6 +270,26 @@ fn breakdown_section(out: &mut String, session: &Session) {
     );
     figure(out, &picture, &note);
     details(out, "The figures", &tables::breakdown(session));
+}
+
+fn activity_section(out: &mut String, session: &Session) {
+    if session.activity.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Where the devices' time went</h2>\n");
+    if let Some(picture) = breakdown::draw_devices(session) {
+        let note = match session.activity.iter().find(|entry| entry.window_ns > 0) {
+            Some(entry) if entry.window == "steps" => {
+                "Whole steps in which all of the devices' work was recorded. A kernel of communication spins while a peer is \
+                 late: that part is the exposed wait."
+            }
+            _ => "All of the time in which all of the devices' work was recorded.",
+        };
+        figure(out, &picture, note);
+    }
+    out.push_str(&tables::activity(session));
+    details(out, "Why streams did nothing", &tables::idle(session));
+    details(out, "The kernels that took most time", &tables::kernels(session));
 }
 
 fn waits(out: &mut String, session: &Session) {

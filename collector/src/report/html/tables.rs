@@ -260,6 +260,102 @@ pub fn devices(session: &Session) -> String {
     table.finish()
 }
 
+/// What devices did, as CUPTI tells.
+pub fn activity(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Number("kernels"),
+        Number("of communication"),
+        Number("copies and sets"),
+        Number("lost"),
+        Number("recorded for"),
+        Number("compute"),
+        Number("overlapped"),
+        Number("transfer"),
+        Number("waiting"),
+        Number("memory"),
+        Number("idle"),
+        Number("overlap"),
+        Number("stalls"),
+        Number("stalled"),
+        Number("other profiler"),
+        Long("not recorded because"),
+    ]);
+    for entry in session.activity.iter().take(MOST) {
+        let part = |ns: i64| words::share_of(ns, entry.window_ns);
+        let reasons = &mut table.reasons;
+        let row = vec![
+            words::rank_name(session, entry.rank),
+            units::count(entry.kernels),
+            units::count(entry.communication_kernels),
+            units::count(entry.copies + entry.sets),
+            units::count(entry.lost),
+            units::time(entry.covered_ns + entry.covered_communication_ns),
+            part(entry.compute_only_ns),
+            part(entry.overlapped_ns),
+            part(entry.exposed_communication_ns - entry.exposed_wait_ns),
+            part(entry.exposed_wait_ns),
+            part(entry.exposed_memory_ns),
+            part(entry.idle_ns),
+            reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+            units::count(entry.stalls),
+            units::time(entry.stalled_ns),
+            if entry.yielded_ns > 0 {
+                units::time(entry.yielded_ns)
+            } else {
+                String::new()
+            },
+            entry.reason.clone().unwrap_or_default(),
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// Why streams of devices did nothing.
+pub fn idle(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Word("cause"),
+        Number("gaps"),
+        Number("time, all streams"),
+    ]);
+    for entry in session.activity.iter().take(MOST) {
+        for idle in entry.idle_by_cause.iter().filter(|idle| idle.count > 0) {
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                idle.cause.clone(),
+                units::count(idle.count),
+                units::time(idle.ns),
+            ]);
+        }
+    }
+    table.finish()
+}
+
+/// The kernels that took most time.
+pub fn kernels(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Number("runs"),
+        Number("time"),
+        Number("each"),
+        Long("kernel"),
+    ]);
+    for entry in session.activity.iter().take(MOST) {
+        for kernel in &entry.top {
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                units::count(kernel.count),
+                units::time(kernel.ns),
+                units::time(kernel.ns / i64::try_from(kernel.count.max(1)).unwrap_or(1)),
+                kernel.name.clone(),
+            ]);
+        }
+    }
+    table.finish()
+}
+
 /// What proxies moved between ranks.
 pub fn traffic(session: &Session) -> String {
     let mut table = Table::new(&[
