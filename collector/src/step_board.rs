@@ -456,6 +456,7 @@ mod tests {
             start_ns: i64::from(step) * 1000,
             end_ns: i64::from(step) * 1000 + 1000,
             parts,
+            device: None,
         }
     }
 

@@ -293,7 +293,7 @@ struct Configuration {
 }
 
 /// Every variable that the library reads. The table is their documentation.
-const VARIABLES: [(&CStr, &str); 12] = [
+const VARIABLES: [(&CStr, &str); 13] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -333,6 +333,10 @@ const VARIABLES: [(&CStr, &str); 12] = [
         "path of the libcupti to load where the program has loaded none",
     ),
     (
+        c"RANKSCOPE_CUPTI_DUMP",
+        "for developers: directory to save CUPTI's first records to, as it wrote them",
+    ),
+    (
         INJECTION,
         "read only: names another tool that the driver loads, to which CUPTI is left",
     ),
@@ -348,7 +352,8 @@ const NCCL_TRAFFIC: usize = 7;
 const NCCL_EVENTS: usize = 8;
 const KERNELS: usize = 9;
 const CUPTI: usize = 10;
-const OTHER_INJECTION: usize = 11;
+const CUPTI_DUMP: usize = 11;
+const OTHER_INJECTION: usize = 12;
 
 const INJECTION: &CStr = c"CUDA_INJECTION64_PATH";
 
@@ -483,6 +488,11 @@ pub fn cupti_path() -> Option<&'static CStr> {
     let value = CONFIGURATION.values[CUPTI].load(Ordering::Acquire);
     // SAFETY: null or a NUL-terminated copy that never changes again.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) })
+}
+
+/// Where CUPTI's records are to be saved.
+pub fn cupti_dump() -> Option<PathBuf> {
+    CONFIGURATION.path(CUPTI_DUMP)
 }
 
 /// True if the driver loads another tool, which has CUPTI then.

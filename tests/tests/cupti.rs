@@ -866,3 +866,40 @@ fn a_real_cupti_without_a_driver_is_left_alone() {
         }
     }
 }
+
+/// What the double wrote, saved byte by byte as a real one's records are on a machine with a GPU: read again without it.
+#[test]
+fn saved_records_are_the_works() {
+    use rankscope_cupti_sys::dump::Dump;
+    use rankscope_cupti_sys::record;
+    let turn = turn::take();
+    for (version, _) in compile::CUPTI_VERSIONS {
+        let saved = tempfile::tempdir().expect("a temporary directory");
+        let directory = saved.path().to_str().expect("a plain name").to_owned();
+        let settings = Settings {
+            version,
+            steps: 20,
+            more: &[("RANKSCOPE_CUPTI_DUMP", &directory)],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for pid in &run.finished.pids {
+            let bytes = std::fs::read(saved.path().join(format!("{pid}.cuptidump"))).expect("a dump");
+            let dump = Dump::open(&bytes).expect("a dump");
+            assert_eq!(dump.version, version);
+            let mut works = 0;
+            for found in dump {
+                match found.expect("whole records").0 {
+                    record::Activity::Kernel(kernel) => {
+                        works += 1;
+                        assert!(kernel.span.is_whole() && !kernel.name.is_null());
+                    }
+                    record::Activity::MemoryCopy(_) | record::Activity::MemorySet(_) => works += 1,
+                    _ => {}
+                }
+            }
+            assert_eq!(works, WORKS * settings.steps, "version {version}");
+        }
+    }
+}

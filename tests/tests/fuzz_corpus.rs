@@ -46,6 +46,11 @@ fn records_payloads() {
 }
 
 #[test]
+fn dumps_of_cupti() {
+    replay("cupti_dump", targets::cupti_dump);
+}
+
+#[test]
 fn runs_of_definitions() {
     replay("definitions", targets::definitions);
 }

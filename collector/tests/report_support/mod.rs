@@ -142,6 +142,7 @@ impl Job {
             steps: self.steps_summary(),
             breakdown: ranks.iter().map(|&rank| self.breakdown(rank)).collect(),
             devices: Vec::new(),
+            activity: Vec::new(),
             traffic: Vec::new(),
             waits: self.matrix(),
             blame: self.blame(total_wait),

@@ -197,7 +197,32 @@ macro_rules! place {
     };
 }
 
+/// A record that is shorter than its kind's structure of 11.8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooShort {
+    /// Its kind, 0 if not even that is there.
+    pub kind: u32,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
 impl Activity {
+    /// Reads a record that was saved: names in it are addresses of another process and must not be followed.
+    ///
+    /// # Errors
+    /// If it is too short for its kind.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, TooShort> {
+        let kind = bytes.first_chunk().map_or(0, |kind| u32::from_le_bytes(*kind));
+        if bytes.len() < least_bytes(kind) {
+            return Err(TooShort {
+                kind,
+                bytes: bytes.len(),
+            });
+        }
+        // SAFETY: as long as its kind's structure, which consists of numbers and of pointers that are only copied.
+        Ok(unsafe { Self::read(bytes.as_ptr().cast()) })
+    }
+
     /// Reads a record.
     ///
     /// # Safety
@@ -225,6 +250,27 @@ impl Activity {
                 Kind(other) => Self::Other(other),
             }
         }
+    }
+}
+
+/// Bytes of a kind's structure of 11.8.
+fn least_bytes(kind: u32) -> usize {
+    use cupti::CUpti_ActivityKind as Kind;
+    match Kind(kind) {
+        Kind::CUPTI_ACTIVITY_KIND_KERNEL | Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => {
+            size_of::<cupti::CUpti_ActivityKernel8>()
+        }
+        Kind::CUPTI_ACTIVITY_KIND_MEMCPY => size_of::<cupti::CUpti_ActivityMemcpy5>(),
+        Kind::CUPTI_ACTIVITY_KIND_MEMCPY2 => size_of::<cupti::CUpti_ActivityMemcpyPtoP4>(),
+        Kind::CUPTI_ACTIVITY_KIND_MEMSET => size_of::<cupti::CUpti_ActivityMemset4>(),
+        Kind::CUPTI_ACTIVITY_KIND_GRAPH_TRACE => size_of::<cupti::CUpti_ActivityGraphTrace>(),
+        Kind::CUPTI_ACTIVITY_KIND_SYNCHRONIZATION => size_of::<cupti::CUpti_ActivitySynchronization>(),
+        Kind::CUPTI_ACTIVITY_KIND_DRIVER | Kind::CUPTI_ACTIVITY_KIND_RUNTIME => {
+            size_of::<cupti::CUpti_ActivityAPI>()
+        }
+        Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION => size_of::<cupti::CUpti_ActivityExternalCorrelation>(),
+        Kind::CUPTI_ACTIVITY_KIND_OVERHEAD => size_of::<cupti::CUpti_ActivityOverhead>(),
+        Kind(_) => size_of::<u32>(),
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod buffers;
 pub mod control;
+mod dump;
 pub mod links;
 pub mod mode;
 pub mod names;

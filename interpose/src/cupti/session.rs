@@ -86,6 +86,13 @@ const NOTHING: u32 = 0;
 const LINKS: u32 = 1;
 const THREAD: u32 = 2;
 static TABLE: OnceLock<Table> = OnceLock::new();
+/// What CUPTI says that it is.
+static VERSION: AtomicU32 = AtomicU32::new(0);
+
+/// CUPTI's version, 0 before it is known.
+pub fn version() -> u32 {
+    VERSION.load(Ordering::Relaxed)
+}
 
 /// True unless this is a forked child of a process that had begun: nothing of CUPTI works there.
 pub fn is_ours() -> bool {
@@ -353,6 +360,7 @@ fn find() -> Option<Result<Table, String>> {
             asked.0
         )));
     }
+    VERSION.store(version, Ordering::Relaxed);
     define("source.cupti", &version.to_string());
     Some(Ok(table))
 }

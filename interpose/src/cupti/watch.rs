@@ -5,6 +5,7 @@
 //! thread, which is idle by intention, would keep them from the program for as long as it is not let run. It has the
 //! program's descriptors, which the driver needs, and opens none itself.
 
+use super::dump::Dump;
 use super::mode::{self, Mode, Wanted};
 use super::records::{self, Records};
 use super::session::{self, COMPLETE, State};
@@ -147,6 +148,7 @@ fn is_ending() -> bool {
 
 struct Watch {
     records: Records,
+    dump: Option<Dump>,
     looks: u32,
     /// Until when the log says whether there was activity.
     covered_until: u64,
@@ -162,6 +164,7 @@ impl Watch {
     fn new() -> Self {
         Self {
             records: Records::new(),
+            dump: Dump::wanted(),
             looks: 0,
             covered_until: ticks(),
             last_coverage: None,
@@ -227,6 +230,9 @@ impl Watch {
                 records::cover(thread::state(), until, until, coverage, 0);
             }
             if is_ending() {
+                if let Some(dump) = &mut self.dump {
+                    dump.write();
+                }
                 return;
             }
             self.check_clock(state);
@@ -251,9 +257,15 @@ impl Watch {
             // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
             unsafe {
                 session::each_record(filled.address, filled.valid_bytes, |record| {
+                    if let Some(dump) = &mut self.dump {
+                        dump.next(record.cast());
+                    }
                     self.records
                         .take(thread, record, coverage.unwrap_or(Coverage::All), &may_wait);
                 });
+            }
+            if let Some(dump) = &mut self.dump {
+                dump.end(filled.address, filled.valid_bytes);
             }
         }
     }

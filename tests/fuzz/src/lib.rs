@@ -271,3 +271,26 @@ pub fn definitions(input: &[u8]) {
         }
     });
 }
+
+/// Saved records of CUPTI: every one is read or named, and the walk ends.
+pub fn cupti_dump(input: &[u8]) {
+    use rankscope_cupti_sys::dump::{Dump, Problem};
+    let Ok(dump) = Dump::open(input) else { return };
+    let mut bytes = 0;
+    for found in dump {
+        match found {
+            Ok((_, length)) => bytes += 4 + length,
+            Err(Problem::TooShort(at, short)) => {
+                assert!(at < input.len());
+                bytes += 4 + short.bytes;
+            }
+            Err(Problem::CutOff(at)) => {
+                assert!(at < input.len());
+                return;
+            }
+            Err(Problem::NoDump) => panic!("it was opened"),
+        }
+    }
+    let head = input.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    assert_eq!(head + bytes, input.len(), "nothing is skipped");
+}

@@ -1,0 +1,115 @@
+//! Records as a CUPTI wrote them, saved byte by byte, so that what a real one writes is tested where there is none.
+//!
+//! A file begins with the line `rankscope cupti dump 1 VERSION`, the version as CUPTI tells it. Then come records: a `u32`
+//! of their length, little-endian, and so many bytes.
+
+use crate::record::{Activity, TooShort};
+
+const HEAD: &str = "rankscope cupti dump 1 ";
+/// No record of any version is longer.
+const MOST_BYTES: usize = 1 << 16;
+
+/// The head of a file.
+pub fn head(version: u32) -> String {
+    format!("{HEAD}{version}\n")
+}
+
+/// Appends a record.
+pub fn put(record: &[u8], out: &mut Vec<u8>) {
+    let bytes = record.len().min(MOST_BYTES);
+    out.extend_from_slice(&(bytes as u32).to_le_bytes());
+    out.extend_from_slice(&record[..bytes]);
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It does not begin as such a file does.
+    NoDump,
+    /// It ends inside the record at this offset.
+    CutOff(usize),
+    /// A record, at this offset, is too short for its kind.
+    TooShort(usize, TooShort),
+}
+
+/// The records of a file.
+#[derive(Debug)]
+pub struct Dump<'a> {
+    /// CUPTI's version.
+    pub version: u32,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Dump<'a> {
+    /// Looks at a file's head.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn open(bytes: &'a [u8]) -> Result<Self, Problem> {
+        let end = bytes.iter().position(|&byte| byte == b'\n').ok_or(Problem::NoDump)?;
+        let version = std::str::from_utf8(&bytes[..end])
+            .ok()
+            .and_then(|line| line.strip_prefix(HEAD)?.parse().ok())
+            .ok_or(Problem::NoDump)?;
+        Ok(Self {
+            version,
+            bytes,
+            at: end + 1,
+        })
+    }
+}
+
+impl Iterator for Dump<'_> {
+    type Item = Result<(Activity, usize), Problem>;
+
+    /// The next record and its length.
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at;
+        let rest = self.bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let record = rest
+            .split_first_chunk::<4>()
+            .and_then(|(length, rest)| rest.get(..u32::from_le_bytes(*length) as usize));
+        let Some(record) = record else {
+            self.at = self.bytes.len();
+            return Some(Err(Problem::CutOff(at)));
+        };
+        self.at = at + 4 + record.len();
+        Some(
+            Activity::of_bytes(record)
+                .map(|activity| (activity, record.len()))
+                .map_err(|short| Problem::TooShort(at, short)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_comes_back_and_damage_is_named() {
+        let mut kernel = vec![0u8; 208];
+        kernel[..4].copy_from_slice(&10u32.to_le_bytes());
+        kernel[16..24].copy_from_slice(&77u64.to_le_bytes());
+        let mut file = head(24).into_bytes();
+        put(&kernel, &mut file);
+        let second = file.len();
+        put(&kernel[..100], &mut file);
+        put(&[99, 0, 0, 0], &mut file);
+        let third = file.len();
+        put(&kernel, &mut file);
+        let cut = &file[..file.len() - 1];
+        let mut dump = Dump::open(cut).expect("a dump");
+        assert_eq!(dump.version, 24);
+        assert!(matches!(dump.next(), Some(Ok((Activity::Kernel(kernel), 208))) if kernel.span.start == 77));
+        let short = TooShort { kind: 10, bytes: 100 };
+        assert!(matches!(dump.next(), Some(Err(Problem::TooShort(at, found))) if at == second && found == short));
+        assert!(matches!(dump.next(), Some(Ok((Activity::Other(99), 4)))));
+        assert!(matches!(dump.next(), Some(Err(Problem::CutOff(at))) if at == third));
+        assert!(dump.next().is_none());
+        for none in [&b""[..], b"rankscope cupti dump 1 x\n", b"other\n"] {
+            assert!(matches!(Dump::open(none), Err(Problem::NoDump)));
+        }
+    }
+}
