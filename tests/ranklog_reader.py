@@ -496,10 +496,10 @@ def main():
         line("communicator", index=index, ended_ticks=log.ends.get(index), **communicator)
     for alias, index in sorted(log.aliases.items()):
         line("alias", identity=alias, index=index)
-    for index, stream in sorted(log.streams.items()):
-        line("stream", index=index, **stream)
     for index, value in sorted(log.texts.items()):
         line("text", index=index, value=value)
+    for index, stream in sorted(log.streams.items()):
+        line("stream", index=index, **stream)
     for entry in log.calibrations:
         line("calibration", **entry)
     for loss in log.losses:

@@ -85,9 +85,9 @@ impl DeviceBreakdown {
     /// True if so much has gathered that it should be folded at the next safe moment.
     pub fn is_full(&self) -> bool {
         self.compute
-            .len()
-            .max(self.communication.len())
-            .max(self.memory.len())
+            .waiting()
+            .max(self.communication.waiting())
+            .max(self.memory.waiting())
             > FOLD_AT
     }
 

@@ -20,7 +20,7 @@ impl Intervals {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.list.len() - self.head
     }
 

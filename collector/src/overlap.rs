@@ -116,9 +116,12 @@ impl Breakdown {
 
     /// True if so much has gathered that it should be folded at the next safe moment.
     pub fn is_full(&self) -> bool {
-        self.communication.len() > FOLD_AT
-            || self.queued.len() > FOLD_AT
-            || self.threads.iter().any(|thread| thread.blocked.len() > FOLD_AT)
+        self.communication.waiting() > FOLD_AT
+            || self.queued.waiting() > FOLD_AT
+            || self
+                .threads
+                .iter()
+                .any(|thread| thread.blocked.waiting() > FOLD_AT)
     }
 
     /// Folds everything before `until` into the sums.

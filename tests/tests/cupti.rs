@@ -118,7 +118,7 @@ impl Run {
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let said = lines.filter(|line| line.get(field).is_some()).last();
+        let said = lines.rev().find(|line| line.get(field).is_some());
         said.unwrap_or_else(|| panic!("rank {rank} said nothing of {field}: {text}"))
     }
 

@@ -47,7 +47,10 @@ impl<'a> Dump<'a> {
     /// # Errors
     /// If it has none.
     pub fn open(bytes: &'a [u8]) -> Result<Self, Problem> {
-        let end = bytes.iter().position(|&byte| byte == b'\n').ok_or(Problem::NoDump)?;
+        let end = bytes
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .ok_or(Problem::NoDump)?;
         let version = std::str::from_utf8(&bytes[..end])
             .ok()
             .and_then(|line| line.strip_prefix(HEAD)?.parse().ok())
@@ -104,7 +107,9 @@ mod tests {
         assert_eq!(dump.version, 24);
         assert!(matches!(dump.next(), Some(Ok((Activity::Kernel(kernel), 208))) if kernel.span.start == 77));
         let short = TooShort { kind: 10, bytes: 100 };
-        assert!(matches!(dump.next(), Some(Err(Problem::TooShort(at, found))) if at == second && found == short));
+        assert!(
+            matches!(dump.next(), Some(Err(Problem::TooShort(at, found))) if at == second && found == short)
+        );
         assert!(matches!(dump.next(), Some(Ok((Activity::Other(99), 4)))));
         assert!(matches!(dump.next(), Some(Err(Problem::CutOff(at))) if at == third));
         assert!(dump.next().is_none());

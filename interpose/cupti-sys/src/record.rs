@@ -268,7 +268,9 @@ fn least_bytes(kind: u32) -> usize {
         Kind::CUPTI_ACTIVITY_KIND_DRIVER | Kind::CUPTI_ACTIVITY_KIND_RUNTIME => {
             size_of::<cupti::CUpti_ActivityAPI>()
         }
-        Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION => size_of::<cupti::CUpti_ActivityExternalCorrelation>(),
+        Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION => {
+            size_of::<cupti::CUpti_ActivityExternalCorrelation>()
+        }
         Kind::CUPTI_ACTIVITY_KIND_OVERHEAD => size_of::<cupti::CUpti_ActivityOverhead>(),
         Kind(_) => size_of::<u32>(),
     }

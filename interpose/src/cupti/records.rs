@@ -49,7 +49,7 @@ pub struct Records {
 
 impl Records {
     /// From now on.
-    pub fn new() -> Self {
+    pub fn from_now() -> Self {
         Self {
             names: Names::default(),
             streams: HashMap::new(),
@@ -295,8 +295,9 @@ fn is_work(activity: &Activity) -> bool {
 /// As for [`sys::Activity::read`].
 pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
     // SAFETY: the caller's promise.
+    let read = unsafe { sys::Activity::read(record) };
     matches!(
-        unsafe { sys::Activity::read(record) },
+        read,
         sys::Activity::Kernel(_)
             | sys::Activity::MemoryCopy(_)
             | sys::Activity::MemorySet(_)

@@ -526,6 +526,9 @@ unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_reco
 }
 
 /// A buffer comes back: ours, or another profiler's, who gets it as if we were not there.
+///
+/// # Safety
+/// As CUPTI calls it: `buffer` was handed out by us or by the profiler that is registered, and holds `valid` bytes.
 pub unsafe extern "C" fn completed(
     context: cupti::CUcontext,
     stream: u32,

@@ -163,7 +163,7 @@ struct Watch {
 impl Watch {
     fn new() -> Self {
         Self {
-            records: Records::new(),
+            records: Records::from_now(),
             dump: Dump::wanted(),
             looks: 0,
             covered_until: ticks(),

@@ -291,6 +291,9 @@ pub fn cupti_dump(input: &[u8]) {
             Err(Problem::NoDump) => panic!("it was opened"),
         }
     }
-    let head = input.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let head = input
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .map_or(0, |at| at + 1);
     assert_eq!(head + bytes, input.len(), "nothing is skipped");
 }
