@@ -42,6 +42,14 @@ fn main() -> ExitCode {
         operations / wall / 1e6,
         operations / processor / 1e6,
     );
+    let works = session.tables.iter().find(|table| table.name == "works");
+    if let Some(works) = works.map(|table| table.rows as f64) {
+        println!(
+            "  {works} works of devices: {:.2} M/s, {:.2} M/s and core",
+            works / wall / 1e6,
+            works / processor / 1e6,
+        );
+    }
     for table in &session.tables {
         println!("  {}: {} rows, {} bytes", table.name, table.rows, table.bytes);
     }

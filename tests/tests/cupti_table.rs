@@ -64,3 +64,23 @@ fn every_version_has_the_functions_that_it_should() {
         assert_eq!(missing, expected, "CUPTI {version:?}");
     }
 }
+
+/// What we stand in for is there, from the version on that the table says: a name that no library has would be nobody's.
+#[test]
+fn every_function_that_is_intercepted_is_a_real_one() {
+    use rankscope::cupti::others;
+    for library in libraries() {
+        let version = version(&library);
+        let name = CString::new(library.to_str().expect("a plain name")).expect("no zero byte");
+        for (symbol, since) in others::SYMBOLS.iter().zip(others::SEEN) {
+            let (major, minor) = since.split_once('.').expect("a version");
+            let since: (u32, u32) = (major.parse().expect("major"), minor.parse().expect("minor"));
+            // SAFETY: as above; the symbol ends with a zero byte.
+            let found = unsafe {
+                let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
+                !libc::dlsym(handle, symbol.as_ptr()).is_null()
+            };
+            assert_eq!(found, version >= since, "{symbol:?} in {version:?}");
+        }
+    }
+}

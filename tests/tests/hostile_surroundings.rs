@@ -329,7 +329,7 @@ fn little_address_space() {
     };
     let least = smallest(&turn, 4, 1024, job);
     // From room for the library's code alone to room for all that it wants.
-    for more in [6, 8, 12, 16, 24, 48, 96, 192] {
+    for more in [7, 8, 12, 16, 24, 48, 96, 192] {
         let into = directory();
         let finished = job(least + more).record_into(into.path()).run(&turn);
         assert_eq!(

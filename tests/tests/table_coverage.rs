@@ -359,6 +359,12 @@ fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
 fn the_library_exports_its_rows_and_nothing_else() {
     let mut wanted: BTreeSet<String> = rows().iter().map(|row| row.0.to_owned()).collect();
     wanted.extend(nccl_rows().map(|row| row.0.to_owned()));
+    let of_cupti = rankscope::cupti::others::SYMBOLS;
+    wanted.extend(
+        of_cupti
+            .iter()
+            .map(|symbol| symbol.to_string_lossy().into_owned()),
+    );
     wanted.extend(
         [
             "rankscope_pause",

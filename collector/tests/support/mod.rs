@@ -75,6 +75,11 @@ impl<W: Write> SyntheticLog<W> {
             .definitions(&[(KIND_PROPERTY, Payload::property(key, value.as_bytes()))])
     }
 
+    /// Any definition.
+    pub fn definition(&mut self, kind: u8, payload: Payload) -> io::Result<()> {
+        self.writer.definitions(&[(kind, payload)])
+    }
+
     /// A communicator.
     pub fn communicator(&mut self, index: u32, rank: u32, size: u32, identity: u8) -> io::Result<()> {
         self.communicator_of(Library::Gloo, index, rank, size, identity)

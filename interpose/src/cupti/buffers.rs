@@ -218,7 +218,7 @@ mod tests {
         assert!(make() && make());
         let mut out: Vec<(*mut u8, usize)> = (0..BUFFERS).map(|_| take()).collect();
         assert!(out.iter().all(|&(address, bytes)| {
-            bytes == BUFFER_BYTES && address as usize % 8 == 0 && owner(address) == Owner::Pool
+            bytes == BUFFER_BYTES && (address as usize).is_multiple_of(8) && owner(address) == Owner::Pool
         }));
         let (small, bytes) = take();
         assert_eq!((bytes, owner(small)), (SMALL_BYTES, Owner::Small));

@@ -5,7 +5,7 @@
 //! clock back to what it would be without us; when nobody records any more, we come back. Each buffer goes back to whom
 //! it was asked from, whoever is registered by then.
 
-use super::session;
+use super::session::{self, Whose};
 use crate::stub::{Call, Narrow};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -22,6 +22,7 @@ crate::wrappers! {
     disable = "cuptiActivityDisable", seen "11.8", narrow |real, a: &Narrow| disables(real, a, a[0]);
     disable_context = "cuptiActivityDisableContext", seen "11.8", narrow |real, a: &Narrow| disables(real, a, a[1]);
     register_timestamp = "cuptiActivityRegisterTimestampCallback", seen "11.8", narrow registers_timestamp;
+    timestamp = "cuptiGetTimestamp", seen "11.8", narrow asks_time;
     subscribe_v2 = "cuptiSubscribe_v2", seen "13.0", narrow subscribes;
     finalize = "cuptiFinalize", seen "11.8", narrow finalizes;
 }
@@ -45,7 +46,7 @@ pub fn callbacks() -> Option<(usize, usize)> {
 }
 
 /// The clock that others registered; 0: none.
-pub fn timestamp() -> usize {
+pub fn clock() -> usize {
     TIMESTAMP.load(Ordering::Acquire)
 }
 
@@ -59,11 +60,22 @@ fn is_success(returned: usize) -> bool {
 
 /// `cuptiActivityRegisterCallbacks(requested, completed)`
 unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
-    if session::is_own_call() || !session::is_ours() {
-        // SAFETY: handed through.
-        return unsafe { arguments.call(real) };
-    }
-    let mut changing = session::changing();
+    let mut changing = match session::whose_call() {
+        Whose::Theirs(changing) => changing,
+        Whose::NotOurs => {
+            // SAFETY: handed through.
+            return unsafe { arguments.call(real) };
+        }
+        Whose::BeforeUs => {
+            // SAFETY: handed through.
+            let returned = unsafe { arguments.call(real) };
+            if is_success(returned) {
+                REQUESTED.store(arguments[0], Ordering::Release);
+                COMPLETED.store(arguments[1], Ordering::Release);
+            }
+            return returned;
+        }
+    };
     changing.step_aside();
     REQUESTED.store(arguments[0], Ordering::Release);
     COMPLETED.store(arguments[1], Ordering::Release);
@@ -81,11 +93,21 @@ unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
 
 /// `cuptiActivityEnable(kind)` and its kin.
 unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
-    if session::is_own_call() || !session::is_ours() {
-        // SAFETY: handed through.
-        return unsafe { arguments.call(real) };
-    }
-    let mut changing = session::changing();
+    let mut changing = match session::whose_call() {
+        Whose::Theirs(changing) => changing,
+        Whose::NotOurs => {
+            // SAFETY: handed through.
+            return unsafe { arguments.call(real) };
+        }
+        Whose::BeforeUs => {
+            // SAFETY: handed through.
+            let returned = unsafe { arguments.call(real) };
+            if is_success(returned) {
+                KINDS.fetch_or(bit(kind), Ordering::AcqRel);
+            }
+            return returned;
+        }
+    };
     changing.step_aside();
     // Before, since records may come at once.
     KINDS.fetch_or(bit(kind), Ordering::AcqRel);
@@ -100,11 +122,18 @@ unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 
 /// `cuptiActivityDisable(kind)` and its kin.
 unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
-    if session::is_own_call() || !session::is_ours() {
-        // SAFETY: handed through.
-        return unsafe { arguments.call(real) };
-    }
-    let mut changing = session::changing();
+    let mut changing = match session::whose_call() {
+        Whose::Theirs(changing) => changing,
+        Whose::NotOurs => {
+            // SAFETY: handed through.
+            return unsafe { arguments.call(real) };
+        }
+        Whose::BeforeUs => {
+            KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
+            // SAFETY: handed through.
+            return unsafe { arguments.call(real) };
+        }
+    };
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
     KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
@@ -116,11 +145,21 @@ unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 /// `cuptiActivityRegisterTimestampCallback(clock)`. While we record it has no effect but that it is theirs when they do:
 /// nobody gets a record meanwhile.
 unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
-    if session::is_own_call() || !session::is_ours() {
-        // SAFETY: handed through.
-        return unsafe { arguments.call(real) };
-    }
-    let mut changing = session::changing();
+    let mut changing = match session::whose_call() {
+        Whose::Theirs(changing) => changing,
+        Whose::NotOurs => {
+            // SAFETY: handed through.
+            return unsafe { arguments.call(real) };
+        }
+        Whose::BeforeUs => {
+            // SAFETY: handed through.
+            let returned = unsafe { arguments.call(real) };
+            if is_success(returned) {
+                TIMESTAMP.store(arguments[0], Ordering::Release);
+            }
+            return returned;
+        }
+    };
     // SAFETY: handed through: whether it is a good one says CUPTI.
     let returned = unsafe { arguments.call(real) };
     if is_success(returned) {
@@ -134,11 +173,10 @@ unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
 /// `cuptiSubscribe_v2(subscriber, callback, data, parameters)`: who begins with the second interface finds none of the
 /// first in use.
 unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
-    if session::is_own_call() || !session::is_ours() {
+    let Whose::Theirs(mut changing) = session::whose_call() else {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
-    }
-    let mut changing = session::changing();
+    };
     changing.step_aside();
     // SAFETY: handed through.
     let returned = unsafe { arguments.call(real) };
@@ -151,13 +189,27 @@ unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
 
 /// `cuptiFinalize()`: CUPTI is gone, and everything that was registered.
 unsafe fn finalizes(real: usize, arguments: &Narrow) -> usize {
-    if session::is_own_call() || !session::is_ours() {
+    let Whose::Theirs(mut changing) = session::whose_call() else {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
-    }
-    let mut changing = session::changing();
+    };
     changing.step_aside();
     changing.end("another profiler ended CUPTI");
     // SAFETY: handed through.
     unsafe { arguments.call(real) }
+}
+
+/// `cuptiGetTimestamp(place)`: while we record CUPTI's clock is ours, and whoever asks means the one that there would be
+/// without us.
+unsafe fn asks_time(real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: handed through.
+    let returned = unsafe { arguments.call(real) };
+    if is_success(returned)
+        && arguments[0] != 0
+        && let Some(now) = session::time_of_others()
+    {
+        // SAFETY: CUPTI has just written its answer there.
+        unsafe { (arguments[0] as *mut u64).write(now) };
+    }
+    returned
 }

@@ -20,7 +20,7 @@ use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,8 @@ const NOTHING: u32 = 0;
 const LINKS: u32 = 1;
 const THREAD: u32 = 2;
 static TABLE: OnceLock<Table> = OnceLock::new();
+/// CUPTI's clock is ours now.
+static HAS_OUR_CLOCK: AtomicBool = AtomicBool::new(false);
 /// What CUPTI says that it is.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
@@ -94,15 +96,44 @@ pub fn version() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
 
-/// True unless this is a forked child of a process that had begun: nothing of CUPTI works there.
-pub fn is_ours() -> bool {
-    let begun = LIFE.load(Ordering::Relaxed);
-    begun == 0 || begun == life::number()
+/// Whose a call to an intercepted function of CUPTI is.
+pub enum Whose {
+    /// Another profiler's, while our thread is there: with the right to change what CUPTI does.
+    Theirs(Changing),
+    /// Another profiler's, and we have never begun: it is remembered, and nothing else.
+    BeforeUs,
+    /// Our own, of CUPTI itself inside it, or in a forked child of a process that had begun.
+    NotOurs,
 }
 
-/// True while the calling thread is in a call of ours to CUPTI, which may call itself by its exported names.
-pub fn is_own_call() -> bool {
-    thread::state().cupti_depth.get() > 0
+/// Whose this thread's call is. Nobody waits for us who does not profile beside us.
+pub fn whose_call() -> Whose {
+    if thread::state().cupti_depth.get() > 0 {
+        return Whose::NotOurs;
+    }
+    match LIFE.load(Ordering::Relaxed) {
+        0 => Whose::BeforeUs,
+        begun if begun == life::number() => Whose::Theirs(changing()),
+        _ => Whose::NotOurs,
+    }
+}
+
+/// True in the process life that has begun.
+pub fn is_ours() -> bool {
+    let begun = LIFE.load(Ordering::Relaxed);
+    begun != 0 && begun == life::number()
+}
+
+/// What CUPTI's clock would show without us, while it is ours, to somebody else who asks.
+pub fn time_of_others() -> Option<u64> {
+    if thread::state().cupti_depth.get() > 0 || !HAS_OUR_CLOCK.load(Ordering::Acquire) || !is_ours() {
+        return None;
+    }
+    let theirs = others::clock();
+    // SAFETY: 0 is no function; another number is one that another profiler handed to CUPTI as such.
+    let theirs = unsafe { std::mem::transmute::<usize, cupti::CUpti_TimestampCallbackFunc>(theirs) };
+    // SAFETY: a function that CUPTI would call just so.
+    Some(unsafe { theirs.map_or_else(|| wall_clock(), |clock| clock()) })
 }
 
 /// Calls CUPTI, marked as ours.
@@ -406,6 +437,7 @@ fn in_words(table: &Table, result: CUptiResult) -> String {
 
 fn start_recording(table: &Table) -> CUptiResult {
     // The clock first: what is recorded is stamped by it.
+    HAS_OUR_CLOCK.store(true, Ordering::Release);
     let clock = register_clock(Some(now));
     if clock != SUCCESS {
         return clock;
@@ -492,7 +524,8 @@ fn register_clock(clock: cupti::CUpti_TimestampCallbackFunc) -> CUptiResult {
 
 /// The clock that CUPTI would have without us: another profiler's, or its own, which is that of the wall.
 fn put_clock_back() {
-    let theirs = others::timestamp();
+    HAS_OUR_CLOCK.store(false, Ordering::Release);
+    let theirs = others::clock();
     // SAFETY: 0 is no function; another number is one that another profiler handed to CUPTI as such.
     let theirs = unsafe { std::mem::transmute::<usize, cupti::CUpti_TimestampCallbackFunc>(theirs) };
     register_clock(theirs.or(Some(wall_clock)));

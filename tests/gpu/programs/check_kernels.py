@@ -1,0 +1,105 @@
+"""Compares what kernels.cc launched with what was recorded: python check_kernels.py CASE OUTPUT REPORT SESSION.
+
+CASE exit, _exit, kill or graphs; OUTPUT what the program printed; REPORT what `rankscope report --json` printed; SESSION the
+session directory. Prints one line of JSON; its status says whether all holds."""
+import collections
+import json
+import os
+import sys
+
+case, output, report, directory = sys.argv[1:5]
+failures = []
+
+
+def check(holds, what):
+    if not holds:
+        failures.append(what)
+
+
+told = {}
+for line in open(output):
+    if line.startswith('{"'):
+        told.update(json.loads(line))
+session = json.load(open(report))
+result = {"part": "kernels_graphs" if case == "graphs" else "kernels", "case": case}
+if not session["activity"] or "launched" not in told:
+    check(False, "nothing was recorded" if "launched" in told else "the program did not come to its end")
+else:
+    ours = session["activity"][0]
+    kinds = ("kernels", "copies", "sets")
+    recorded = sum(ours[kind] for kind in kinds) + ours["communication_kernels"] + ours["graphs"]
+    losses = {
+        f"{one['kind']}, {one['cause']}": one["count"] for one in session["losses"] if one["kind"] == "activity"
+    }
+    result.update(
+        cupti=ours["cupti"],
+        launched=told["launched"],
+        recorded=recorded,
+        lost=ours["lost"],
+        losses=losses,
+        undelivered=told["launched"] - recorded - ours["lost"],
+        with_launch=ours["with_launch"],
+        launches_without_work=ours["launches_without_work"],
+        covered_ns=ours["covered_ns"],
+        delivered_until_ns=ours["delivered_until_ns"],
+        shortest_launch_ns=ours["shortest_launch_ns"]["value"],
+        shortest_wait_ns=ours["shortest_wait_ns"]["value"],
+        ran_ms=told["ran_ms"],
+        communicator_ms=told["communicator_ms"],
+    )
+    check(ours["reason"] is None, f"not recorded to the end: {ours['reason']}")
+    check(ours["adds_up"], "the parts do not add up")
+    check(ours["communication_kernels"] == ours["graphs"] == 0, "works that nobody launched")
+    for kind in kinds:
+        check(ours[kind] <= told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
+    if case in ("exit", "graphs"):
+        # The proof: recorded + lost = launched.
+        check(recorded + ours["lost"] == told["launched"], f"recorded {recorded} + lost {ours['lost']} is not {told['launched']}")
+        if ours["lost"] == 0:
+            for kind in kinds:
+                check(ours[kind] == told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
+            check(ours["with_launch"] == recorded, f"the launch of {recorded - ours['with_launch']} works is not known")
+    else:
+        # What CUPTI had not delivered is gone, and no more than that.
+        check(recorded + ours["lost"] <= told["launched"], "more was recorded than launched")
+        least = told["launched_1500_ms_before_the_end"]
+        check(recorded + ours["lost"] >= least, f"recorded {recorded}, but {least} were launched 1.5 s before the end")
+        result["launched_1000_ms_before_the_end"] = told["launched_1000_ms_before_the_end"]
+        result["launched_1500_ms_before_the_end"] = least
+    if "counted_on_device" in told and not os.environ.get("ON_DOUBLES"):
+        check(told["counted_on_device"] == told["kernels"], f"the device counted {told['counted_on_device']} kernels")
+
+    if case == "graphs":
+        from pyarrow import parquet
+
+        def table(name):
+            return parquet.read_table(f"{directory}/{name}/rank=0.parquet", partitioning=None).to_pylist()
+
+        names = {row["number"]: row["name"] for row in table("names")}
+        works = collections.defaultdict(list)
+        for row in table("works"):
+            works[names.get(row["name"], row["kind"])].append(row)
+        result["works"] = {}
+        for graph in told["graphs"]:
+            rows = works[graph["name"]]
+            nodes = collections.Counter(row["graph_node"] for row in rows)
+            per_node = sorted(nodes.values())
+            result["works"][graph["name"]] = {
+                "recorded": len(rows),
+                "without_node": nodes.get(None, 0),
+                "nodes": len(nodes),
+                "runs_per_node": [per_node[0], per_node[-1]] if rows else None,
+                "launches": len({row["correlation"] for row in rows}),
+            }
+            check(len(rows) == graph["kernels"] * graph["replays"], f"{graph['name']}: {len(rows)} kernels of the graph")
+            check(len({row["correlation"] for row in rows}) == graph["replays"], f"{graph['name']}: replays are not told apart")
+            # Of the graph that was made before anything was recorded it is seen what CUPTI says; of the other it is asked.
+            if graph["name"] == "rankscope_late":
+                check(None not in nodes, f"{nodes.get(None)} kernels have no node")
+                check(per_node == [graph["replays"]] * graph["kernels"], f"runs of each node: {per_node}")
+        for kind in ("copy", "set"):
+            rows = works[kind]
+            result["works"][kind] = {"recorded": len(rows), "without_node": sum(row["graph_node"] is None for row in rows)}
+result.update(ok=not failures, failures=failures)
+print(json.dumps(result))
+sys.exit(bool(failures))
