@@ -81,7 +81,7 @@ impl Wanted {
     pub fn now(&self, since: Duration, step: Option<u32>) -> Mode {
         let is_inside = match self.window {
             Window::Always => true,
-            Window::Time(from, length) => since >= from && since < from + length,
+            Window::Time(from, length) => since >= from && since < from.saturating_add(length),
             Window::Steps(first, end) => step.is_some_and(|step| (first..end).contains(&step)),
         };
         if is_inside { self.mode } else { Mode::Off }
@@ -90,7 +90,7 @@ impl Wanted {
     /// How long from then on until that may change by itself.
     pub fn changes_in(&self, since: Duration) -> Option<Duration> {
         match self.window {
-            Window::Time(from, length) => [from, from + length]
+            Window::Time(from, length) => [from, from.saturating_add(length)]
                 .into_iter()
                 .find(|&edge| edge > since)
                 .map(|edge| edge - since),

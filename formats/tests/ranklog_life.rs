@@ -18,7 +18,7 @@ fn start(dir: &Path) -> &'static Recorder {
     let mut options = Options::new(dir.to_path_buf());
     options.live_bytes = 1 << 20;
     options.min_free_bytes = Some(0);
-    std::thread::spawn(move || recorder.run(&options, define_nothing, |_| 0));
+    std::thread::spawn(move || recorder.run(&options, define_nothing, |_| 0, || {}));
     recorder.wait_until_settled(Duration::from_secs(10));
     recorder
 }

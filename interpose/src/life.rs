@@ -177,6 +177,10 @@ pub fn start() {
     let life = LIVES.fetch_add(1, Ordering::AcqRel) + 1;
     if spawn(background, BACKGROUND_STACK_BYTES) {
         page.epoch.store(life, Ordering::Release);
+        KEEPER.store(KEEPER_WAITS, Ordering::Release);
+        if !spawn(keep, KEEPER_STACK_BYTES) {
+            KEEPER.store(0, Ordering::Release);
+        }
         if let Some(wanted) = wanted_activity() {
             watch::start(Some(wanted));
         }
@@ -256,11 +260,14 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
     }
     // A panic of ours ends recording, not the job: the live area stays readable.
     let _ = std::panic::catch_unwind(|| match CONFIGURATION.options() {
-        Some(options) => RECORDER.run(&options, ready, each_second),
+        Some(options) => RECORDER.run(&options, ready, each_second, on_last),
         None => RECORDER.give_up(),
     });
-    // Nobody but us may be left: then the process ends with this thread.
+    // Nobody but us may be left: then the process ends with the keeper.
     watch::finish(LAST_WAIT);
+    KEEPER.store(KEEPER_LEAVES, Ordering::Release);
+    // SAFETY: wakes who waits on a word of ours.
+    unsafe { libc::syscall(libc::SYS_futex, KEEPER.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     std::ptr::null_mut()
 }
 
@@ -277,10 +284,49 @@ fn ready(set: &LaneSet) {
     }
 }
 
-/// Once a second, on the background thread.
+/// Once a second, on the background thread: how many other threads of ours there are.
 fn each_second(run_directory: &Path) -> usize {
     control::look(run_directory);
-    usize::from(watch::is_running())
+    usize::from(watch::is_running()) + usize::from(KEEPER.load(Ordering::Acquire) == KEEPER_WAITS)
+}
+
+/// The program's threads are gone: what CUPTI has is to come into the log before it is closed.
+fn on_last() {
+    watch::finish(LAST_WAIT);
+}
+
+/// 0: there is no keeper, 1: it waits, 2: it leaves, as the last thread.
+static KEEPER: AtomicU32 = AtomicU32::new(0);
+const KEEPER_WAITS: u32 = 1;
+const KEEPER_LEAVES: u32 = 2;
+const KEEPER_STACK_BYTES: usize = 64 << 10;
+
+/// A program whose main thread has left by `pthread_exit` ends with its last thread, which then writes what the program has
+/// printed and not yet written. The background thread cannot: it has descriptors of its own. So a thread that has the
+/// program's waits, does nothing, and leaves last.
+extern "C" fn keep(_: *mut c_void) -> *mut c_void {
+    // SAFETY: a plain call; failure leaves the thread its old name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope-keep".as_ptr()) };
+    while KEEPER.load(Ordering::Acquire) == KEEPER_WAITS {
+        // SAFETY: waits on a word of ours.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                KEEPER.as_ptr(),
+                libc::FUTEX_WAIT,
+                KEEPER_WAITS,
+                std::ptr::null::<libc::timespec>(),
+            );
+        }
+    }
+    // The background thread goes first: it needs some microseconds, and is idle by intention.
+    for _ in 0..1000 {
+        if rankscope_formats::ranklog::process::only_own_threads_are_left(1) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::ptr::null_mut()
 }
 
 /// Longest value of a configuration variable that is taken.
@@ -438,8 +484,7 @@ impl Configuration {
 /// At a regular exit: closes the log if that takes no time worth speaking of. Nothing depends on it.
 pub fn finish() {
     if SWITCH.load(Ordering::Acquire) == ON && page().epoch.load(Ordering::Acquire) != 0 {
-        let wait_ms = CONFIGURATION.number(EXIT_WAIT_MS).unwrap_or(250);
-        RECORDER.finish(Duration::from_millis(wait_ms));
+        RECORDER.finish(exit_wait());
     }
 }
 
@@ -500,6 +545,11 @@ pub fn has_other_injection() -> bool {
     CONFIGURATION
         .bytes(OTHER_INJECTION)
         .is_some_and(|path| !path.is_empty())
+}
+
+/// How long a regular exit may wait for us.
+pub fn exit_wait() -> Duration {
+    Duration::from_millis(CONFIGURATION.number(EXIT_WAIT_MS).unwrap_or(250))
 }
 
 /// True if this process records or is about to: cold hooks do nothing else otherwise.

@@ -59,6 +59,8 @@ pub struct ThreadState {
     pub nccl_launches: [Cell<Launch>; STREAMS],
     /// Nesting of our own calls to CUPTI, which may call itself by the names that we intercept.
     pub cupti_depth: Cell<u32>,
+    /// This thread changes what CUPTI does.
+    pub cupti_changes: Cell<bool>,
     /// NVTX ranges that are open on this thread: how many, and the outer ones.
     pub nvtx_depth: Cell<u32>,
     /// See `nvtx_depth`.
@@ -112,6 +114,7 @@ thread_local! {
             nccl_launches_open: Cell::new(0),
             nccl_launches: [const { Cell::new(Launch::NONE) }; STREAMS],
             cupti_depth: Cell::new(0),
+            cupti_changes: Cell::new(false),
             nvtx_depth: Cell::new(0),
             nvtx_ranges: [const {
                 Cell::new(OpenRange {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what tests/gpu/run.sh needs on a machine without Rust, stripped, into tests/gpu/carry.
+# Builds what tests/gpu/run.sh needs on a machine without Rust, stripped, into tests/gpu/carry. No GPU and no CUDA is needed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --release -p rankscope -p rankscope-interpose
@@ -9,5 +9,14 @@ mkdir -p "$carry"
 for file in target/release/librankscope.so target/release/rankscope; do
     strip -o "$carry/$(basename "$file")" "$file"
 done
+# Programs that look everything of CUDA's up when they run.
+for program in kernels questions; do
+    ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -s -static-libstdc++ -static-libgcc -o "$carry/$program" \
+        "tests/gpu/programs/$program.cc" -ldl -pthread
+done
+# A workspace of its own, with a target of its own.
+(cd examples/overlap && cargo build --locked --release --target-dir target)
+strip -o "$carry/overlap" examples/overlap/target/release/rankscope-example-overlap
 du -sk "$carry"
-echo "there: OUT=\$OUT tests/gpu/run.sh, with tests/gpu/carry carried along"
+echo "there, with tests/gpu/carry carried along:"
+echo "  OUT=/tmp/results PACK=\$OUT/results.tar.gz tests/gpu/run.sh [PART…]    (devices: all that CUPTI tells)"

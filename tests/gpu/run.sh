@@ -2,10 +2,12 @@
 # Everything that needs a GPU, on a machine that has one, with CUDA 13 and PyTorch and without Rust:
 #
 #   tests/gpu/pack.sh                       here: builds and puts what is needed into tests/gpu/carry (not committed)
-#   OUT=DIRECTORY tests/gpu/run.sh [PART…]  there: runs all parts, or those that are named
+#   OUT=DIRECTORY tests/gpu/run.sh [PART…]  there: runs all parts, or those that are named; `devices` names those of CUPTI
 #
-# Parts (each with its own time limit, in seconds): see the table below. All together under 9 minutes. Results lie in
-# $OUT from the first second on, small; $OUT/results.txt says how each part ended.
+# Parts (each with its own time limit, in seconds): see the table below. All together under 10 minutes, and so are the
+# devices'. Results lie in $OUT from the first second on, small; $OUT/results.txt says how each part ended, and
+# $OUT/results.jsonl has a line for each thing that was compared or measured of devices. PACK=FILE: all of $OUT is put into
+# this .tar.gz after each part, for where only few files come back. README.md says what each part proves.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 carry=$here/carry
@@ -37,6 +39,7 @@ parts=(
     "graphs 35 two ranks, communication inside CUDA graphs"
     "hang 45 two ranks, of which one never comes"
     "kill 40 kill -9 in mid-run"
+    "kernels 40 100,000 kernels, copies and sets by CUPTI: recorded + lost = launched, also after _exit and kill -9"
     "overhead_calls 50 step time with calls recorded and not, one rank, in interleaved blocks"
     "overhead_plugin 55 step time with calls and plugin and without either, two ranks, in interleaved blocks"
 )
@@ -44,13 +47,22 @@ parts=(
 # Run only if they are named: with them all would take too long.
 more=(
     "overhead_events 55 step time with launches timed by events and not, two ranks, in interleaved blocks"
+    "kernels_graphs 25 CUDA graphs made before and while it is recorded, replayed 100 times: every node"
+    "torch_profiler 90 torch.profiler before, beside and after our recording: its records and ours"
+    "overlap_known 50 compute and communication that overlap by a known amount, within 2 %"
+    "questions 110 what only a real CUPTI answers"
+    "overhead_kernels 235 step time and launches with nothing, calls, kernels, torch.profiler, in interleaved blocks"
 )
 
-# Ranks of a Python program, each on the one GPU and on a host of its own as far as NCCL knows
+# What `devices` stands for: 550 s at most.
+devices=(kernels kernels_graphs torch_profiler overlap_known questions overhead_kernels)
+
+# Ranks of a program, each on the one GPU and on a host of its own as far as NCCL knows
 # (research: NCCL_HOSTID per process passes its check for duplicate devices; the transport is a socket).
 # ranks NUMBER DIRECTORY PROGRAM [ARGUMENTS…]
-# How they are recorded is in `settings`: variables of their environment.
+# How they are recorded is in `settings`: variables of their environment. What runs the program is in `runner`.
 settings=(LD_PRELOAD="$library")
+runner=("$python")
 ranks() {
     local number=$1 directory=$2 rank pids=() status=0
     shift 2
@@ -61,7 +73,7 @@ ranks() {
             NCCL_HOSTID="fake$rank" NCCL_SOCKET_IFNAME=lo NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_P2P_DISABLE=1 \
             NCCL_SHM_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_MAX_CTAS=2 \
             GLOO_SOCKET_IFNAME=lo RANKSCOPE_DIR="$directory" "${settings[@]}" \
-            "$python" "$@" >"$directory/rank$rank.out" 2>&1 &
+            "${runner[@]}" "$@" >"$directory/rank$rank.out" 2>&1 &
         pids+=($!)
     done
     for pid in "${pids[@]}"; do
@@ -213,7 +225,172 @@ overhead_plugin() {
     measured overhead_plugin 2
 }
 
-wanted=("$@")
+# ---- what CUPTI tells -------------------------------------------------------------------------------------------------
+
+# A library that came with PyTorch, by its name; nothing of PyTorch is imported for that.
+wheel_library() {
+    "$python" - "$1" <<'PYTHON'
+import glob, importlib.util, sys
+found = importlib.util.find_spec("nvidia")
+places = list(found.submodule_search_locations) if found else []
+paths = [path for place in places for path in sorted(glob.glob(f"{place}/**/{sys.argv[1]}", recursive=True))]
+print(paths[0] if paths else sys.argv[1])
+PYTHON
+}
+
+# A program that was carried: it may have lost its mode.
+carried() {
+    if [ -x "$carry/$1" ]; then
+        echo "$carry/$1"
+    else
+        cp "$carry/$1" "$work/$1" && chmod +x "$work/$1" && echo "$work/$1"
+    fi
+}
+
+# The recorder of devices' work, switched off at first (a program says when it is ready), with as much room as `rankscope
+# run --kernels` gives it, and the library to load in a program that has no PyTorch.
+record_devices() {
+    settings=(LD_PRELOAD="$library" RANKSCOPE_KERNELS=off RANKSCOPE_LIVE_MIB=32
+        RANKSCOPE_CUPTI="${CUPTI:-$(wheel_library libcupti.so.13)}")
+}
+
+# Records are saved besides as CUPTI writes them.
+# save_records DIRECTORY
+save_records() {
+    mkdir -p "$1.dump"
+    settings+=(RANKSCOPE_CUPTI_DUMP="$1.dump")
+}
+
+# Runs what compares something, whose lines of JSON are results, and shows how each begins; its status is the part's.
+# results COMMAND…
+results() {
+    "$@" | tee -a "$out/results.jsonl" | cut -c 1-300
+    return "${PIPESTATUS[0]}"
+}
+
+# What `rankscope report --json` says of a merged directory goes to OUT/PART/report.json; and the records as CUPTI wrote
+# them to OUT/fixtures.
+# reported PART DIRECTORY
+reported() {
+    local part=$1 directory=$2
+    keep "$part" "$directory"
+    rm -f "$out/$part"/*.rslog
+    "$rankscope" report --json "$directory" >"$out/$part/report.json" 2>"$out/$part/report.txt"
+    [ ! -d "$directory.dump" ] || results "$python" "$here/programs/dumps.py" "$part" "$directory.dump" "$out/fixtures"
+}
+
+# One process of kernels.cc, recorded from when it is ready on, and compared with what it says.
+# counted PART CASE [ARGUMENTS…]
+counted() {
+    local part=$1 case=$2 directory=$work/$1-$2
+    shift 2
+    local status=0
+    record_devices
+    save_records "$directory"
+    runner=()
+    ranks 1 "$directory" "$(carried kernels)" --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" \
+        --ready "'$rankscope' ctl '$directory' --kernels=all" "$@"
+    echo "$part $case ended with $?"
+    reported "$part-$case" "$directory" || status=1
+    results "$python" "$here/programs/check_kernels.py" "$case" "$directory/rank0.out" "$out/$part-$case/report.json" \
+        "$directory/session" || status=1
+    return "$status"
+}
+
+kernels() {
+    local status=0
+    counted kernels exit --end exit || status=1
+    counted kernels _exit --end _exit || status=1
+    counted kernels kill --end kill || status=1
+    return "$status"
+}
+
+kernels_graphs() {
+    counted kernels_graphs graphs --graphs 1
+}
+
+torch_profiler() {
+    local plain=$work/torch_profiler.plain directory=$work/torch_profiler status=0
+    settings=()
+    ranks 1 "$plain" "$here/programs/torch_profiler.py" "$plain/traces" || echo "without us it ended with $?"
+    mkdir -p "$out/torch_profiler"
+    tail -c 20000 "$plain/rank0.out" >"$out/torch_profiler/without.txt"
+    record_devices
+    save_records "$directory"
+    settings+=(RANKSCOPE_KERNELS=all)
+    ranks 1 "$directory" "$here/programs/torch_profiler.py" "$directory/traces" "'$rankscope' ctl '$directory'" ||
+        echo "beside us it ended with $?"
+    reported torch_profiler "$directory" || status=1
+    results "$python" "$here/programs/check_profiler.py" "$plain/rank0.out" "$plain/traces" "$directory/rank0.out" \
+        "$directory/traces" "$out/torch_profiler/report.json" "$directory/session" || status=1
+    return "$status"
+}
+
+overlap_known() {
+    local status=0 overlap compiler
+    # NVRTC stands beside what it loads itself.
+    compiler=$(dirname "$(wheel_library libnvrtc.so.13)")
+    for overlap in 0 40 100; do
+        local directory=$work/overlap_known-$overlap
+        record_devices
+        settings+=(LD_LIBRARY_PATH="$compiler${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+        runner=()
+        ranks 1 "$directory" "$(carried overlap)" --overlap-percent "$overlap" --rounds 300 --wait-ms 2500 \
+            --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" --ready "'$rankscope' ctl '$directory' --kernels=all"
+        echo "overlap of $overlap % ended with $?"
+        reported "overlap_known-$overlap" "$directory"
+        results "$python" "$here/programs/check_overlap.py" "$overlap" "$directory/rank0.out" \
+            "$out/overlap_known-$overlap/report.json" || status=1
+    done
+    return "$status"
+}
+
+questions() {
+    # Nobody but the program itself may use CUPTI here.
+    results env -u LD_PRELOAD "$(carried questions)" --cupti "${CUPTI:-$(wheel_library libcupti.so.13)}" \
+        --cudart "${CUDART:-$(wheel_library libcudart.so.13)}" --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" 2>"$out/questions.txt"
+}
+
+overhead_kernels() {
+    local directory=$work/overhead_kernels
+    record_devices
+    ranks 1 "$directory" "$here/programs/overhead_kernels.py" "$directory.jsonl" "'$rankscope' ctl '$directory'"
+    local status=$?
+    reported overhead_kernels "$directory"
+    [ "$status" -eq 0 ] || return "$status"
+    # It was recorded what was to be, and else nothing.
+    results "$python" - "$directory.jsonl" "$out/overhead_kernels/report.json" <<'PYTHON'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+activity = (json.load(open(sys.argv[2]))["activity"] or [None])[0]
+seconds = next(line["seconds_in_it"] for line in lines if line["case"] == "kernels")
+covered = activity["covered_ns"] / 1e9 if activity else 0
+switched = 2.2 * 61
+failures = [] if seconds * 0.98 <= covered <= seconds + switched else [f"recorded for {covered} s instead of {seconds}"]
+if activity and (activity["lost"] or activity["reason"]):
+    failures.append(f"lost {activity['lost']}, {activity['reason']}")
+recorded = activity["kernels"] if activity else 0
+lines.append({"part": "overhead_kernels", "case": "recorded", "seconds": seconds, "covered_s": covered, "kernels": recorded,
+              "ok": not failures, "failures": failures})
+print("\n".join(json.dumps(line) for line in lines))
+sys.exit(bool(failures))
+PYTHON
+}
+
+# All that there is, as one file that is always whole.
+pack() {
+    [ -n "${PACK:-}" ] || return 0
+    tar -C "$out" -czf "$PACK.new" . && mv "$PACK.new" "$PACK"
+}
+
+wanted=()
+for name in "$@"; do
+    if [ "$name" = devices ]; then
+        wanted+=("${devices[@]}")
+    else
+        wanted+=("$name")
+    fi
+done
 [ ${#wanted[@]} -gt 0 ] && parts+=("${more[@]}")
 for entry in "${parts[@]}"; do
     read -r name limit what <<<"$entry"
@@ -229,6 +406,8 @@ for entry in "${parts[@]}"; do
     status=$?
     echo "$name: $([ $status -eq 0 ] && echo passed || echo "failed ($status)") after $(($(date +%s) - start)) s: $what" \
         | tee -a "$out/results.txt"
+    pack
 done
 du -sk "$out" | awk '$1 > 16384 { print "results are too large: " $1 " KiB" }' | tee -a "$out/results.txt"
+pack
 ! grep -q failed "$out/results.txt"

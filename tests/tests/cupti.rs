@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use rankscope_formats::Operation;
-use rankscope_formats::ranklog::activity::{Activity, Coverage, Work};
+use rankscope_formats::ranklog::activity::{Activity, ActivityKind, Coverage, Work};
 use rankscope_formats::ranklog::clock::Calibration;
 use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{
     NameRow, OperationRow, OperationState, SpanKind, SpanRow, StepRow, TableReader, WorkClass, WorkKind,
     WorkRow, rank_path,
@@ -566,7 +566,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
 #[test]
 fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
     let turn = turn::take();
-    for (fails, is_asked_again) in [("15", false), ("39", true), ("999", false)] {
+    for fails in ["15", "39", "999"] {
         let settings = Settings {
             more: &[("CUPTI_DOUBLE_FAILS", fails)],
             ..Settings::default()
@@ -577,12 +577,7 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
             assert_eq!(works(log), 0);
             let said = run.said(rank, "launched");
             assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
-            let key = if is_asked_again {
-                "source.cupti_refused"
-            } else {
-                "source.cupti_ended"
-            };
-            let reason = &log.log.properties[key];
+            let reason = &log.log.properties["source.cupti_ended"];
             assert!(reason.contains(&format!("({fails})")), "{reason}");
         }
         let session = run.session();
@@ -697,18 +692,45 @@ fn forked_children_and_captures_are_left_alone() {
 #[test]
 fn nothing_of_cupti_is_touched_where_nobody_asked() {
     let turn = turn::take();
-    let settings = Settings {
-        kernels: None,
-        ..Settings::default()
-    };
-    let Some(run) = run(&turn, &settings) else { return };
-    run.expect_well();
-    for (rank, log) in run.logs().iter().enumerate() {
-        log.expect_whole();
-        assert_eq!(log.of_kind(RecordKind::Activity).count(), 0);
-        assert!(!log.log.properties.contains_key("source.cupti"));
-        assert_eq!(run.said(rank, "launched")["written"], 0);
-        assert!(log.threads.iter().all(|thread| thread.name != "rankscope-cupti"));
+    // Nothing said, with another profiler, switched off, and a window that does not open.
+    for (kernels, has_other) in [
+        (None, false),
+        (None, true),
+        (Some("off"), false),
+        (Some("all@1000+1"), false),
+    ] {
+        let other: &[(&str, &str)] = if has_other {
+            &[("CUPTI_JOB_OTHER", "1")]
+        } else {
+            &[]
+        };
+        let settings = Settings {
+            kernels,
+            more: other,
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else {
+            return;
+        };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            log.expect_whole();
+            let is_more = |record: &&Record| record.operation != ActivityKind::Covered as u8;
+            assert_eq!(log.of_kind(RecordKind::Activity).filter(is_more).count(), 0);
+            let said = run.said(rank, "launched");
+            assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
+            if has_other {
+                let theirs = run.said(rank, "other")["other"].clone();
+                assert_eq!(theirs["received"], theirs["launched"]);
+                assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
+            } else {
+                assert_eq!(said["written"], 0);
+                assert!(!log.log.properties.contains_key("source.cupti"), "{kernels:?}");
+            }
+            if kernels.is_none() {
+                assert!(log.threads.iter().all(|thread| thread.name != "rankscope-cupti"));
+            }
+        }
     }
 }
 

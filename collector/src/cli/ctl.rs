@@ -15,7 +15,8 @@ Examples:
   rankscope ctl shared/run1 --kernels=all@+10   for the next ten seconds
   rankscope ctl shared/run1 --kernels=off       no more";
 
-/// Tell a running job what to record, through its run directory: all processes of it look there once a second.
+/// Tell a running job what to record, through its run directory: all processes of it look there every second, or every
+/// four where nothing was asked for so far.
 ///
 /// A process that was started without --kernels begins with its next call of NCCL.
 #[derive(Debug, Args)]
@@ -59,7 +60,7 @@ impl Ctl {
             .and_then(|()| fs::rename(&unfinished, &path))
             .with_context(|| format!("cannot write {}", path.display()))?;
         print::text(&format!(
-            "asked for kernels={}; processes that record into {} see it within a second\n",
+            "asked for kernels={}; processes that record into {} see it within a second, or four\n",
             self.kernels,
             self.directory.display()
         ))?;

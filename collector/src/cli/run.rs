@@ -12,6 +12,7 @@ use crate::launch::stop::StopWatch;
 use crate::launch::{library, nccl, nvtx, preload, program};
 use anyhow::Result;
 use clap::Args;
+use rankscope_formats::wanted::CONTROL_FILE;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -116,6 +117,8 @@ impl Run {
             .iter()
             .map(|part| part.to_string_lossy().into_owned())
             .collect();
+        // What was asked of an earlier job in this directory is not asked of this one.
+        let _ = std::fs::remove_file(directory.path.join(CONTROL_FILE));
         let mut launch = LaunchRecord::new(&arguments);
         launch.write(&directory.path)?;
         if self.verbose {

@@ -286,7 +286,7 @@ pub fn record() {
         live_dir,
         ..Options::new(directory.clone())
     };
-    thread::spawn(move || RECORDER.run(&options, |_| {}, |_| 0));
+    thread::spawn(move || RECORDER.run(&options, |_| {}, |_| 0, || {}));
     RECORDER.wait_until_settled(Duration::from_secs(10));
     let lanes = RECORDER.lanes().expect("recording");
     let lane = lanes

@@ -143,6 +143,11 @@ impl LaneSet {
         }
     }
 
+    /// True if recording has stopped for want of space: no chunk comes back.
+    pub fn is_stopped(&self) -> bool {
+        self.disk_failing.load(Ordering::Relaxed) != 0 && self.free.len() == 0
+    }
+
     fn lane(&self, index: u32) -> &Lane {
         // SAFETY: every index comes from `fresh` (checked against the count) or from the stack of such indices; the
         // memory is zeroed, a valid `Lane` (null pointer, zero numbers), and never freed.

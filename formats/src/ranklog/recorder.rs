@@ -190,8 +190,14 @@ impl Recorder {
 
     /// The background thread's whole life. `on_ready` runs before the first record is taken, and writes the
     /// definitions that exist already. `each_second` gets the run directory, and says how many other threads of the
-    /// recorder's there are.
-    pub fn run(&'static self, options: &Options, on_ready: fn(&LaneSet), each_second: fn(&Path) -> usize) {
+    /// recorder's there are; `on_last` is called when no other thread is left, to end those that record.
+    pub fn run(
+        &'static self,
+        options: &Options,
+        on_ready: fn(&LaneSet),
+        each_second: fn(&Path) -> usize,
+        on_last: fn(),
+    ) {
         let Some(mut drain) = Drain::start(options) else {
             self.settle(FAILED);
             return;
@@ -219,6 +225,7 @@ impl Recorder {
                 let others = each_second(&options.run_dir);
                 // A program whose main thread has left by pthread_exit ends with its last thread. That must not be us.
                 if process::only_own_threads_are_left(1 + others) {
+                    on_last();
                     break;
                 }
             }

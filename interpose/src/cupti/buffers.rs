@@ -1,8 +1,9 @@
-//! The buffers that CUPTI writes records into: a pool that is mapped once. CUPTI asks for one on a thread of the program
-//! and gives it back on any; our own thread empties it. Nothing here allocates, locks or calls CUPTI.
+//! The buffers that CUPTI writes records into: a pool that is allocated once. CUPTI asks for one on a thread of the
+//! program and gives it back on any; our own thread empties it. Nothing here locks or calls CUPTI.
 //!
-//! CUPTI before 12.9 may crash where it is handed no buffer. So there is always one: when the pool is empty a small one
-//! is mapped, whose records are counted and forgotten when it comes back.
+//! CUPTI before 12.9 may crash where it is handed no buffer. So where the pool is empty a small one is allocated, whose
+//! records are counted and forgotten when it comes back. Each is an allocation of its own: a profiler whose calls we do
+//! not see may be given one of ours, and frees what it is given.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -11,8 +12,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub const BUFFER_BYTES: usize = 1 << 20;
 /// Buffers in the pool. Since 13.0 every thread that calls CUDA has one of its own.
 const BUFFERS: usize = 64;
-/// Bytes of a buffer that is mapped because the pool is empty.
+/// Bytes of a buffer that is allocated because the pool is empty, and how many of them there may be.
 const SMALL_BYTES: usize = 64 << 10;
+const SMALLS: usize = 1024;
+const ALIGNMENT: usize = 4096;
 
 /// `state` of a buffer: nobody's.
 const FREE: u32 = 0;
@@ -22,6 +25,7 @@ const OUT: u32 = 1;
 const FILLED: u32 = 2;
 
 struct Buffer {
+    address: AtomicPtr<u8>,
     state: AtomicU32,
     /// In which order it came back.
     ticket: AtomicU64,
@@ -30,16 +34,17 @@ struct Buffer {
 
 static BUFFER: [Buffer; BUFFERS] = [const {
     Buffer {
+        address: AtomicPtr::new(std::ptr::null_mut()),
         state: AtomicU32::new(FREE),
         ticket: AtomicU64::new(0),
         valid_bytes: AtomicU64::new(0),
     }
 }; BUFFERS];
 
-/// Where they lie; null before they are mapped.
-static BASE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static TICKETS: AtomicU64 = AtomicU64::new(0);
-/// Small ones that are out.
+/// Small ones that are out, by address.
+static SMALL_OUT: [AtomicPtr<u8>; SMALLS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; SMALLS];
+/// How many.
 static SMALL: AtomicU32 = AtomicU32::new(0);
 
 /// Whose a buffer is that came back.
@@ -47,7 +52,7 @@ static SMALL: AtomicU32 = AtomicU32::new(0);
 pub enum Owner {
     /// One of the pool.
     Pool,
-    /// One that was mapped because the pool was empty.
+    /// One that was allocated because the pool was empty.
     Small,
     /// Not ours.
     Other,
@@ -56,6 +61,8 @@ pub enum Owner {
 /// A buffer that our thread empties; it goes back to the pool when this is dropped.
 pub struct Filled {
     index: usize,
+    /// In which order it came back.
+    pub ticket: u64,
     /// Where it begins.
     pub address: *mut u8,
     /// Bytes of whole records in it.
@@ -68,77 +75,75 @@ impl Drop for Filled {
     }
 }
 
-fn map(bytes: usize) -> *mut u8 {
-    // SAFETY: a fresh anonymous mapping, whose pages come when they are written to.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        std::ptr::null_mut()
-    } else {
+/// The program's own allocator: who is given a buffer of ours by mistake may free it.
+fn allocate(bytes: usize) -> *mut u8 {
+    let mut address = std::ptr::null_mut();
+    // SAFETY: a place of ours; memory of this size is mapped by itself, and its pages come when they are written to.
+    let outcome = unsafe { libc::posix_memalign(&raw mut address, ALIGNMENT, bytes) };
+    if outcome == 0 {
         address.cast()
+    } else {
+        std::ptr::null_mut()
     }
 }
 
-/// Maps the pool, once per process; false if there is no room.
+/// Allocates the pool, once per process; false if there is no room.
 pub fn make() -> bool {
-    if BASE.load(Ordering::Acquire).is_null() {
-        BASE.store(map(BUFFERS * BUFFER_BYTES), Ordering::Release);
+    for buffer in &BUFFER {
+        if buffer.address.load(Ordering::Acquire).is_null() {
+            let fresh = allocate(BUFFER_BYTES);
+            if fresh.is_null() {
+                return false;
+            }
+            buffer.address.store(fresh, Ordering::Release);
+        }
     }
-    !BASE.load(Ordering::Acquire).is_null()
+    true
 }
 
 /// A buffer for CUPTI to write into, and how large it is; null if there is no memory at all.
 pub fn take() -> (*mut u8, usize) {
-    let base = BASE.load(Ordering::Acquire);
-    if !base.is_null() {
-        for (index, buffer) in BUFFER.iter().enumerate() {
-            if buffer.state.load(Ordering::Relaxed) == FREE
-                && buffer
-                    .state
-                    .compare_exchange(FREE, OUT, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
-                return (base.wrapping_add(index * BUFFER_BYTES), BUFFER_BYTES);
-            }
+    for buffer in &BUFFER {
+        let address = buffer.address.load(Ordering::Acquire);
+        if !address.is_null()
+            && buffer.state.load(Ordering::Relaxed) == FREE
+            && buffer
+                .state
+                .compare_exchange(FREE, OUT, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        {
+            return (address, BUFFER_BYTES);
         }
     }
-    let small = map(SMALL_BYTES);
-    if !small.is_null() {
-        remember_small(small);
-    }
-    (small, SMALL_BYTES)
+    (take_small(), SMALL_BYTES)
 }
 
-/// Small buffers that are out, by address: so many at most are told from others' buffers.
-static SMALL_OUT: [AtomicPtr<u8>; 64] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 64];
-
-fn remember_small(address: *mut u8) {
-    SMALL.fetch_add(1, Ordering::Relaxed);
-    for place in &SMALL_OUT {
-        if place
-            .compare_exchange(std::ptr::null_mut(), address, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
-            return;
-        }
+#[cold]
+fn take_small() -> *mut u8 {
+    let fresh = allocate(SMALL_BYTES);
+    if fresh.is_null() {
+        return fresh;
     }
+    let is_kept = SMALL_OUT.iter().any(|place| {
+        place
+            .compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    });
+    if is_kept {
+        SMALL.fetch_add(1, Ordering::AcqRel);
+        return fresh;
+    }
+    // SAFETY: allocated above, and nobody else has it.
+    unsafe { libc::free(fresh.cast()) };
+    std::ptr::null_mut()
 }
 
 fn index_of(address: *mut u8) -> Option<usize> {
-    let base = BASE.load(Ordering::Acquire);
-    if base.is_null() {
+    let is_it = |buffer: &Buffer| buffer.address.load(Ordering::Acquire) == address;
+    if address.is_null() {
         return None;
     }
-    let offset = (address as usize).checked_sub(base as usize)?;
-    (offset < BUFFERS * BUFFER_BYTES && offset % BUFFER_BYTES == 0).then_some(offset / BUFFER_BYTES)
+    BUFFER.iter().position(is_it)
 }
 
 /// Whose this buffer is.
@@ -146,7 +151,8 @@ pub fn owner(address: *mut u8) -> Owner {
     if index_of(address).is_some() {
         return Owner::Pool;
     }
-    let is_small = SMALL.load(Ordering::Relaxed) > 0
+    let is_small = !address.is_null()
+        && SMALL.load(Ordering::Acquire) > 0
         && SMALL_OUT
             .iter()
             .any(|place| place.load(Ordering::Acquire) == address);
@@ -176,29 +182,32 @@ pub fn give_back(address: *mut u8, valid_bytes: usize) -> bool {
 
 /// Forgets a small buffer, whose records were counted.
 pub fn forget_small(address: *mut u8) {
-    for place in &SMALL_OUT {
-        if place
+    let is_it = |place: &&AtomicPtr<u8>| {
+        place
             .compare_exchange(address, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
-        {
-            SMALL.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: a mapping of `take`, which CUPTI has given back; the place was ours alone to clear.
-            unsafe { libc::munmap(address.cast(), SMALL_BYTES) };
-            return;
-        }
+    };
+    if !address.is_null() && SMALL_OUT.iter().find(is_it).is_some() {
+        SMALL.fetch_sub(1, Ordering::AcqRel);
+        // SAFETY: an allocation of `take_small`, which CUPTI has given back; the place was ours alone to clear.
+        unsafe { libc::free(address.cast()) };
     }
+}
+
+/// Buffers that came back so far: what has a ticket below it is there, or was emptied.
+pub fn tickets() -> u64 {
+    TICKETS.load(Ordering::Acquire)
 }
 
 /// The buffer that came back first of those that wait for our thread.
 pub fn next_filled() -> Option<Filled> {
-    let base = BASE.load(Ordering::Acquire);
     let is_filled = |at: &usize| BUFFER[*at].state.load(Ordering::Acquire) == FILLED;
-    let index = (0..BUFFERS)
-        .filter(is_filled)
-        .min_by_key(|&at| BUFFER[at].ticket.load(Ordering::Relaxed))?;
+    let ticket_of = |at: usize| BUFFER[at].ticket.load(Ordering::Relaxed);
+    let index = (0..BUFFERS).filter(is_filled).min_by_key(|&at| ticket_of(at))?;
     Some(Filled {
         index,
-        address: base.wrapping_add(index * BUFFER_BYTES),
+        ticket: ticket_of(index),
+        address: BUFFER[index].address.load(Ordering::Relaxed),
         valid_bytes: BUFFER[index].valid_bytes.load(Ordering::Relaxed) as usize,
     })
 }
@@ -206,7 +215,7 @@ pub fn next_filled() -> Option<Filled> {
 /// Buffers that CUPTI has.
 pub fn outstanding() -> usize {
     let is_out = |buffer: &&Buffer| buffer.state.load(Ordering::Acquire) == OUT;
-    BUFFER.iter().filter(is_out).count() + SMALL.load(Ordering::Relaxed) as usize
+    BUFFER.iter().filter(is_out).count() + SMALL.load(Ordering::Acquire) as usize
 }
 
 #[cfg(test)]
@@ -226,6 +235,13 @@ mod tests {
         forget_small(small);
         assert_eq!((owner(small), outstanding()), (Owner::Other, BUFFERS));
         assert_eq!(owner(out[3].0.wrapping_add(8)), Owner::Other);
+        assert_eq!(owner(std::ptr::null_mut()), Owner::Other);
+        let many: Vec<*mut u8> = (0..SMALLS + 3).map(|_| take().0).collect();
+        assert_eq!(many.iter().filter(|address| address.is_null()).count(), 3);
+        for small in many {
+            forget_small(small);
+        }
+        assert_eq!(outstanding(), BUFFERS);
         assert!(!give_back(out[5].0, 10));
         assert!(!give_back(out[2].0, 20));
         assert!(!give_back(out[7].0, 0), "an empty one is free at once");

@@ -8,15 +8,24 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// More than this is not read.
 const MOST_BYTES: u64 = 4096;
 
+/// Seconds between two looks where nothing was asked for.
+const SELDOM: u32 = 4;
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+
 /// What was read last.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// Looks whether something new is asked for.
+/// Looks whether something new is asked for. The run directory may be on a network: where nothing was asked for so far, it
+/// is not looked at every second.
 pub fn look(run_directory: &Path) {
+    if !watch::is_running() && LOOKS.fetch_add(1, Ordering::Relaxed) % SELDOM != 0 {
+        return;
+    }
     let Ok(file) = fs::File::open(run_directory.join(CONTROL_FILE)) else {
         return;
     };

@@ -13,7 +13,7 @@ use rankscope_formats::ranklog::definition::{KIND_STREAM, Payload, Stream};
 use rankscope_formats::ranklog::lanes::LaneSet;
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{NO_PEER, Record, RecordKind};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// Whose numbers we push around calls: `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`. PyTorch has the two before it.
@@ -37,7 +37,8 @@ pub struct Records {
     names: Names,
     streams: HashMap<(u32, u32, u32), u32>,
     /// Correlations of communication's launches, the oldest first; only where nothing else is kept.
-    linked: VecDeque<u32>,
+    linked: HashSet<u32>,
+    linked_order: VecDeque<u32>,
     /// Works of devices that were taken since the last account.
     works: u64,
     since_look: u32,
@@ -53,7 +54,8 @@ impl Records {
         Self {
             names: Names::default(),
             streams: HashMap::new(),
-            linked: VecDeque::new(),
+            linked: HashSet::new(),
+            linked_order: VecDeque::new(),
             works: 0,
             since_look: 0,
             near_ticks: ticks(),
@@ -74,11 +76,12 @@ impl Records {
         &mut self,
         thread: &'static ThreadState,
         record: *const cupti::CUpti_Activity,
-        coverage: Coverage,
+        only_communication: bool,
         may_wait: &dyn Fn() -> bool,
     ) {
         let Some((set, lane)) = life::lane(thread) else {
-            // Recording is paused, which is no loss, or it has stopped, and was counted.
+            // Recording is paused, which is no loss, or there is no place: that is counted.
+            life::commit(thread, &Record::new(RecordKind::Activity));
             return;
         };
         self.since_look += 1;
@@ -88,7 +91,6 @@ impl Records {
         }
         // SAFETY: the caller's promise.
         let read = unsafe { sys::Activity::read(record) };
-        let only_communication = coverage == Coverage::Communication;
         let Some(activity) = self.convert(set, &read, only_communication) else {
             return;
         };
@@ -188,10 +190,14 @@ impl Records {
                     return None;
                 }
                 if only_communication {
-                    if self.linked.len() >= MOST_LINKED {
-                        self.linked.pop_front();
+                    if self.linked_order.len() >= MOST_LINKED
+                        && let Some(oldest) = self.linked_order.pop_front()
+                    {
+                        self.linked.remove(&oldest);
                     }
-                    self.linked.push_back(*correlation);
+                    if self.linked.insert(*correlation) {
+                        self.linked_order.push_back(*correlation);
+                    }
                 }
                 Some(Activity::Link {
                     correlation: *correlation,
@@ -308,7 +314,8 @@ pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
 /// Devices tell of far more than communication: where the log's chunks run short, their records wait in CUPTI's buffers.
 fn wait_for_room(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
     let reserved = u64::from(set.area.layout().chunk_count) / RESERVED_SHARE;
-    while set.free.len() < reserved && may_wait() {
+    // Where the log takes no more nothing is to be waited for: what finds no place is counted.
+    while set.free.len() < reserved && !set.is_stopped() && may_wait() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -12,22 +12,17 @@ use crate::nccl::driver;
 use crate::thread;
 use rankscope_cupti_sys::bindings::{self as cupti, CUpti_ActivityKind as Kind, CUptiResult};
 use rankscope_cupti_sys::record::OLDEST;
-use rankscope_cupti_sys::table::{NAMES, Table};
+use rankscope_cupti_sys::table::Table;
 use rankscope_formats::ranklog::activity::Coverage;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::cuda_calls::CUDA_FUNCTIONS;
 use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
-
-/// After the last sign of another profiler it is left alone for so long: it may go on at once.
-const GRACE: Duration = Duration::from_secs(2);
-/// After a refusal because another has CUPTI it is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Kinds of activity that we record. Without what calls asked for them works stand alone, so those come first.
 const KINDS: [Kind; 4] = [
@@ -43,8 +38,6 @@ pub const COMPLETE: u32 = 0;
 pub const FORCED: u32 = 1;
 
 const SUCCESS: CUptiResult = CUptiResult(0);
-/// Another subscriber, or a tool outside, has CUPTI.
-const TAKEN: CUptiResult = CUptiResult(39);
 /// A library of another version of the interface than the one that was asked for.
 const OLDER: CUptiResult = CUptiResult(7);
 
@@ -65,16 +58,10 @@ pub enum State {
 
 struct Inner {
     state: State,
-    /// When another profiler did something last, or refused us.
-    touched: Option<Instant>,
-    /// What is to be waited for after that.
-    patience: Duration,
 }
 
 static INNER: Mutex<Inner> = Mutex::new(Inner {
     state: State::Waiting,
-    touched: None,
-    patience: GRACE,
 });
 
 /// The process life whose thread this is; 0: none has begun.
@@ -86,6 +73,8 @@ const NOTHING: u32 = 0;
 const LINKS: u32 = 1;
 const THREAD: u32 = 2;
 static TABLE: OnceLock<Table> = OnceLock::new();
+/// Another profiler has ended CUPTI.
+static IS_GONE: AtomicBool = AtomicBool::new(false);
 /// CUPTI's clock is ours now.
 static HAS_OUR_CLOCK: AtomicBool = AtomicBool::new(false);
 /// What CUPTI says that it is.
@@ -97,9 +86,10 @@ pub fn version() -> u32 {
 }
 
 /// Whose a call to an intercepted function of CUPTI is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Another profiler's, while our thread is there: with the right to change what CUPTI does.
-    Theirs(Changing),
+    /// Another profiler's, while our thread is there.
+    Theirs,
     /// Another profiler's, and we have never begun: it is remembered, and nothing else.
     BeforeUs,
     /// Our own, of CUPTI itself inside it, or in a forked child of a process that had begun.
@@ -113,7 +103,7 @@ pub fn whose_call() -> Whose {
     }
     match LIFE.load(Ordering::Relaxed) {
         0 => Whose::BeforeUs,
-        begun if begun == life::number() => Whose::Theirs(changing()),
+        begun if begun == life::number() => Whose::Theirs,
         _ => Whose::NotOurs,
     }
 }
@@ -156,7 +146,8 @@ pub struct Linked;
 impl Drop for Linked {
     fn drop(&mut self) {
         let mut last = 0;
-        if let Some(pop) = TABLE.get().and_then(|table| table.pop_external_id) {
+        let is_there = !IS_GONE.load(Ordering::Acquire) && is_ours();
+        if is_there && let Some(pop) = TABLE.get().and_then(|table| table.pop_external_id) {
             // SAFETY: pops what this thread has pushed; a place of ours.
             own(|| unsafe { pop(records::EXTERNAL_KIND, &raw mut last) });
         }
@@ -210,45 +201,119 @@ pub fn link_group(number: u32) -> Option<Linked> {
 }
 
 /// The right to change what CUPTI does.
-pub struct Changing(MutexGuard<'static, Inner>);
+pub struct Changing(Option<MutexGuard<'static, Inner>>);
 
 /// Waits for whoever changes it now.
 pub fn changing() -> Changing {
-    Changing(INNER.lock().unwrap_or_else(PoisonError::into_inner))
+    let inner = INNER.lock().unwrap_or_else(PoisonError::into_inner);
+    thread::state().cupti_changes.set(true);
+    Changing(Some(inner))
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        thread::state().cupti_changes.set(false);
+        self.0 = None;
+        // Buffers of another profiler's that came back meanwhile: its function may take locks of its own.
+        let waiting = std::mem::take(&mut *DEFERRED.lock().unwrap_or_else(PoisonError::into_inner));
+        for given in waiting {
+            given.hand_over();
+        }
+    }
+}
+
+/// A buffer of another profiler's on its way to it.
+struct Given {
+    context: usize,
+    stream: u32,
+    buffer: usize,
+    size: usize,
+    valid: usize,
+}
+
+static DEFERRED: Mutex<Vec<Given>> = Mutex::new(Vec::new());
+
+impl Given {
+    fn hand_over(&self) {
+        let Some((_, theirs)) = others::callbacks() else {
+            return;
+        };
+        let depth = &thread::state().cupti_depth;
+        // What it calls is its own.
+        let before = depth.replace(0);
+        // SAFETY: the function that another profiler registered, for a buffer that it handed out.
+        unsafe {
+            if let Some(theirs) =
+                std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackCompleteFunc>(theirs)
+            {
+                let context = self.context as cupti::CUcontext;
+                theirs(
+                    context,
+                    self.stream,
+                    self.buffer as *mut u8,
+                    self.size,
+                    self.valid,
+                );
+            }
+        }
+        depth.set(before);
+    }
+}
+
+/// How long another profiler that ends CUPTI waits for our thread to take out what there is, at most.
+const PATIENCE_MS: u32 = 200;
+
+/// Held by our thread while it uses CUPTI beyond what `INNER` guards.
+static USING: Mutex<()> = Mutex::new(());
+
+/// Our thread may use CUPTI as long as this lives, if it still may at all.
+pub fn using() -> Option<MutexGuard<'static, ()>> {
+    let guard = USING.lock().unwrap_or_else(PoisonError::into_inner);
+    (!IS_GONE.load(Ordering::Acquire)).then_some(guard)
+}
+
+/// True unless another profiler has ended CUPTI.
+pub fn is_there() -> bool {
+    !IS_GONE.load(Ordering::Acquire)
+}
+
+/// CUPTI is about to be ended: returns when our thread does not use it, and will not again. A little later, if there is
+/// something to be taken out yet.
+pub fn wait_until_unused() {
+    super::watch::wake();
+    for _ in 0..PATIENCE_MS {
+        if buffers::next_filled().is_none() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    IS_GONE.store(true, Ordering::Release);
+    drop(USING.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 impl Changing {
     /// Where we are.
     pub fn state(&self) -> State {
-        self.0.state
+        self.0.as_ref().map_or(State::Ended, |inner| inner.state)
     }
 
-    /// Another profiler did something.
-    pub fn touched(&mut self) {
-        self.0.touched = Some(Instant::now());
-        self.0.patience = GRACE;
-    }
-
-    /// True if nobody else records, and none has done anything for a while.
-    fn is_free(&self) -> bool {
-        !others::record()
-            && self
-                .0
-                .touched
-                .is_none_or(|touched| touched.elapsed() >= self.0.patience)
+    fn set(&mut self, state: State) {
+        if let Some(inner) = &mut self.0 {
+            inner.state = state;
+        }
     }
 
     /// Another profiler is about to record: nothing of ours is left in its way.
     pub fn step_aside(&mut self) {
-        if self.0.state == State::Recording {
-            self.stop();
-            self.0.state = State::Aside;
+        if self.state() == State::Recording {
+            stop(|| true);
+            self.set(State::Aside);
         }
     }
 
     /// Another profiler has disabled a kind, for us as well.
     pub fn enable_again(&mut self) {
-        if self.0.state == State::Recording
+        if self.state() == State::Recording
             && let Some(table) = TABLE.get()
         {
             enable_kinds(table);
@@ -257,58 +322,69 @@ impl Changing {
 
     /// Another profiler has registered its clock in the place of ours.
     pub fn clock_again(&mut self) {
-        if self.0.state == State::Recording {
+        if self.state() == State::Recording {
             register_clock(Some(now));
         }
     }
 
     /// It never will record again in this process.
     pub fn end(&mut self, reason: &str) {
-        if self.0.state == State::Recording {
-            self.stop();
+        if self.state() == State::Recording {
+            stop(|| true);
         }
-        if self.0.state != State::Ended {
-            self.0.state = State::Ended;
+        self.leave(reason);
+    }
+
+    /// The same, and nothing more is done to CUPTI: somebody has it whose calls we do not see.
+    pub fn leave(&mut self, reason: &str) {
+        ASKS.store(NOTHING, Ordering::Release);
+        if self.state() != State::Ended {
+            self.set(State::Ended);
             define("source.cupti_ended", reason);
         }
     }
 
-    /// The process ends: what there is is handed out, and CUPTI is left alone from then on.
-    pub fn finish(&mut self) {
-        if self.0.state == State::Recording {
-            self.stop();
+    /// The process ends: what there is is handed out, as long as there is time, and CUPTI is left alone from then on.
+    pub fn finish(&mut self, is_in_time: impl Fn() -> bool) {
+        if self.state() == State::Recording {
+            stop(is_in_time);
         }
-        self.0.state = State::Ended;
+        self.set(State::Ended);
+    }
+
+    /// A driver works, and this is what there is of CUPTI.
+    pub fn found(&mut self, found: Result<Found, String>) {
+        if self.state() != State::Waiting {
+            return;
+        }
+        match found {
+            Ok(found) => {
+                VERSION.store(found.version, Ordering::Relaxed);
+                define("source.cupti", &found.version.to_string());
+                let _ = TABLE.set(found.table);
+                self.set(State::Off);
+            }
+            Err(reason) => self.end(&reason),
+        }
     }
 
     /// Brings about what is wanted now, as far as others let us.
     pub fn bring_about(&mut self, wanted: Mode) {
-        match (self.0.state, wanted) {
-            (State::Ended, _) => {}
-            (State::Waiting, _) => {
-                if let Some(found) = find() {
-                    match found {
-                        Ok(table) => {
-                            let _ = TABLE.set(table);
-                            self.0.state = State::Off;
-                            self.bring_about(wanted);
-                        }
-                        Err(reason) => self.end(&reason),
-                    }
-                }
-            }
+        match (self.state(), wanted) {
             (State::Recording, Mode::Off) => {
-                self.stop();
-                self.0.state = State::Off;
+                stop(|| true);
+                self.set(State::Off);
             }
             (State::Off | State::Aside, Mode::Communication | Mode::All) => {
-                if !self.is_free() {
-                    self.0.state = State::Aside;
+                if others::use_v2() {
+                    self.end("another profiler subscribed by the second interface");
+                } else if others::are_at_it() {
+                    self.set(State::Aside);
                 } else {
                     self.start();
                 }
             }
-            (State::Aside, Mode::Off) if self.is_free() => self.0.state = State::Off,
+            (State::Aside, Mode::Off) if !others::are_at_it() => self.set(State::Off),
             _ => {}
         }
     }
@@ -318,49 +394,60 @@ impl Changing {
         if !buffers::make() {
             return self.end("no memory for buffers");
         }
-        let outcome = start_recording(table);
-        match outcome {
-            SUCCESS => {
-                self.0.state = State::Recording;
+        let _relaxed = driver::Relaxed::begin();
+        if others::callbacks().is_some() {
+            // What they left in CUPTI is stamped by their clock, and theirs.
+            flush(FORCED);
+        }
+        match start_recording(table) {
+            Ok(()) => {
+                self.set(State::Recording);
                 let is_linking = table.enable_driver_api.is_some() && table.push_external_id.is_some();
                 ASKS.store(if is_linking { LINKS } else { NOTHING }, Ordering::Release);
             }
-            refused => {
-                disable_kinds(table);
-                put_clock_back();
-                if refused == TAKEN {
-                    self.0.state = State::Aside;
-                    self.0.touched = Some(Instant::now());
-                    self.0.patience = ASK_AGAIN;
-                    define("source.cupti_refused", &in_words(table, refused));
-                } else {
-                    self.end(&in_words(table, refused));
-                }
-            }
-        }
-    }
-
-    /// Stops recording and takes out all that there is.
-    fn stop(&mut self) {
-        ASKS.store(NOTHING, Ordering::Release);
-        let Some(table) = TABLE.get() else { return };
-        // On a thread of another profiler's this would break every capture that is going on.
-        let _relaxed = driver::Relaxed::begin();
-        disable_kinds(table);
-        flush(COMPLETE);
-        if buffers::outstanding() > 0 {
-            // What is not complete would lie in the way of the other's records.
-            flush(FORCED);
-        }
-        put_clock_back();
-        if let Some((requested, completed)) = others::callbacks() {
-            register(table, requested, completed);
+            Err(refused) => self.end(&in_words(table, refused)),
         }
     }
 }
 
-/// Whether the driver is there and works; then CUPTI's functions, or why there are none.
-fn find() -> Option<Result<Table, String>> {
+/// Stops recording and takes out all that there is, as long as there is time.
+fn stop(is_in_time: impl Fn() -> bool) {
+    ASKS.store(NOTHING, Ordering::Release);
+    let Some(table) = TABLE.get() else { return };
+    // On a thread of another profiler's this would break every capture that is going on.
+    let _relaxed = driver::Relaxed::begin();
+    disable_kinds(table);
+    flush(COMPLETE);
+    if buffers::outstanding() > 0 && is_in_time() {
+        // What is not complete would lie in the way of the other's records.
+        flush(FORCED);
+    }
+    if is_in_time() {
+        put_clock_back();
+        put_callbacks_back(table);
+    }
+}
+
+/// Others' functions, where there are any: with ours for what comes back, for some of it may be ours.
+fn put_callbacks_back(table: &Table) {
+    if let Some((requested, _)) = others::callbacks() {
+        register(table, requested, completed as *const () as usize);
+    }
+}
+
+/// What there is of CUPTI.
+pub struct Found {
+    table: Table,
+    version: u32,
+}
+
+/// Whether the driver is there and works; then what there is of CUPTI, or why there is nothing. Asks the loader, so no
+/// lock may be held: a library that is being loaded may call us.
+pub fn find() -> Option<Result<Found, String>> {
+    // Asking the loader for what is not there makes it look on the disk.
+    if !is_loaded(b"libcuda.so") {
+        return None;
+    }
     driver::find();
     let mut context = 0;
     // SAFETY: a place of ours. Succeeds once the program has initialised the driver, and never does so itself.
@@ -372,8 +459,20 @@ fn find() -> Option<Result<Table, String>> {
             "CUDA_INJECTION64_PATH names another tool, which has CUPTI".to_owned()
         ));
     }
-    let Some(table) = Table::of_loaded().or_else(load) else {
-        return Some(Err("no libcupti was found".to_owned()));
+    // Nothing is loaded that the user has not named: a framework may load its own later.
+    let table = if is_loaded(b"libcupti.so") {
+        Table::of_loaded()
+    } else {
+        load()
+    };
+    let Some(table) = table else {
+        WITHOUT_LIBRARY.call_once(|| {
+            define(
+                "source.cupti_refused",
+                "the program has loaded no libcupti; name one with RANKSCOPE_CUPTI",
+            );
+        });
+        return None;
     };
     if !table.is_usable() {
         let missing = table.missing().join(", ");
@@ -391,33 +490,47 @@ fn find() -> Option<Result<Table, String>> {
             asked.0
         )));
     }
-    VERSION.store(version, Ordering::Relaxed);
-    define("source.cupti", &version.to_string());
-    Some(Ok(table))
+    Some(Ok(Found { table, version }))
 }
 
-/// Loads the CUPTI that the user names, or the one for the driver's version: a program that has none loaded uses none.
-fn load() -> Option<Table> {
-    let named = life::cupti_path();
-    let mut version = 0;
-    // SAFETY: a place of ours.
-    unsafe { driver::driver_version(&raw mut version) };
-    let is_for_driver = |name: &&&CStr| {
-        let text = name.to_bytes();
-        let number = text.rsplit(|&byte| byte == b'.').next();
-        version == 0
-            || number
-                .and_then(|number| std::str::from_utf8(number).ok()?.parse::<i32>().ok())
-                .is_none_or(|number| number <= version / 1000)
-    };
-    let names = NAMES.iter().filter(is_for_driver).copied();
-    named.into_iter().chain(names).find_map(|name| {
-        // SAFETY: loads a library by the name that the user gave, or by one that is CUPTI's; kept for ever.
+/// Said once.
+static WITHOUT_LIBRARY: Once = Once::new();
+
+/// True if a library whose file's name begins so is loaded.
+fn is_loaded(name: &[u8]) -> bool {
+    struct Search<'a> {
+        name: &'a [u8],
+        is_found: bool,
+    }
+    unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
+        // SAFETY: our own pointer, and what the loader hands out, whose names end with a zero byte.
         unsafe {
-            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-            (!handle.is_null()).then(|| Table::of(handle))
+            let search = &mut *search.cast::<Search<'_>>();
+            if !(*info).dlpi_name.is_null() {
+                let path = CStr::from_ptr((*info).dlpi_name).to_bytes();
+                let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+                search.is_found |= file.starts_with(search.name);
+            }
         }
-    })
+        0
+    }
+    let mut search = Search {
+        name,
+        is_found: false,
+    };
+    // SAFETY: the callback gets our pointer back while `search` lives.
+    unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast()) };
+    search.is_found
+}
+
+/// Loads the CUPTI that the user names.
+fn load() -> Option<Table> {
+    let name = life::cupti_path()?;
+    // SAFETY: loads a library by the name that the user gave; kept for ever.
+    unsafe {
+        let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        (!handle.is_null()).then(|| Table::of(handle))
+    }
 }
 
 fn in_words(table: &Table, result: CUptiResult) -> String {
@@ -435,12 +548,14 @@ fn in_words(table: &Table, result: CUptiResult) -> String {
     format!("CUPTI refused: {words} ({})", result.0)
 }
 
-fn start_recording(table: &Table) -> CUptiResult {
+/// Begins, or leaves everything as it was.
+fn start_recording(table: &Table) -> Result<(), CUptiResult> {
     // The clock first: what is recorded is stamped by it.
     HAS_OUR_CLOCK.store(true, Ordering::Release);
     let clock = register_clock(Some(now));
     if clock != SUCCESS {
-        return clock;
+        HAS_OUR_CLOCK.store(false, Ordering::Release);
+        return Err(clock);
     }
     let registered = register(
         table,
@@ -448,9 +563,17 @@ fn start_recording(table: &Table) -> CUptiResult {
         completed as *const () as usize,
     );
     if registered != SUCCESS {
-        return registered;
+        put_clock_back();
+        return Err(registered);
     }
-    enable_kinds(table)
+    let enabled = enable_kinds(table);
+    if enabled != SUCCESS {
+        disable_kinds(table);
+        put_clock_back();
+        put_callbacks_back(table);
+        return Err(enabled);
+    }
+    Ok(())
 }
 
 /// Enables what we record. Calls are recorded function by function, where the version can (12.6).
@@ -593,16 +716,20 @@ pub unsafe extern "C" fn completed(
             buffers::forget_small(buffer);
         }
         Owner::Other => {
-            let Some((_, theirs)) = others::callbacks() else {
-                return;
+            let given = Given {
+                context: context as usize,
+                stream,
+                buffer: buffer as usize,
+                size,
+                valid,
             };
-            // SAFETY: the function that another profiler registered, for a buffer that it handed out.
-            unsafe {
-                if let Some(theirs) =
-                    std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackCompleteFunc>(theirs)
-                {
-                    theirs(context, stream, buffer, size, valid);
-                }
+            if thread::state().cupti_changes.get() {
+                DEFERRED
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(given);
+            } else {
+                given.hand_over();
             }
         }
     }

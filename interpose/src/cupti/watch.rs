@@ -14,12 +14,12 @@ use crate::life;
 use crate::nccl::driver;
 use crate::thread;
 use rankscope_formats::ranklog::activity::Coverage;
-use rankscope_formats::ranklog::clock::ticks;
+use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::RecordKind;
 use std::ffi::c_void;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two flushes.
@@ -30,8 +30,6 @@ const LOOK_LATER: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 200;
 /// CUPTI and the driver run on it.
 const STACK_BYTES: usize = 2 << 20;
-/// At exit all that there is must be out by then.
-const EXIT: Duration = Duration::from_secs(1);
 
 /// Grows with every wake; a futex.
 static WAKE: AtomicU32 = AtomicU32::new(0);
@@ -122,7 +120,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 
 /// At a regular exit, while the driver is still there: takes out everything, and lets CUPTI alone from then on.
 extern "C" fn at_exit() {
-    finish(EXIT);
+    finish(life::exit_wait() * 4);
 }
 
 /// Ends the thread; waits for it at most so long.
@@ -130,6 +128,8 @@ pub fn finish(limit: Duration) {
     if !is_running() {
         return;
     }
+    let until = ticks().saturating_add((limit.as_secs_f64() * ticks_per_second() as f64) as u64);
+    DEADLINE.store(until, Ordering::Release);
     let _ = PHASE.compare_exchange(RUNNING, ENDING, Ordering::AcqRel, Ordering::Relaxed);
     wake();
     let deadline = Instant::now() + limit;
@@ -140,6 +140,14 @@ pub fn finish(limit: Duration) {
         }
         futex(&PHASE, libc::FUTEX_WAIT, ENDING, Some(left));
     }
+}
+
+/// Until when the end may take, in ticks.
+static DEADLINE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// True while CUPTI may be called: behind the deadline the program goes on to end, and what CUPTI needs with it.
+fn is_in_time() -> bool {
+    ticks() < DEADLINE.load(Ordering::Acquire)
 }
 
 fn is_ending() -> bool {
@@ -183,46 +191,60 @@ impl Watch {
             let (wanted, since) = wanted.map_or((Wanted::NONE, Duration::ZERO), |(wanted, asked)| {
                 (wanted, asked.elapsed())
             });
-            // Without a log there is nothing to record into.
-            let mode = if life::definitions().is_some() {
-                Some(wanted.now(since, mode::last_step()))
-            } else {
-                None
+            // Without a log, or where it takes no more, there is nothing to record into.
+            let mode = match life::definitions() {
+                None => None,
+                Some(set) if set.is_stopped() => Some(Mode::Off),
+                Some(_) => Some(wanted.now(since, mode::last_step())),
             };
-            if !is_relaxed {
-                let mut relaxed = driver::RELAXED;
-                // SAFETY: a place of ours.
-                is_relaxed = unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
-            }
             let before = session::changing().state();
+            if before == State::Waiting
+                && matches!(mode, Some(Mode::All | Mode::Communication))
+                && let Some(found) = session::find()
+            {
+                session::changing().found(found);
+            }
             let state = {
                 let mut changing = session::changing();
                 if is_ending() {
                     // What comes from now on cannot be handed out any more.
-                    changing.finish();
+                    changing.finish(is_in_time);
                 } else if let Some(mode) = mode {
                     changing.bring_about(mode);
                 }
                 changing.state()
             };
             let mode = mode.unwrap_or(Mode::Off);
+            if !is_relaxed && state == State::Recording {
+                let mut relaxed = driver::RELAXED;
+                // SAFETY: a place of ours.
+                is_relaxed = unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
+            }
             if state == State::Recording && !self.is_registered_for_exit {
                 // Behind the driver's own, which was registered when it was initialised: so it runs before.
                 // SAFETY: a function of the library, which is never unloaded.
                 self.is_registered_for_exit = unsafe { libc::atexit(at_exit) } == 0;
             }
             let until = ticks();
-            if state == State::Recording {
-                session::flush(COMPLETE);
-            }
             // Of the time until now, in which the state was what it was.
             let coverage = session::coverage(before, self.last_mode);
+            if let Some(_using) = session::using() {
+                if state == State::Recording {
+                    session::flush(COMPLETE);
+                }
+                self.take_out(self.last_mode);
+                if before == State::Recording && is_in_time() {
+                    self.count_dropped(until);
+                }
+                if state == State::Recording {
+                    self.check_clock();
+                }
+            }
             if state == State::Recording {
                 self.last_mode = mode;
             }
-            let coverage_now = session::coverage(state, mode);
-            self.take_out(coverage);
             self.account(coverage, until);
+            let coverage_now = session::coverage(state, mode);
             if coverage_now != coverage
                 && let Some(coverage) = coverage_now
             {
@@ -235,7 +257,6 @@ impl Watch {
                 }
                 return;
             }
-            self.check_clock(state);
             let pause = match state {
                 State::Waiting => {
                     self.looks = self.looks.saturating_add(1);
@@ -248,20 +269,21 @@ impl Watch {
         }
     }
 
-    /// Empties the buffers that came back.
-    fn take_out(&mut self, coverage: Option<Coverage>) {
+    /// Empties the buffers that came back so far.
+    fn take_out(&mut self, mode: Mode) {
         let thread = thread::state();
-        let deadline = Instant::now() + EXIT;
-        let may_wait = || !is_ending() || Instant::now() < deadline;
-        while let Some(filled) = buffers::next_filled() {
+        let only_communication = mode == Mode::Communication;
+        let may_wait = || session::is_there() && (!is_ending() || is_in_time());
+        // What comes meanwhile is the next round's: windows end, and buffers are asked for.
+        let end = buffers::tickets();
+        while let Some(filled) = buffers::next_filled().filter(|filled| filled.ticket < end) {
             // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
             unsafe {
                 session::each_record(filled.address, filled.valid_bytes, |record| {
                     if let Some(dump) = &mut self.dump {
                         dump.next(record.cast());
                     }
-                    self.records
-                        .take(thread, record, coverage.unwrap_or(Coverage::All), &may_wait);
+                    self.records.take(thread, record, only_communication, &may_wait);
                 });
             }
             if let Some(dump) = &mut self.dump {
@@ -270,7 +292,7 @@ impl Watch {
         }
     }
 
-    /// Says in the log what was recorded, and what CUPTI says that it dropped.
+    /// Says in the log what was recorded.
     fn account(&mut self, coverage: Option<Coverage>, until: u64) {
         let from = std::mem::replace(&mut self.covered_until, until);
         if let Some(coverage) = coverage {
@@ -281,27 +303,38 @@ impl Watch {
                 records::cover(thread::state(), from, until, coverage, works);
             }
         }
+    }
+
+    /// What CUPTI says that it dropped.
+    fn count_dropped(&self, until: u64) {
         // The account of who records now is not ours to clear.
-        if matches!(coverage, Some(Coverage::All | Coverage::Communication)) && !others::record() {
-            let dropped = session::dropped();
-            if dropped > 0
-                && let Some(set) = life::definitions()
-            {
-                set.area
-                    .count_loss(LossCause::Profiler, RecordKind::Activity, dropped, from, until);
-            }
+        if others::are_at_it() {
+            return;
+        }
+        let dropped = session::dropped();
+        if dropped > 0
+            && let Some(set) = life::definitions()
+        {
+            set.area.count_loss(
+                LossCause::Profiler,
+                RecordKind::Activity,
+                dropped,
+                self.covered_until,
+                until,
+            );
         }
     }
 
-    /// Another profiler whose calls do not come by us may have put its clock in the place of ours.
-    fn check_clock(&mut self, state: State) {
-        if state != State::Recording {
-            return;
-        }
+    /// Another profiler whose calls do not come by us may have put its clock in the place of ours: then it has CUPTI, and
+    /// whatever we did to get it back would be its loss.
+    fn check_clock(&mut self) {
         let is_ours = session::has_our_clock();
         // A version whose answer never is that of the clock it was given proves nothing.
         if *self.tells_time.get_or_insert(is_ours) && !is_ours {
-            session::changing().clock_again();
+            let mut changing = session::changing();
+            if changing.state() == State::Recording && !session::has_our_clock() {
+                changing.leave("another profiler took CUPTI past us");
+            }
         }
     }
 }

@@ -20,7 +20,11 @@ told = {}
 for line in open(output):
     if line.startswith('{"'):
         told.update(json.loads(line))
-session = json.load(open(report))
+try:
+    session = json.load(open(report))
+except (OSError, ValueError) as error:
+    session = {"activity": []}
+    check(False, f"there is no report: {error}")
 result = {"part": "kernels_graphs" if case == "graphs" else "kernels", "case": case}
 if not session["activity"] or "launched" not in told:
     check(False, "nothing was recorded" if "launched" in told else "the program did not come to its end")

@@ -103,12 +103,7 @@ def enter(mode):
             steps_ms(5)
     was_profiled = mode.startswith("profiler")
     library.rankscope_resume() if mode in ("calls", "kernels") else library.rankscope_pause()
-    if mode == "kernels":
-        ask("all")
-    elif mode != "calls" or asked != "all":
-        ask("off")
-    else:
-        ask("off")
+    ask("all" if mode == "kernels" else "off")
     if mode == "profiler":
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * HAS_DEVICE
         return profile(activities=activities)
@@ -117,11 +112,17 @@ def enter(mode):
     return contextlib.nullcontext()
 
 
+seconds_in = dict.fromkeys(MODES, 0.0)
+
+
 def measure(mode, count):
     with enter(mode):
+        begun = time.perf_counter()
         # What is first done in a mode is no steady state.
         steps_ms(3)
-        return steps_ms(count), launch_us()
+        measured = steps_ms(count), launch_us()
+        seconds_in[mode] += time.perf_counter() - begun
+    return measured
 
 
 steps_ms(10)
@@ -129,14 +130,12 @@ launch_us()
 COUNT = max(3, round(BLOCK_SECONDS * 1e3 / steps_ms(20)))
 for mode in MODES:
     measure(mode, 3)
-began, rounds, kernels_s = time.perf_counter(), [], 0.0
+began, rounds = time.perf_counter(), []
 while len(rounds) < 3 or (time.perf_counter() - began) * (len(rounds) + 1) / len(rounds) < SECONDS:
     # There and back: what drifts hits all alike.
     taken = {}
     for mode in MODES if len(rounds) % 2 == 0 else MODES[::-1]:
-        start = time.perf_counter()
         taken[mode] = measure(mode, COUNT)
-        kernels_s += (time.perf_counter() - start) * (mode == "kernels")
     rounds.append(taken)
     if len(rounds) == 60:
         break
@@ -154,6 +153,7 @@ def interval(values):
 with open(path, "w") as file:
     for mode in MODES:
         line = {"part": "overhead_kernels", "case": mode, "rounds": len(rounds), "steps_per_block": COUNT, "ok": True}
+        line["seconds_in_it"] = seconds_in[mode]
         for at, name in enumerate(("step_ms", "launch_us")):
             values = sorted(one[mode][at] for one in rounds)
             line[name] = {"mean": sum(values) / len(values), "median": values[len(values) // 2]}
@@ -162,8 +162,6 @@ with open(path, "w") as file:
             line[name].update(change=mean, interval_95=bounds, median_change=sorted(ratios)[len(ratios) // 2])
             more, bounds = interval([one[mode][at] - one["off"][at] for one in rounds])
             line[name].update(more=more, more_95=bounds)
-        if mode == "kernels":
-            line["seconds_in_it"] = kernels_s
         print(json.dumps(line), flush=True)
         file.write(json.dumps(line) + "\n")
 dist.destroy_process_group()

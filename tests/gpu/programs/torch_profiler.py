@@ -94,7 +94,7 @@ if HAS_DEVICE:
 dist.init_process_group("nccl" if HAS_DEVICE else "gloo")
 dist.all_reduce(data)
 synchronize()
-wait(2)
+wait(GRACE)
 recorded("first", "sin")
 profiled("while", "cos")
 wait(GRACE)

@@ -1,0 +1,139 @@
+//! What is asked for on the command line.
+
+use crate::truth::Truth;
+use std::time::Duration;
+
+const USAGE: &str = "\
+overlap [--rounds N] [--compute-us N] [--communication-us N] [--overlap-percent N] [--idle-us N]
+        [--nccl LIBRARY] [--ready COMMAND] [--wait-ms N]
+
+Each round computes, communicates beside that for --overlap-percent of the communication's time, and does nothing for a
+while. When all is set up it runs COMMAND, which is to switch recording on, and waits.";
+
+/// The options.
+pub struct Options {
+    /// How often.
+    pub rounds: usize,
+    /// Compute in a round.
+    pub compute_us: u64,
+    /// Communication in a round.
+    pub communication_us: u64,
+    /// Of the communication's time beside which there is compute.
+    pub overlap_percent: u64,
+    /// What the host sleeps behind a round.
+    pub idle_us: u64,
+    /// NCCL's library.
+    pub nccl: String,
+    /// What is run when all is set up.
+    pub ready: Option<String>,
+    /// What is waited for then.
+    pub wait: Duration,
+}
+
+impl Options {
+    /// Reads `--name value` pairs.
+    pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            rounds: 100,
+            compute_us: 2000,
+            communication_us: 1500,
+            overlap_percent: 40,
+            idle_us: 700,
+            nccl: "libnccl.so.2".to_owned(),
+            ready: None,
+            wait: Duration::ZERO,
+        };
+        let mut arguments = arguments;
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().ok_or(USAGE)?;
+            let number = || {
+                value
+                    .parse::<u64>()
+                    .map_err(|_| format!("{name} {value}: no number\n{USAGE}"))
+            };
+            match name.as_str() {
+                "--rounds" => options.rounds = number()? as usize,
+                "--compute-us" => options.compute_us = number()?,
+                "--communication-us" => options.communication_us = number()?,
+                "--overlap-percent" => options.overlap_percent = number()?,
+                "--idle-us" => options.idle_us = number()?,
+                "--wait-ms" => options.wait = Duration::from_millis(number()?),
+                "--nccl" => options.nccl = value,
+                "--ready" => options.ready = Some(value),
+                _ => return Err(format!("{name}: unknown\n{USAGE}")),
+            }
+        }
+        if options.overlap_percent > 100 || options.overlapped_us() > options.compute_us {
+            return Err("so much cannot overlap: there is not enough compute".to_owned());
+        }
+        if options.rounds == 0 || options.compute_us == 0 || options.communication_us == 0 {
+            return Err("without compute or communication there is nothing to compare".to_owned());
+        }
+        Ok(options)
+    }
+
+    /// Of a round.
+    pub fn overlapped_us(&self) -> u64 {
+        self.communication_us * self.overlap_percent / 100
+    }
+
+    /// What all rounds would be on a device and a host that need no time to begin.
+    pub fn planned(&self) -> Truth {
+        let ns = |us: u64| us * 1000 * self.rounds as u64;
+        let overlapped = self.overlapped_us();
+        // Behind the last round nothing is known to be idle.
+        let idle_ns = self.idle_us * 1000 * (self.rounds as u64 - 1);
+        let busy_ns = ns(self.compute_us + self.communication_us - overlapped);
+        Truth {
+            window_ns: busy_ns + idle_ns,
+            compute_only_ns: ns(self.compute_us - overlapped),
+            overlapped_ns: ns(overlapped),
+            exposed_communication_ns: ns(self.communication_us - overlapped),
+            idle_ns,
+            compute_kernels: 0,
+            communication_kernels: 0,
+        }
+        .with_kernels(self.rounds, self.parts())
+    }
+
+    /// Kernels of compute in a round: before the communication, and beside it.
+    pub fn parts(&self) -> usize {
+        usize::from(self.compute_us > self.overlapped_us()) + usize::from(self.overlapped_us() > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options, String> {
+        Options::parse(text.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn what_is_planned_adds_up() {
+        for overlap in [0, 40, 100] {
+            let options = parse(&format!("--overlap-percent {overlap}")).expect("options");
+            let planned = options.planned();
+            let parts = planned.compute_only_ns
+                + planned.overlapped_ns
+                + planned.exposed_communication_ns
+                + planned.idle_ns;
+            assert_eq!(parts, planned.window_ns);
+            assert_eq!(planned.overlapped_ns, 100 * 1500 * 10 * overlap);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for text in [
+            "--rounds",
+            "--rounds x",
+            "--what 1",
+            "--compute-us 100",
+            "--overlap-percent 101",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
