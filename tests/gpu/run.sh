@@ -348,7 +348,8 @@ overlap_known() {
 questions() {
     # Nobody but the program itself may use CUPTI here.
     results env -u LD_PRELOAD "$(carried questions)" --cupti "${CUPTI:-$(wheel_library libcupti.so.13)}" \
-        --cudart "${CUDART:-$(wheel_library libcudart.so.13)}" --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" 2>"$out/questions.txt"
+        --cudart "${CUDART:-$(wheel_library libcudart.so.13)}" \
+        --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" 2>"$out/questions.txt"
 }
 
 overhead_kernels() {
@@ -401,8 +402,9 @@ for entry in "${parts[@]}"; do
     function=$name
     [ "$name" = kill ] && function=kill_9
     # In a process group of its own, which goes as a whole when the time is up.
-    ( set -m; ( "$function" ) & pid=$!; ( sleep "$limit"; kill -KILL -- -"$pid" ) 2>/dev/null & watch=$!
-      wait "$pid"; status=$?; kill "$watch" 2>/dev/null; exit "$status" )
+    # Nor does the one that waits for that outlive it: whoever reads what is printed here would wait for it, too.
+    ( set -m; ( "$function" ) & pid=$!; ( sleep "$limit"; kill -KILL -- -"$pid" ) >/dev/null 2>&1 & watch=$!
+      wait "$pid"; status=$?; kill -- -"$watch" 2>/dev/null; exit "$status" )
     status=$?
     echo "$name: $([ $status -eq 0 ] && echo passed || echo "failed ($status)") after $(($(date +%s) - start)) s: $what" \
         | tee -a "$out/results.txt"

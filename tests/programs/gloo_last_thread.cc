@@ -1,6 +1,9 @@
 // The main thread leaves by pthread_exit; the process must end, with status 0, when the last thread returns. A thread
-// that a library started would keep it alive for ever.
+// that a library started would keep it alive for ever. What it has printed and not yet written comes out then, and what
+// it prints at its exit.
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include <pthread.h>
@@ -11,6 +14,10 @@
 
 int main(int argc, char** argv) {
   const Rank self(argc, argv);
+  static char buffer[4096];
+  std::setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+  std::printf("printed by the main thread\n");
+  std::atexit([] { std::printf("printed at the exit\n"); });
   std::thread([self] {
     Truth truth(self.rank);
     {

@@ -340,6 +340,25 @@ pub fn activity(session: &Session) -> Vec<Line> {
             ),
         ));
     }
+    // What CUPTI had not handed out when the process ended is not known: not even how much it was.
+    let undelivered = entries.iter().filter_map(|entry| {
+        let rank = session.ranks.get(entry.rank as usize)?;
+        let end = rank.end_ns.value?;
+        let missing = end - entry.delivered_until_ns?;
+        (rank.ending != "closed" && missing > 0).then_some((rank.name.as_str(), missing))
+    });
+    let undelivered: Vec<(&str, i64)> = undelivered.collect();
+    if let Some(&(_, longest)) = undelivered.iter().max_by_key(|&&(_, missing)| missing) {
+        let names: Vec<&str> = undelivered.iter().map(|&(name, _)| name).collect();
+        lines.push(Line::new(
+            Mood::Warning,
+            format!(
+                "what the devices did in the last moments was not delivered, up to {}: {}",
+                units::time(longest),
+                some_of(&names, 4)
+            ),
+        ));
+    }
     let mut reasons: Vec<&str> = entries
         .iter()
         .filter_map(|entry| entry.reason.as_deref())

@@ -145,7 +145,7 @@ impl LaneSet {
 
     /// True if recording has stopped for want of space: no chunk comes back.
     pub fn is_stopped(&self) -> bool {
-        self.disk_failing.load(Ordering::Relaxed) != 0 && self.free.len() == 0
+        self.disk_failing.load(Ordering::Relaxed) != 0 && self.free.is_empty()
     }
 
     fn lane(&self, index: u32) -> &Lane {

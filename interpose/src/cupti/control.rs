@@ -23,7 +23,7 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 /// Looks whether something new is asked for. The run directory may be on a network: where nothing was asked for so far, it
 /// is not looked at every second.
 pub fn look(run_directory: &Path) {
-    if !watch::is_running() && LOOKS.fetch_add(1, Ordering::Relaxed) % SELDOM != 0 {
+    if !watch::is_running() && !LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SELDOM) {
         return;
     }
     let Ok(file) = fs::File::open(run_directory.join(CONTROL_FILE)) else {

@@ -1,7 +1,8 @@
 """Compares what kernels.cc launched with what was recorded: python check_kernels.py CASE OUTPUT REPORT SESSION.
 
-CASE exit, _exit, kill or graphs; OUTPUT what the program printed; REPORT what `rankscope report --json` printed; SESSION the
-session directory. Prints one line of JSON; its status says whether all holds."""
+CASE exit, _exit, kill or graphs; OUTPUT what the program printed; REPORT what `rankscope report --json` printed;
+SESSION the session directory. Prints one line of JSON; its status says whether all holds."""
+
 import collections
 import json
 import os
@@ -32,9 +33,7 @@ else:
     ours = session["activity"][0]
     kinds = ("kernels", "copies", "sets")
     recorded = sum(ours[kind] for kind in kinds) + ours["communication_kernels"] + ours["graphs"]
-    losses = {
-        f"{one['kind']}, {one['cause']}": one["count"] for one in session["losses"] if one["kind"] == "activity"
-    }
+    losses = {f"{one['kind']}, {one['cause']}": one["count"] for one in session["losses"] if one["kind"] == "activity"}
     result.update(
         cupti=ours["cupti"],
         launched=told["launched"],
@@ -58,7 +57,10 @@ else:
         check(ours[kind] <= told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
     if case in ("exit", "graphs"):
         # The proof: recorded + lost = launched.
-        check(recorded + ours["lost"] == told["launched"], f"recorded {recorded} + lost {ours['lost']} is not {told['launched']}")
+        check(
+            recorded + ours["lost"] == told["launched"],
+            f"recorded {recorded} + lost {ours['lost']} is not {told['launched']}",
+        )
         if ours["lost"] == 0:
             for kind in kinds:
                 check(ours[kind] == told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
@@ -95,15 +97,23 @@ else:
                 "runs_per_node": [per_node[0], per_node[-1]] if rows else None,
                 "launches": len({row["correlation"] for row in rows}),
             }
-            check(len(rows) == graph["kernels"] * graph["replays"], f"{graph['name']}: {len(rows)} kernels of the graph")
-            check(len({row["correlation"] for row in rows}) == graph["replays"], f"{graph['name']}: replays are not told apart")
-            # Of the graph that was made before anything was recorded it is seen what CUPTI says; of the other it is asked.
+            check(
+                len(rows) == graph["kernels"] * graph["replays"], f"{graph['name']}: {len(rows)} kernels of the graph"
+            )
+            check(
+                len({row["correlation"] for row in rows}) == graph["replays"],
+                f"{graph['name']}: replays are not told apart",
+            )
+            # Of the graph that was made before anything was recorded it is only seen what CUPTI says.
             if graph["name"] == "rankscope_late":
                 check(None not in nodes, f"{nodes.get(None)} kernels have no node")
                 check(per_node == [graph["replays"]] * graph["kernels"], f"runs of each node: {per_node}")
         for kind in ("copy", "set"):
             rows = works[kind]
-            result["works"][kind] = {"recorded": len(rows), "without_node": sum(row["graph_node"] is None for row in rows)}
+            result["works"][kind] = {
+                "recorded": len(rows),
+                "without_node": sum(row["graph_node"] is None for row in rows),
+            }
 result.update(ok=not failures, failures=failures)
 print(json.dumps(result))
 sys.exit(bool(failures))

@@ -1,6 +1,9 @@
-"""Compares what examples/overlap says that the device did with what was recorded: python check_overlap.py CASE OUTPUT REPORT.
+"""Compares what examples/overlap says that the device did with what was recorded:
+
+    python check_overlap.py CASE OUTPUT REPORT
 
 Prints one line of JSON; its status says whether all holds."""
+
 import json
 import sys
 
@@ -18,7 +21,9 @@ if not told or not session["activity"]:
     failures.append("nothing was recorded" if told else "the program did not come to its end")
 else:
     truth, planned, ours = told[-1]["truth"], told[-1]["planned"], session["activity"][0]
-    result.update(truth=truth, planned=planned, ours={name: ours[name] for name in (*PARTS, "window_ns", "window", "lost")})
+    result.update(
+        truth=truth, planned=planned, ours={name: ours[name] for name in (*PARTS, "window_ns", "window", "lost")}
+    )
     result["off"] = {}
     communication = truth["overlapped_ns"] + truth["exposed_communication_ns"]
     for name in (*PARTS, "window_ns"):
@@ -33,14 +38,19 @@ else:
         result["true_overlap"] = truth["overlapped_ns"] / communication
     else:
         failures.append(f"no overlap: {ours['overlap']['reason']}")
-    for name, count in (("kernels", truth["compute_kernels"]), ("communication_kernels", truth["communication_kernels"])):
+    for name, count in (
+        ("kernels", truth["compute_kernels"]),
+        ("communication_kernels", truth["communication_kernels"]),
+    ):
         if ours[name] != count:
             failures.append(f"{ours[name]} {name} of {count}")
     # The truth itself is near to what was meant: else the device was not ours alone.
     if abs(truth["overlapped_ns"] - planned["overlapped_ns"]) > 0.05 * communication:
         failures.append(f"not what was planned: {truth} {planned}")
     if ours["copies"] or ours["sets"] or ours["lost"] or not ours["adds_up"] or ours["window"] != "run":
-        failures.append(f"more than the kernels: {ours['copies']} {ours['sets']} {ours['lost']} {ours['adds_up']} {ours['window']}")
+        failures.append(
+            f"more than the kernels: {ours['copies']} {ours['sets']} {ours['lost']} {ours['adds_up']} {ours['window']}"
+        )
 result.update(ok=not failures, failures=failures)
 print(json.dumps(result))
 sys.exit(bool(failures))

@@ -3,6 +3,7 @@
     python check_profiler.py PLAIN_OUTPUT PLAIN_TRACES OUTPUT TRACES REPORT SESSION
 
 Prints a line of JSON for each of torch.profiler's traces and one for ours; its status says whether all holds."""
+
 import collections
 import json
 import re
@@ -17,7 +18,11 @@ has_failed = False
 def told(path):
     lines = [line for line in open(path) if line.startswith('{"phases"')]
     if not lines:
-        print(json.dumps({"part": "torch_profiler", "ok": False, "failures": [f"{path}: the program did not come to its end"]}))
+        print(
+            json.dumps(
+                {"part": "torch_profiler", "ok": False, "failures": [f"{path}: the program did not come to its end"]}
+            )
+        )
         sys.exit(1)
     return json.loads(lines[-1])
 
@@ -42,7 +47,9 @@ def look_at(path, function):
         for event in calls
         if re.match("(cuda|cu)Launch(Cooperative)?Kernel", event["name"]) and "correlation" in event["args"]
     }
-    waits = sorted((event["ts"], event["ts"] + event["dur"]) for event in calls if event["name"] == "cudaDeviceSynchronize")
+    waits = sorted(
+        (event["ts"], event["ts"] + event["dur"]) for event in calls if event["name"] == "cudaDeviceSynchronize"
+    )
     early, late, without_launch, without_wait = [], [], 0, 0
     for kernel in kernels:
         launch = launches.get(kernel["args"].get("correlation"))

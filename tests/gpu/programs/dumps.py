@@ -1,7 +1,8 @@
 """Cuts what RANKSCOPE_CUPTI_DUMP saved to the size of a fixture: python dumps.py NAME DIRECTORY INTO.
 
-Each DIRECTORY/PID.cuptidump becomes INTO/NAME.cuptidump.gz (the next ones NAME-2 and so on): its line at the head and its
-first records, two megabytes of them. Prints a line of JSON per file."""
+Each DIRECTORY/PID.cuptidump becomes INTO/NAME.cuptidump.gz (the next ones NAME-2 and so on): its line at the head and
+its first records, two megabytes of them. Prints a line of JSON per file."""
+
 import collections
 import glob
 import gzip
@@ -37,5 +38,16 @@ for number, path in enumerate(files, 1):
     has_failed |= bool(failures)
     print(json.dumps(result))
 if not files:
-    print(json.dumps({"part": "fixtures", "file": None, "for": name, "ok": True, "failures": [], "note": "the library saved none"}))
+    print(
+        json.dumps(
+            {
+                "part": "fixtures",
+                "file": None,
+                "for": name,
+                "ok": True,
+                "failures": [],
+                "note": "the library saved none",
+            }
+        )
+    )
 sys.exit(has_failed)

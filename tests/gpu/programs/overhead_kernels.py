@@ -1,10 +1,12 @@
-"""What recording the devices' work costs a training step of ordinary kernels, and a launch, in interleaved blocks of one run:
+"""What recording the devices' work costs a training step of ordinary kernels, and a launch, in interleaved blocks:
 
     python overhead_kernels.py RESULT CONTROL
 
-off: nothing is recorded; calls: those of NCCL; kernels: --kernels=all; and torch.profiler with its defaults (profiler) and of
-the device alone (profiler_cuda). CONTROL is the command that switches (`rankscope ctl DIR`). One rank, DDP, a transformer
-whose step is some ten milliseconds. RESULT gets one line of JSON per comparison with off. With CPU=1 it runs without a device, to try the program."""
+off: nothing is recorded; calls: those of NCCL; kernels: --kernels=all; and torch.profiler with its defaults (profiler)
+and of the device alone (profiler_cuda). CONTROL is the command that switches (`rankscope ctl DIR`). One rank, DDP, a
+transformer whose step is some ten milliseconds. RESULT gets one line of JSON per comparison with off. With CPU=1 it
+runs without a device, to try the program."""
+
 import contextlib
 import ctypes
 import json
@@ -24,10 +26,24 @@ HAS_DEVICE = not os.environ.get("CPU")
 SECONDS = float(os.environ.get("SECONDS", 170))
 # A block of so many seconds of steps, and of so many small launches.
 BLOCK_SECONDS, LAUNCHES = (1.0, 5000) if HAS_DEVICE else (0.2, 500)
-# The recorder looks once a second what is asked of it; after another profiler it waits two seconds and looks every half.
+# The recorder looks once a second what is asked of it; after another profiler it waits for two, and looks every half.
 LOOK, GRACE = 1.7, 2.6
 # Student's t for a 95 % interval, by degrees of freedom.
-STUDENT = {2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042}
+STUDENT = {
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    6: 2.447,
+    7: 2.365,
+    8: 2.306,
+    9: 2.262,
+    10: 2.228,
+    12: 2.179,
+    15: 2.131,
+    20: 2.086,
+    30: 2.042,
+}
 MODES = ["off", "calls", "kernels", "profiler_cuda", "profiler"]
 
 device = "cuda" if HAS_DEVICE else "cpu"
@@ -38,7 +54,9 @@ library = ctypes.CDLL(None)
 torch.manual_seed(1)
 width, tokens = (768, 512) if HAS_DEVICE else (64, 16)
 layer = torch.nn.TransformerEncoderLayer(width, 12 if HAS_DEVICE else 4, 4 * width, dropout=0.0, batch_first=True)
-model = torch.nn.Sequential(torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), torch.nn.Linear(width, width)).to(device)
+model = torch.nn.Sequential(
+    torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), torch.nn.Linear(width, width)
+).to(device)
 model = DistributedDataParallel(model, device_ids=[0] if HAS_DEVICE else None)
 optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
 batch = torch.randn(8, tokens, width, device=device)

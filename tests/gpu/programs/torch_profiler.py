@@ -2,9 +2,10 @@
 
     python torch_profiler.py TRACES [CONTROL]
 
-Each phase runs one kind of kernel so many times that nobody else runs. Traces go into the directory TRACES; CONTROL is the
-command that switches recording off (`rankscope ctl DIR`), and without it nobody records beside and nothing is waited for.
-The last line says what was launched, by phase. With CPU=1 in the environment it runs without a device, to try the program."""
+Each phase runs a kind of kernel that no other runs. Traces go into the directory TRACES; CONTROL is the command that
+switches recording off (`rankscope ctl DIR`), and without it nobody records beside and nothing is waited for. The last
+line says what was launched, by phase. With CPU=1 in the environment it runs without a device, to try the program."""
+
 import json
 import os
 import shlex
@@ -60,7 +61,9 @@ def profiled(name, function):
         launch(function, KERNELS)
     profiled_s += time.perf_counter() - begun
     profiler.export_chrome_trace(f"{traces}/{name}.json")
-    phases.append({"phase": name, "function": function, "launched": KERNELS, "traces": [f"{name}.json"], "of_each": KERNELS})
+    phases.append(
+        {"phase": name, "function": function, "launched": KERNELS, "traces": [f"{name}.json"], "of_each": KERNELS}
+    )
 
 
 def scheduled(name, function):
