@@ -490,7 +490,11 @@ impl Activities {
 
     fn place(&mut self, held: &Held) {
         let kind = WorkKind::ALL[usize::from(held.kind)];
-        let call = self.calls.get(&held.correlation).copied();
+        let call = self.calls.get_mut(&held.correlation).map(|call| {
+            // It may have been told of after its work.
+            call.has_work = true;
+            *call
+        });
         let link = self.links.get(&held.correlation).copied();
         let is_kernel = kind == WorkKind::Kernel;
         let is_communication = link.is_some() || is_kernel && self.communication_names.contains(&held.name);
