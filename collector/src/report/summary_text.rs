@@ -268,10 +268,7 @@ impl Text {
 
     fn breakdown(&mut self, session: &Session) {
         // Of ranks whose devices' work is known the devices' parts say more.
-        let is_told = |entry: &RankBreakdown| {
-            let known = session.activity.iter().find(|known| known.rank == entry.rank);
-            known.is_some_and(|known| known.window_ns > 0)
-        };
+        let is_told = |entry: &RankBreakdown| words::is_told_by_devices(session, entry);
         if session.breakdown.iter().all(is_told) {
             return;
         }

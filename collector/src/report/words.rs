@@ -288,6 +288,12 @@ pub fn share_of(ns: i64, window_ns: i64) -> String {
     }
 }
 
+/// True where the devices' parts of a rank are known: they say more than those of its host.
+pub fn is_told_by_devices(session: &Session, entry: &RankBreakdown) -> bool {
+    let known = session.activity.iter().find(|known| known.rank == entry.rank);
+    known.is_some_and(|known| known.window_ns > 0)
+}
+
 /// What was recorded of the devices' work, and what came in its way.
 pub fn activity(session: &Session) -> Vec<Line> {
     let entries = &session.activity;

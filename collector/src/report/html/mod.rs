@@ -155,6 +155,10 @@ fn verdicts(out: &mut String, session: &Session) {
     if !devices.is_empty() {
         entry(out, "Devices", &devices);
     }
+    let activity = words::activity(session);
+    if !activity.is_empty() {
+        entry(out, "Kernels", &activity);
+    }
     entry(out, "Steps", &[words::steps(session)]);
     entry(out, "Who is late", &[words::verdict(session)]);
     entry(out, "Matching", &words::matching(session));
@@ -247,6 +251,14 @@ fn evidence(finding: &Finding) -> Vec<String> {
 }
 
 fn breakdown_section(out: &mut String, session: &Session) {
+    // The devices' own picture says more.
+    if session
+        .breakdown
+        .iter()
+        .all(|entry| words::is_told_by_devices(session, entry))
+    {
+        return;
+    }
     let Some(picture) = breakdown::draw(session) else {
         return;
     };
