@@ -84,6 +84,7 @@ fn of_rank(
         with_launch: sums.with_launch,
         launches_without_work: sums.launches_without_work,
         without_call: sums.without_call,
+        by_order: sums.by_order,
         covered_ns: sums.covered_ns,
         covered_communication_ns: sums.covered_communication_ns,
         yielded_ns: sums.yielded_ns,

@@ -5,6 +5,7 @@
 //! that what is handed on is complete: nothing that begins earlier comes later.
 
 use super::gaps::Gaps;
+use super::stream_order::{self, StreamOrder};
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
 use rankscope_formats::Operation;
@@ -13,7 +14,7 @@ use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -92,6 +93,7 @@ impl Lateness {
                     self.reach_ns = self.reach_ns.max(*newest - line.ns(near_ticks));
                 }
             }
+            Some(Activity::Stream { .. }) => {}
             None => {
                 if record.kind != RecordKind::Activity as u8 {
                     *newest = (*newest).max(line.ns(record.leave_ticks));
@@ -161,6 +163,8 @@ pub struct ActivitySums {
     pub launches_without_work: u64,
     /// Communication kernels that no call is known of.
     pub without_call: u64,
+    /// Those whose call is known by their order on their stream, not by CUPTI's word.
+    pub by_order: u64,
     /// Time in which all, or only communication, was recorded, and in which another profiler had it, ns.
     pub covered_ns: i64,
     /// See `covered_ns`.
@@ -204,7 +208,8 @@ pub struct Activities {
     links: FxHashMap<u32, LinkedTo>,
     link_order: VecDeque<u32>,
     waiting: BinaryHeap<Reverse<Held>>,
-    communication_names: FxHashSet<i32>,
+    /// The operations that kernels of communication may be of, by the number of their name.
+    communication_names: FxHashMap<i32, Option<u64>>,
     /// Intervals in which all was recorded, in order, merged.
     covered: VecDeque<(i64, i64)>,
     breakdown: DeviceBreakdown,
@@ -220,6 +225,8 @@ pub struct Activities {
     /// Calls that waited for everything that was launched: end and begin.
     waits: BinaryHeap<Reverse<(i64, i64)>>,
     communicators: BTreeMap<u32, u32>,
+    /// Kernels that no number links to their call.
+    pub order: StreamOrder,
     /// Sums so far; whole at the end.
     pub sums: ActivitySums,
     /// Intervals that wait for their place in the order of begins.
@@ -233,6 +240,8 @@ pub struct Activities {
     pub of_calls: Vec<OfCall>,
     /// Launches of calls.
     pub linked: Vec<LinkedTo>,
+    /// The same of those whose calls were found by their order.
+    pub linked_by_order: Vec<LinkedTo>,
 }
 
 impl Activities {
@@ -242,8 +251,14 @@ impl Activities {
             .texts
             .iter()
             .filter(|(_, text)| is_communication(text))
-            .map(|(&number, _)| number as i32)
+            .map(|(&number, text)| (number as i32, stream_order::operations_of(text)))
             .collect();
+        let lost = log
+            .losses
+            .iter()
+            .filter(|loss| stream_order::shifts_orders(loss))
+            .map(|loss| (line.ns(loss.first_ticks), line.ns(loss.last_ticks)))
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         Self {
             line,
             reach_ns: lateness.reach_ns,
@@ -266,6 +281,7 @@ impl Activities {
             recent: VecDeque::new(),
             waits: BinaryHeap::new(),
             communicators,
+            order: StreamOrder::new(log.streams.values(), lost),
             sums: ActivitySums {
                 adds_up: true,
                 ..ActivitySums::default()
@@ -276,6 +292,7 @@ impl Activities {
             stalls: Vec::new(),
             of_calls: Vec::new(),
             linked: Vec::new(),
+            linked_by_order: Vec::new(),
         }
     }
 
@@ -331,7 +348,14 @@ impl Activities {
             Activity::Link { correlation, to, .. } => {
                 remember(&mut self.links, &mut self.link_order, correlation, to);
                 self.linked.push(to);
+                self.order.linked(to);
             }
+            Activity::Stream {
+                handle,
+                context,
+                number,
+                ..
+            } => self.order.named(handle, context, number),
             Activity::Covered {
                 start_ticks,
                 end_ticks,
@@ -418,6 +442,11 @@ impl Activities {
     fn cover(&mut self, start: i64, end: i64, coverage: Coverage) {
         self.newest_ns = self.newest_ns.max(end);
         let length = end - start;
+        let is_recorded = matches!(coverage, Coverage::All | Coverage::Communication);
+        // Where one state follows another the log says so for an instant: nothing was put on a stream in it.
+        if length > 0 {
+            self.order.covered(start, end, is_recorded);
+        }
         // What is switched off stays so until the next word.
         self.told_until_ns = if coverage == Coverage::Off { i64::MAX } else { end };
         match coverage {
@@ -495,9 +524,19 @@ impl Activities {
             call.has_work = true;
             *call
         });
-        let link = self.links.get(&held.correlation).copied();
+        let mut link = self.links.get(&held.correlation).copied();
         let is_kernel = kind == WorkKind::Kernel;
-        let is_communication = link.is_some() || is_kernel && self.communication_names.contains(&held.name);
+        let by_name = self.communication_names.get(&held.name).filter(|_| is_kernel);
+        let is_communication = link.is_some() || by_name.is_some();
+        if let Some(to) = link {
+            self.order.linked_ran(held.stream, to);
+        } else if let Some(&operations) = by_name
+            && held.graph_node == 0
+        {
+            link = self.order.kernel(held.stream, held.start_ns, operations);
+            self.sums.by_order += u64::from(link.is_some());
+            self.linked_by_order.extend(link);
+        }
         let class = match kind {
             _ if is_communication => WorkClass::Communication,
             WorkKind::Kernel | WorkKind::Graph => WorkClass::Compute,

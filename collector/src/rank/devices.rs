@@ -26,6 +26,8 @@ const MOST_MISSES: u32 = 16;
 /// Launches of a call whose work has not come are awaited until the device's works are known for so long behind its
 /// last one: what follows it on its stream begins within microseconds.
 const LAUNCH_SLACK_NS: i64 = 50_000_000;
+/// The same where it is only its stream's order that tells which is its: nothing says that it has none.
+const ORDER_PATIENCE_NS: i64 = 10_000_000_000;
 /// Calls whose kernels are remembered before they are asked for.
 const MOST_LINKED: usize = 1 << 18;
 
@@ -150,6 +152,17 @@ impl Work {
     }
 }
 
+/// Whether what devices do was recorded when a call was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// It was not.
+    No,
+    /// It was, and numbers link it.
+    Yes,
+    /// It was; what no number links is found by its order on its stream.
+    InOrder,
+}
+
 /// A call that waits for its device records.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
@@ -164,6 +177,8 @@ pub struct Awaited {
     stream: u64,
     /// When its call returned, ns.
     returned_ns: i64,
+    /// Its kernel may be found by the order on its stream.
+    is_in_order: bool,
     /// How many calls of its communicator were awaited before.
     serial: u64,
     /// When its communicator has had so many records, this one's do not come any more; 0 before a later call's came.
@@ -211,6 +226,10 @@ struct Linked {
     launches: u32,
     /// Stream, begin, end of what came, on the axis.
     kernels: Vec<(u32, i64, i64)>,
+    /// Some were found by their order: nothing says how many there are.
+    is_in_order: bool,
+    /// No more are.
+    is_given_up: bool,
     /// Calls of the group that have not asked yet, and its communicators.
     users: u32,
     communicators: Vec<u32>,
@@ -261,7 +280,7 @@ pub struct Devices {
     /// By whose key the launches of groups go, by group and stream.
     leaders: FxHashMap<(u32, u64), CallKey>,
     linked: FxHashMap<LinkedTo, Linked>,
-    /// CUPTI's stream by the program's, as calls outside groups showed it.
+    /// CUPTI's stream by the program's, as the log names it, or as calls outside groups showed it.
     streams: FxHashMap<u64, u32>,
     /// Device records that belong to no call that is known.
     pub without_call: u64,
@@ -269,17 +288,19 @@ pub struct Devices {
 
 impl Devices {
     /// A call was read, of the launch with that number. What to wait for before it is handed on, if anything.
-    /// `may_be_linked`: activity was recorded, so that its group's end may have been linked. `returned_ns`: when it returned.
+    /// `recorded`: whether activity was, so that its group's end may have been linked. `returned_ns`: when it returned.
     pub fn called(
         &mut self,
         record: &Record,
         launch: u32,
-        may_be_linked: bool,
+        recorded: Recorded,
         returned_ns: i64,
     ) -> Option<Awaited> {
         let enqueued = Enqueued::from_aux(record.aux);
         let mut parts = enqueued.parts;
-        let is_linked = enqueued.is_linked || may_be_linked && enqueued.group != 0;
+        let is_in_order = recorded == Recorded::InOrder;
+        let may_be_linked = recorded != Recorded::No && enqueued.group != 0;
+        let is_linked = enqueued.is_linked || may_be_linked || is_in_order;
         if (parts == 0 && !enqueued.is_timed && !is_linked) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
             return None;
         }
@@ -322,6 +343,7 @@ impl Devices {
             linked,
             stream: record.object,
             returned_ns,
+            is_in_order,
             serial,
             until: 0,
         })
@@ -354,6 +376,26 @@ impl Devices {
         }
     }
 
+    /// The same, found by the order on its stream.
+    pub fn found_by_order(&mut self, to: LinkedTo) {
+        self.linked(to);
+        if let Some(linked) = self.linked.get_mut(&to) {
+            linked.is_in_order = true;
+        }
+    }
+
+    /// No more kernels of a call are found by their order.
+    pub fn given_up(&mut self, to: LinkedTo) {
+        if let Some(linked) = self.linked.get_mut(&to) {
+            linked.is_given_up = true;
+        }
+    }
+
+    /// The program's stream is this one of CUPTI's.
+    pub fn named(&mut self, handle: u64, stream: u32) {
+        self.streams.insert(handle, stream);
+    }
+
     /// A work of a call ran.
     pub fn ran(&mut self, work: &OfCall) {
         if self.linked.len() < MOST_LINKED || self.linked.contains_key(&work.to) {
@@ -368,12 +410,18 @@ impl Devices {
         let Some(linked) = self.linked.get(&to) else {
             return Some(Kernels::Nothing);
         };
+        let patience_ns = if awaited.is_in_order && !linked.is_given_up {
+            ORDER_PATIENCE_NS
+        } else {
+            0
+        };
+        let is_patient = known_until <= awaited.returned_ns.saturating_add(patience_ns);
         let Some(last) = linked.kernels.iter().map(|kernel| kernel.2).max() else {
             // Launches are told of before what they launch.
-            let is_none = linked.launches == 0 && known_until > awaited.returned_ns;
+            let is_none = linked.launches == 0 && !is_patient;
             return Some(if is_none { Kernels::Nothing } else { Kernels::Wait });
         };
-        let is_whole = linked.kernels.len() >= linked.launches as usize;
+        let is_whole = !linked.is_in_order && linked.kernels.len() >= linked.launches as usize;
         if known_until < last || !is_whole && known_until < last + LAUNCH_SLACK_NS {
             return Some(Kernels::Wait);
         }
@@ -396,7 +444,12 @@ impl Devices {
                 times = Some((first.min(start), last.max(end)));
             }
         }
-        Some(times.map_or(Kernels::Nothing, |(start, end)| Kernels::Ran(start, end)))
+        Some(match times {
+            Some((start, end)) => Kernels::Ran(start, end),
+            // That of another communicator of its group came first.
+            None if linked.is_in_order && is_patient => Kernels::Wait,
+            None => Kernels::Nothing,
+        })
     }
 
     /// An awaited call asks no more for its kernels.
@@ -628,7 +681,7 @@ mod tests {
     fn a_call_waits_for_all_its_parts_and_no_longer() {
         let mut devices = Devices::default();
         let mut awaited = devices
-            .called(&call(0, 2, 0), ALONE, false, 0)
+            .called(&call(0, 2, 0), ALONE, Recorded::No, 0)
             .expect("announced");
         assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
         devices.told(&device(0, 100, 10, 0));
@@ -640,12 +693,12 @@ mod tests {
         assert_eq!(work.times, Some((90, 110)));
         // One whose record never comes is let go when enough later ones have come.
         let mut missing = devices
-            .called(&call(1, 1, 0), ALONE, false, 0)
+            .called(&call(1, 1, 0), ALONE, Recorded::No, 0)
             .expect("announced");
         let mut n = 2;
         while devices.answer(&mut missing, 0, false, false) == Answer::Wait {
             let mut later = devices
-                .called(&call(n, 1, 0), ALONE, false, 0)
+                .called(&call(n, 1, 0), ALONE, Recorded::No, 0)
                 .expect("announced");
             devices.told(&device(n, 200, 1, 0));
             assert!(matches!(
@@ -657,7 +710,7 @@ mod tests {
         assert!((SLACK..SLACK + 8).contains(&u64::from(n)), "{n}");
         assert_eq!(devices.left_over(), 0);
         let mut last = devices
-            .called(&call(n, 1, 0), ALONE, false, 0)
+            .called(&call(n, 1, 0), ALONE, Recorded::No, 0)
             .expect("announced");
         assert_eq!(devices.answer(&mut last, 0, true, false), Answer::Known(None));
     }
@@ -679,7 +732,7 @@ mod tests {
             .iter()
             .map(|&(sequence, group, stream)| {
                 devices
-                    .called(&timed(sequence, group, stream), ALONE, false, 0)
+                    .called(&timed(sequence, group, stream), ALONE, Recorded::No, 0)
                     .expect("timed")
             })
             .collect();
@@ -714,7 +767,7 @@ mod tests {
         let mut waited = 0;
         for n in 0..1000 {
             // Nothing comes at all: the reader lets each go when too much waits behind it.
-            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE, false, 0) {
+            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE, Recorded::No, 0) {
                 waited += 1;
                 assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
                 assert_eq!(devices.answer(&mut awaited, 0, false, true), Answer::Known(None));
@@ -724,14 +777,18 @@ mod tests {
         assert!(devices.serials.is_empty());
         // Until it does.
         devices.told(&device(2000, 1, 1, 0));
-        assert!(devices.called(&call(2001, 1, 0), ALONE, false, 0).is_some());
+        assert!(
+            devices
+                .called(&call(2001, 1, 0), ALONE, Recorded::No, 0)
+                .is_some()
+        );
     }
 
     #[test]
     fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
         let mut devices = Devices::default();
         let mut awaited = devices
-            .called(&call(0, 3, 0), ALONE, false, 0)
+            .called(&call(0, 3, 0), ALONE, Recorded::No, 0)
             .expect("announced");
         let to_itself = Record {
             aux: DeviceWork::default().to_aux(),
@@ -751,12 +808,12 @@ mod tests {
         let mut devices = Devices::default();
         assert!(
             devices
-                .called(&call(7, 1, FLAG_CAPTURED), ALONE, false, 0)
+                .called(&call(7, 1, FLAG_CAPTURED), ALONE, Recorded::No, 0)
                 .is_none()
         );
         assert!(
             devices
-                .called(&call(8, 2, FLAG_CAPTURED), ALONE, false, 0)
+                .called(&call(8, 2, FLAG_CAPTURED), ALONE, Recorded::No, 0)
                 .is_none()
         );
         let mut replays = Vec::new();

@@ -11,6 +11,7 @@ mod launches;
 mod messages;
 mod operation;
 mod ordinals;
+mod stream_order;
 mod works;
 
 pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED, demangled};
@@ -23,7 +24,7 @@ use crate::device_overlap::DeviceParts;
 use crate::overlap::{Breakdown, Parts};
 use crate::steps::Anchors;
 use activity::{Activities, Lateness};
-use devices::{Answer, Awaited, Began, Devices, Times, Work};
+use devices::{Answer, Awaited, Began, Devices, Recorded, Times, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
 use launches::{ALONE, Launches};
@@ -443,6 +444,12 @@ impl<'a> RankReader<'a> {
         for to in activity.linked.drain(..) {
             self.devices.linked(to);
         }
+        for to in activity.linked_by_order.drain(..) {
+            self.devices.found_by_order(to);
+        }
+        for to in activity.order.given_up.drain(..) {
+            self.devices.given_up(to);
+        }
         for work in activity.of_calls.drain(..) {
             self.devices.ran(&work);
         }
@@ -543,6 +550,9 @@ impl<'a> RankReader<'a> {
             RecordKind::Group => {
                 self.groups.ended(record);
                 self.launches.ended(record.object as u32);
+                if let Some(activity) = &mut self.activity {
+                    activity.order.group_ended(record, enter);
+                }
                 self.span(SpanKind::Group, entry, enter, leave, out);
                 if record.flags & FLAG_FAILED != 0 {
                     let name = Some(format!("the end of a group returned {}", record.tag));
@@ -741,12 +751,27 @@ impl<'a> RankReader<'a> {
         self.sums.bypassed += u64::from(enqueued.is_bypass);
         let launch = self.launches.called(record, enqueued.group);
         let mut awaited = NOTHING;
+        let members = self
+            .log
+            .communicators
+            .get(&record.communicator)
+            .map_or(0, |known| known.size);
+        let kernels = match &mut self.activity {
+            None => Recorded::No,
+            Some(activity) => {
+                if let Some(stream) = activity.order.stream_of(record.object) {
+                    self.devices.named(record.object, stream);
+                }
+                if activity.order.called(record, members, enter) {
+                    Recorded::InOrder
+                } else {
+                    Recorded::Yes
+                }
+            }
+        };
         if has_failed {
             // Nothing of it comes to the device.
-        } else if let Some(what) = self
-            .devices
-            .called(record, launch, self.activity.is_some(), leave)
-        {
+        } else if let Some(what) = self.devices.called(record, launch, kernels, leave) {
             awaited = self.next_awaited;
             // NOTHING is never a number of one.
             self.next_awaited = (awaited + 1) % NOTHING;

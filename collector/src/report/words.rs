@@ -375,6 +375,16 @@ pub fn activity(session: &Session) -> Vec<Line> {
         let text = format!("not recorded, or not to the end: {}", some_of(&reasons, 3));
         lines.push(Line::new(Mood::Warning, text));
     }
+    let by_order = sum(|entry| entry.by_order);
+    if by_order > 0 {
+        let text = format!(
+            "{} of NCCL {} put to a call by the order on {} stream: nothing that was recorded links them",
+            units::counted(by_order, "kernel"),
+            if by_order == 1 { "was" } else { "were" },
+            if by_order == 1 { "its" } else { "their" },
+        );
+        lines.push(Line::new(Mood::Plain, text));
+    }
     let without = sum(|entry| entry.without_call);
     if without > 0 {
         let text = format!(

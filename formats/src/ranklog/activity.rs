@@ -24,6 +24,8 @@ pub enum ActivityKind {
     Link = 7,
     /// For how long activity was recorded, or why it was not.
     Covered = 8,
+    /// A stream, as the program's calls name it.
+    Stream = 9,
 }
 
 impl ActivityKind {
@@ -38,6 +40,7 @@ impl ActivityKind {
             6 => Self::Wait,
             7 => Self::Link,
             8 => Self::Covered,
+            9 => Self::Stream,
             _ => return None,
         })
     }
@@ -213,6 +216,17 @@ pub enum Activity {
         /// Works of devices that were delivered in it.
         works: u64,
     },
+    /// From now on this is what a handle means.
+    Stream {
+        /// What the program's calls name: `object` of their records.
+        handle: u64,
+        /// Number of its context, as CUPTI numbers them.
+        context: u32,
+        /// Its own, as CUPTI numbers them.
+        number: u32,
+        /// Since when, in ticks.
+        at_ticks: u64,
+    },
 }
 
 const GRID_X_BITS: u32 = 31;
@@ -346,6 +360,20 @@ impl Activity {
                 aux: works,
                 ..Record::new(RecordKind::Activity)
             },
+            Self::Stream {
+                handle,
+                context,
+                number,
+                at_ticks,
+            } => Record {
+                operation: ActivityKind::Stream as u8,
+                enter_ticks: at_ticks,
+                leave_ticks: at_ticks,
+                tag: context,
+                sequence: number,
+                object: handle,
+                ..Record::new(RecordKind::Activity)
+            },
         }
     }
 
@@ -419,6 +447,12 @@ impl Activity {
                 end_ticks: record.leave_ticks,
                 coverage: Coverage::from_u8(record.element_bytes)?,
                 works: record.aux,
+            },
+            ActivityKind::Stream => Self::Stream {
+                handle: record.object,
+                context: record.tag,
+                number: record.sequence,
+                at_ticks: record.enter_ticks,
             },
         })
     }
@@ -503,6 +537,12 @@ mod tests {
                 end_ticks: numbers[1],
                 coverage: Coverage::from_u8(coverage).expect("a number of one"),
                 works: numbers[2],
+            }),
+            (any::<[u64; 2]>(), any::<[u32; 2]>()).prop_map(|(numbers, of_stream)| Activity::Stream {
+                handle: numbers[0],
+                context: of_stream[0],
+                number: of_stream[1],
+                at_ticks: numbers[1],
             }),
         ]
     }

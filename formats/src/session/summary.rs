@@ -607,6 +607,9 @@ pub struct DeviceActivity {
     pub launches_without_work: u64,
     /// Communication kernels that belong to no call that is known.
     pub without_call: u64,
+    /// Those whose call is known by their order on their stream only.
+    #[serde(default)]
+    pub by_order: u64,
     /// Time in which all activity was recorded, and in which only communication's, ns.
     pub covered_ns: i64,
     /// See `covered_ns`.

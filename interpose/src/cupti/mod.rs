@@ -14,4 +14,5 @@ pub mod names;
 pub mod others;
 pub mod records;
 pub mod session;
+pub mod streams;
 pub mod watch;

@@ -6,10 +6,10 @@
 
 use super::buffers::{self, Owner};
 use super::mode::Mode;
-use super::{links, others, records};
+use super::{links, others, records, streams};
 use crate::life;
 use crate::nccl::driver;
-use crate::thread;
+use crate::thread::{self, ThreadState};
 use rankscope_cupti_sys::bindings::{self as cupti, CUpti_ActivityKind as Kind, CUptiResult};
 use rankscope_cupti_sys::record::OLDEST;
 use rankscope_cupti_sys::table::Table;
@@ -66,12 +66,13 @@ static INNER: Mutex<Inner> = Mutex::new(Inner {
 
 /// The process life whose thread this is; 0: none has begun.
 static LIFE: AtomicU32 = AtomicU32::new(0);
-/// What calls of NCCL are to do besides: nothing, push who they are, for CUPTI records that with each launch, or start our
-/// thread.
+/// What calls of NCCL are to do besides: nothing; tell which stream they name and push who they are, for CUPTI records that
+/// with each launch; only the first, where it does not; or start our thread.
 static ASKS: AtomicU32 = AtomicU32::new(NOTHING);
 const NOTHING: u32 = 0;
 const LINKS: u32 = 1;
 const THREAD: u32 = 2;
+const STREAMS: u32 = 3;
 static TABLE: OnceLock<Table> = OnceLock::new();
 /// Another profiler has ended CUPTI.
 static IS_GONE: AtomicBool = AtomicBool::new(false);
@@ -168,6 +169,43 @@ pub fn wants_thread(is_wanted: bool) {
         (THREAD, NOTHING)
     };
     let _ = ASKS.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// Tells which stream the call names that this record tells of.
+#[cold]
+pub fn tell_stream(thread: &'static ThreadState, record: &Record) {
+    if matches!(ASKS.load(Ordering::Acquire), LINKS | STREAMS) && is_ours() {
+        streams::tell(thread, record);
+    }
+}
+
+/// Context and number of a stream of the program's, as records have them.
+pub fn stream(handle: usize) -> Option<(u32, u32)> {
+    let table = TABLE.get().filter(|_| is_there())?;
+    let (ask_context, ask_stream) = (table.context_id?, table.stream_id?);
+    let mut context = 0;
+    let (mut context_number, mut number) = (0, 0);
+    // SAFETY: a stream that the program just names in a call, or the null stream of the current context, and places of
+    // ours; CUPTI is there.
+    let asked = unsafe {
+        let found = if handle == 0 {
+            driver::current_context(&raw mut context)
+        } else {
+            driver::stream_context(handle, &raw mut context)
+        };
+        found == driver::SUCCESS
+            && context != 0
+            && own(|| ask_context(context as cupti::CUcontext, &raw mut context_number)) == SUCCESS
+            && own(|| {
+                ask_stream(
+                    context as cupti::CUcontext,
+                    handle as cupti::CUstream,
+                    0,
+                    &raw mut number,
+                )
+            }) == SUCCESS
+    };
+    asked.then_some((context_number, number))
 }
 
 fn link(number: u64) -> Option<Linked> {
@@ -403,7 +441,8 @@ impl Changing {
             Ok(()) => {
                 self.set(State::Recording);
                 let is_linking = table.enable_driver_api.is_some() && table.push_external_id.is_some();
-                ASKS.store(if is_linking { LINKS } else { NOTHING }, Ordering::Release);
+                streams::forget();
+                ASKS.store(if is_linking { LINKS } else { STREAMS }, Ordering::Release);
             }
             Err(refused) => self.end(&in_words(table, refused)),
         }

@@ -211,6 +211,9 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
             record.aux |= 1 << Enqueued::TIMED_SHIFT;
         }
     }
+    if IS_WATCHED && session::asks_calls() {
+        session::tell_stream(thread, &record);
+    }
     // In a group its end launches.
     let linked = if IS_WATCHED && session::asks_calls() && !groups::is_open(thread) {
         session::link_call(&record)

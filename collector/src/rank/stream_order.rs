@@ -1,0 +1,534 @@
+//! Kernels of communication that no number links to a call: of those of a stream the n-th is of the n-th launch that was
+//! put on it. Before CUPTI 12.6 that is all of them; later those that NCCL launches by threads of its own.
+//!
+//! A launch has a kernel, or several in a row: what begins before the next one was asked for is the same one's. Names of
+//! kernels tell the operation; where they contradict the order, what was passed over is given up. Where records were
+//! lost, nothing is put in order any more until recording begins anew.
+
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::activity::{LinkedTo, peer_of};
+use rankscope_formats::ranklog::definition::Stream;
+use rankscope_formats::ranklog::loss::Loss;
+use rankscope_formats::ranklog::record::{
+    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, Record,
+    RecordKind,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+
+/// Launches of a stream that wait for their kernels; of more the oldest is given up.
+const MOST_WAITING: usize = 1 << 12;
+/// Launches that are looked through for one that a kernel's name fits.
+const MOST_PASSED: usize = 64;
+/// Groups that are open at once: one per thread. Of more, the oldest end was not recorded.
+const MOST_OPEN: usize = 1024;
+/// Launches that are remembered to be linked.
+const MOST_LINKED: usize = 1 << 16;
+
+/// Operations, as bits by their number.
+type Operations = u64;
+
+/// The operations that a kernel may be of, by its name, mangled or not; `None`: any.
+pub fn operations_of(name: &str) -> Option<Operations> {
+    const PREFIXES: [&str; 4] = [
+        "ncclDevKernel_",
+        "ncclKernel_",
+        "ncclSymkDevKernel_",
+        "ncclSymkKernel_",
+    ];
+    let behind = name.strip_prefix("_Z").unwrap_or(name);
+    let plain = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix))?;
+    let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+    use Operation as O;
+    let operations: &[Operation] = match word {
+        "AllReduce" => &[O::AllReduce],
+        "AllGather" => &[O::AllGather],
+        "ReduceScatter" => &[O::ReduceScatter],
+        "Broadcast" => &[O::Broadcast],
+        "Reduce" => &[O::Reduce],
+        "SendRecv" => &[
+            O::Send,
+            O::Receive,
+            O::AllToAll,
+            O::AllToAllV,
+            O::Gather,
+            O::Scatter,
+            O::AllGatherV,
+            O::GatherV,
+        ],
+        _ => return None,
+    };
+    Some(operations.iter().map(|&operation| bit(operation as u8)).sum())
+}
+
+const fn bit(operation: u8) -> Operations {
+    1 << (operation & 63)
+}
+
+/// True if without such a record a kernel would be taken for another launch's.
+pub fn shifts_orders(loss: &Loss) -> bool {
+    matches!(
+        loss.kind,
+        RecordKind::Activity | RecordKind::Enqueue | RecordKind::Group
+    )
+}
+
+/// What was put on a stream as one.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    to: LinkedTo,
+    /// No kernel of it began before, ns.
+    asked_ns: i64,
+    operations: Operations,
+}
+
+/// The calls of a group on one communicator.
+struct Open {
+    group: u32,
+    communicator: u32,
+    stream: u32,
+    operations: Operations,
+    streams: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    launches: VecDeque<Launch>,
+    /// The launch that the last kernel was of.
+    current: Option<Launch>,
+}
+
+/// The streams of one rank.
+pub struct StreamOrder {
+    /// Index of the definition by context and number.
+    defined: FxHashMap<(u32, u32), u32>,
+    /// The same by the program's handles, as they are now.
+    handles: FxHashMap<u64, u32>,
+    waiting: FxHashMap<u32, Waiting>,
+    open: Vec<Open>,
+    linked: FxHashSet<LinkedTo>,
+    linked_order: VecDeque<LinkedTo>,
+    /// From when to when records were lost, ns.
+    lost: Option<(i64, i64)>,
+    /// Recording began so late.
+    begun_ns: i64,
+    is_recording: bool,
+    /// Launches of which no kernel is expected any more.
+    pub given_up: Vec<LinkedTo>,
+}
+
+impl StreamOrder {
+    /// For a log with these streams; in the interval `lost`, ns, records were lost without which orders shift
+    /// ([`shifts_orders`]).
+    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<(i64, i64)>) -> Self {
+        Self {
+            defined: streams
+                .map(|stream| ((stream.context, stream.number), stream.index))
+                .collect(),
+            handles: FxHashMap::default(),
+            waiting: FxHashMap::default(),
+            open: Vec::new(),
+            linked: FxHashSet::default(),
+            linked_order: VecDeque::new(),
+            lost,
+            begun_ns: i64::MIN,
+            is_recording: false,
+            given_up: Vec::new(),
+        }
+    }
+
+    /// A handle means a stream from now on.
+    pub fn named(&mut self, handle: u64, context: u32, number: u32) {
+        // A stream on which nothing ever ran has no definition.
+        match self.defined.get(&(context, number)) {
+            Some(&index) => self.handles.insert(handle, index),
+            None => self.handles.remove(&handle),
+        };
+    }
+
+    /// Index of the stream that a handle means.
+    pub fn stream_of(&self, handle: u64) -> Option<u32> {
+        self.handles.get(&handle).copied()
+    }
+
+    /// A call of `members` ranks was read, which began at `asked_ns`. True if a kernel of it may be found by its order.
+    pub fn called(&mut self, record: &Record, members: u32, asked_ns: i64) -> bool {
+        let enqueued = Enqueued::from_aux(record.aux);
+        let unfit = FLAG_CAPTURED | FLAG_FAILED | FLAG_SEQUENCE_UNKNOWN;
+        let is_message =
+            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
+        let is_empty = record.bytes == 0 && record.flags & FLAG_BYTES_UNKNOWN == 0 && !is_message;
+        let is_one_sided = [Operation::Put, Operation::Signal, Operation::WaitSignal]
+            .iter()
+            .any(|&operation| operation as u8 == record.operation);
+        let has_no_kernel = record.flags & unfit != 0 || enqueued.is_bypass || members < 2 || is_empty;
+        if has_no_kernel || is_one_sided {
+            return false;
+        }
+        let Some(stream) = self.stream_of(record.object) else {
+            return false;
+        };
+        if enqueued.group != 0 {
+            self.called_in_group(record, enqueued.group, stream);
+            return true;
+        }
+        let to = LinkedTo::Call {
+            communicator: record.communicator,
+            operation: record.operation,
+            sequence: record.sequence,
+            peer: peer_of(record.operation, record.peer),
+        };
+        self.launched(
+            stream,
+            Launch {
+                to,
+                asked_ns,
+                operations: bit(record.operation),
+            },
+        );
+        true
+    }
+
+    fn called_in_group(&mut self, record: &Record, group: u32, stream: u32) {
+        let known = self
+            .open
+            .iter_mut()
+            .find(|open| open.group == group && open.communicator == record.communicator);
+        if let Some(open) = known {
+            open.operations |= bit(record.operation);
+            // NCCL launches on the stream that came last to a communicator's list (2.18 to 2.28, ncclTaskAppend), and
+            // has the others wait for it.
+            if !open.streams.contains(&stream) {
+                open.streams.push(stream);
+                open.stream = stream;
+            }
+            return;
+        }
+        if self.open.len() >= MOST_OPEN {
+            self.open.drain(..MOST_OPEN / 2);
+        }
+        self.open.push(Open {
+            group,
+            communicator: record.communicator,
+            stream,
+            operations: bit(record.operation),
+            streams: vec![stream],
+        });
+    }
+
+    /// A group's end began at `asked_ns`: its launches, in the order in which its communicators were named first.
+    pub fn group_ended(&mut self, record: &Record, asked_ns: i64) {
+        let group = record.object as u32;
+        let has_launched = record.flags & (FLAG_FAILED | FLAG_SIMULATED) == 0;
+        let (ended, open): (Vec<Open>, Vec<Open>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|open| open.group == group);
+        self.open = open;
+        for open in ended {
+            let to = LinkedTo::Group(group);
+            if !has_launched {
+                self.given_up.push(to);
+                continue;
+            }
+            let launch = Launch {
+                to,
+                asked_ns,
+                operations: open.operations,
+            };
+            self.launched(open.stream, launch);
+        }
+    }
+
+    fn launched(&mut self, stream: u32, launch: Launch) {
+        let waiting = self.waiting.entry(stream).or_default();
+        while let Some(first) = waiting.launches.front() {
+            let is_linked = self.linked.contains(&first.to);
+            if !is_linked && waiting.launches.len() < MOST_WAITING {
+                break;
+            }
+            if !is_linked {
+                self.given_up.push(first.to);
+            }
+            waiting.launches.pop_front();
+        }
+        waiting.launches.push_back(launch);
+    }
+
+    /// What was launched for a call is linked to it: it is not looked for by its order.
+    pub fn linked(&mut self, to: LinkedTo) {
+        if self.linked.insert(to) {
+            self.linked_order.push_back(to);
+        }
+        if self.linked_order.len() > MOST_LINKED
+            && let Some(oldest) = self.linked_order.pop_front()
+        {
+            self.linked.remove(&oldest);
+        }
+    }
+
+    /// Such work began: what was put on its stream before has begun, or never will.
+    pub fn linked_ran(&mut self, stream: u32, to: LinkedTo) {
+        let Some(waiting) = self.waiting.get_mut(&stream) else {
+            return;
+        };
+        if let Some(position) = waiting.launches.iter().position(|launch| launch.to == to) {
+            for passed in waiting.launches.drain(..=position) {
+                if passed.to != to && !self.linked.contains(&passed.to) {
+                    self.given_up.push(passed.to);
+                }
+            }
+            waiting.current = None;
+        }
+    }
+
+    /// The log says whether activity was recorded until then.
+    pub fn covered(&mut self, start_ns: i64, end_ns: i64, is_recorded: bool) {
+        let from = if !is_recorded {
+            end_ns
+        } else if !self.is_recording {
+            self.begun_ns = start_ns;
+            start_ns
+        } else {
+            return;
+        };
+        self.is_recording = is_recorded;
+        for waiting in self.waiting.values_mut() {
+            waiting.current = None;
+            while let Some(first) = waiting.launches.front().filter(|first| first.asked_ns < from) {
+                self.given_up.push(first.to);
+                waiting.launches.pop_front();
+            }
+        }
+    }
+
+    /// A kernel of communication began on a stream that nothing links. Of what call it is. Kernels of a stream come in
+    /// order.
+    pub fn kernel(&mut self, stream: u32, start_ns: i64, operations: Option<Operations>) -> Option<LinkedTo> {
+        let waiting = self.waiting.get_mut(&stream)?;
+        if self
+            .lost
+            .is_some_and(|(first, last)| start_ns >= first && self.begun_ns <= last)
+        {
+            waiting.current = None;
+            self.given_up
+                .extend(waiting.launches.drain(..).map(|launch| launch.to));
+            return None;
+        }
+        let fits = |launch: &Launch| operations.is_none_or(|operations| operations & launch.operations != 0);
+        while waiting
+            .launches
+            .front()
+            .is_some_and(|first| self.linked.contains(&first.to))
+        {
+            waiting.launches.pop_front();
+        }
+        let position = waiting
+            .launches
+            .iter()
+            .take(MOST_PASSED)
+            .take_while(|launch| launch.asked_ns <= start_ns)
+            .position(|launch| fits(launch) && !self.linked.contains(&launch.to));
+        let Some(position) = position else {
+            // One more of the last.
+            return waiting.current.filter(fits).map(|current| current.to);
+        };
+        for passed in waiting.launches.drain(..position) {
+            if !self.linked.contains(&passed.to) {
+                self.given_up.push(passed.to);
+            }
+        }
+        waiting.current = waiting.launches.pop_front();
+        waiting.current.map(|launch| launch.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANDLE: u64 = 0x7f00;
+
+    fn order(lost: Option<(i64, i64)>) -> StreamOrder {
+        let streams = [(0, 7), (1, 13)].map(|(index, number)| Stream {
+            index,
+            device: 0,
+            context: 1,
+            number,
+        });
+        let mut order = StreamOrder::new(streams.iter(), lost);
+        order.named(HANDLE, 1, 7);
+        order.covered(0, 10, true);
+        order
+    }
+
+    fn call(operation: Operation, sequence: u32, group: u32) -> Record {
+        Record {
+            operation: operation as u8,
+            communicator: 0,
+            sequence,
+            bytes: 64,
+            object: HANDLE,
+            aux: Enqueued {
+                group,
+                ..Enqueued::default()
+            }
+            .to_aux(),
+            ..Record::new(RecordKind::Enqueue)
+        }
+    }
+
+    fn of(operation: Operation, sequence: u32) -> Option<LinkedTo> {
+        Some(LinkedTo::Call {
+            communicator: 0,
+            operation: operation as u8,
+            sequence,
+            peer: -1,
+        })
+    }
+
+    fn named(name: &str) -> Option<u64> {
+        operations_of(name)
+    }
+
+    #[test]
+    fn names_tell_operations() {
+        let all_reduce = Some(bit(Operation::AllReduce as u8));
+        for name in [
+            "_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+            "ncclSymkDevKernel_AllReduce_AGxLL_R",
+        ] {
+            assert_eq!(operations_of(name), all_reduce, "{name}");
+        }
+        let messages = operations_of("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+        assert!(messages.is_some_and(|operations| operations & bit(Operation::Receive as u8) != 0));
+        assert_eq!(operations_of("ncclDevKernel_Generic_1(args)"), None);
+        assert_eq!(operations_of("my_kernel"), None);
+    }
+
+    #[test]
+    fn kernels_of_a_stream_are_of_its_launches_in_order() {
+        let mut order = order(None);
+        for n in 0..3 {
+            assert!(order.called(&call(Operation::AllReduce, n, 0), 2, 100 + 10 * i64::from(n)));
+        }
+        let any = named("ncclDevKernel_Generic");
+        assert_eq!(order.kernel(1, 105, any), None, "another stream");
+        assert_eq!(order.kernel(0, 99, any), None, "before it was asked for");
+        for n in 0..3 {
+            assert_eq!(
+                order.kernel(0, 130 + i64::from(n), any),
+                of(Operation::AllReduce, n)
+            );
+        }
+        assert_eq!(
+            order.kernel(0, 140, any),
+            of(Operation::AllReduce, 2),
+            "one more of the same"
+        );
+        assert!(order.given_up.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_contradicts_gives_up_what_lies_before() {
+        let mut order = order(None);
+        order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
+        order.called(&call(Operation::AllGather, 1, 0), 2, 110);
+        order.called(&call(Operation::AllReduce, 2, 0), 2, 120);
+        let gather = named("ncclDevKernel_AllGather_RING_LL");
+        assert_eq!(order.kernel(0, 200, gather), of(Operation::AllGather, 1));
+        assert_eq!(order.given_up, [of(Operation::AllReduce, 0).expect("one")]);
+        assert_eq!(
+            order.kernel(0, 210, named("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL")),
+            None,
+            "of none that is known"
+        );
+        let reduce = named("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+        assert_eq!(order.kernel(0, 220, reduce), of(Operation::AllReduce, 2));
+    }
+
+    #[test]
+    fn a_group_is_a_launch_when_it_ends() {
+        let mut order = order(None);
+        order.called(&call(Operation::AllReduce, 0, 5), 2, 100);
+        order.called(&call(Operation::AllReduce, 1, 5), 2, 101);
+        let any = named("ncclDevKernel_Generic");
+        assert_eq!(order.kernel(0, 150, any), None, "not ended");
+        let end = Record {
+            object: 5,
+            ..Record::new(RecordKind::Group)
+        };
+        order.group_ended(&end, 200);
+        assert_eq!(order.kernel(0, 190, any), None);
+        assert_eq!(order.kernel(0, 201, any), Some(LinkedTo::Group(5)));
+        // One that failed has none.
+        order.called(&call(Operation::AllReduce, 2, 6), 2, 300);
+        let failed = Record {
+            object: 6,
+            flags: FLAG_FAILED,
+            ..Record::new(RecordKind::Group)
+        };
+        order.group_ended(&failed, 310);
+        assert_eq!(order.given_up, [LinkedTo::Group(6)]);
+    }
+
+    #[test]
+    fn what_is_linked_takes_no_others_place() {
+        let mut order = order(None);
+        // The second one's kernel is linked; the first one's comes from a thread of NCCL's own.
+        order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
+        order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
+        order.called(&call(Operation::AllReduce, 2, 0), 2, 120);
+        let second = of(Operation::AllReduce, 1).expect("one");
+        order.linked(second);
+        let any = named("ncclDevKernel_Generic");
+        assert_eq!(order.kernel(0, 200, any), of(Operation::AllReduce, 0));
+        order.linked_ran(0, second);
+        assert_eq!(order.kernel(0, 300, any), of(Operation::AllReduce, 2));
+        assert!(order.given_up.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_put_in_order_after_a_loss_until_recording_begins_anew() {
+        let mut order = order(Some((150, 250)));
+        order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
+        order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
+        let any = named("ncclDevKernel_Generic");
+        assert_eq!(order.kernel(0, 120, any), of(Operation::AllReduce, 0));
+        assert_eq!(order.kernel(0, 200, any), None);
+        assert_eq!(order.given_up.len(), 1);
+        order.called(&call(Operation::AllReduce, 2, 0), 2, 300);
+        assert_eq!(order.kernel(0, 310, any), None);
+        order.covered(310, 320, false);
+        order.covered(320, 400, true);
+        order.called(&call(Operation::AllReduce, 3, 0), 2, 330);
+        assert_eq!(order.kernel(0, 340, any), of(Operation::AllReduce, 3));
+    }
+
+    #[test]
+    fn calls_that_run_no_kernel_take_no_place() {
+        let mut order = order(None);
+        let alone = call(Operation::AllReduce, 0, 0);
+        assert!(!order.called(&alone, 1, 100), "one rank");
+        let empty = Record {
+            bytes: 0,
+            ..call(Operation::AllReduce, 1, 0)
+        };
+        assert!(!order.called(&empty, 2, 100));
+        let captured = Record {
+            flags: FLAG_CAPTURED,
+            ..call(Operation::AllReduce, 2, 0)
+        };
+        assert!(!order.called(&captured, 2, 100));
+        let elsewhere = Record {
+            object: 1,
+            ..call(Operation::AllReduce, 3, 0)
+        };
+        assert!(!order.called(&elsewhere, 2, 100), "a stream that nothing names");
+        // What was asked for before recording began has no kernel here.
+        assert!(order.called(&call(Operation::AllReduce, 4, 0), 2, 100));
+        order.covered(200, 210, false);
+        assert_eq!(order.given_up.len(), 1);
+    }
+}
