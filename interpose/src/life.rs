@@ -522,6 +522,11 @@ pub fn wanted_events() -> u32 {
     u32::try_from(wanted).unwrap_or(u32::MAX)
 }
 
+/// False if the user wants no launch timed by events, whatever else can be had.
+pub fn allows_events() -> bool {
+    CONFIGURATION.number(NCCL_EVENTS) != Some(0)
+}
+
 /// What of the devices' work is to be recorded, if that was ever said. What means nothing is not said.
 fn wanted_activity() -> Option<Wanted> {
     let text = CONFIGURATION.bytes(KERNELS)?;

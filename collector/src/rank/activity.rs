@@ -484,6 +484,7 @@ impl Activities {
             self.place(&held);
         }
         self.released_ns = self.released_ns.max(safe);
+        self.order.reached(self.released_ns);
         self.judge_waits();
         if is_over {
             self.gaps.finish(&mut self.stalls);
@@ -533,6 +534,10 @@ impl Activities {
         } else if let Some(&operations) = by_name
             && held.graph_node == 0
         {
+            self.order.reached(held.start_ns);
+            if self.order.is_unsettled(held.stream) {
+                self.settle_order(held);
+            }
             link = self.order.kernel(held.stream, held.start_ns, operations);
             self.sums.by_order += u64::from(link.is_some());
             self.linked_by_order.extend(link);
@@ -641,6 +646,22 @@ impl Activities {
             idle_cause,
             idle_ns,
         });
+    }
+
+    /// What is known of the kernels that follow one on its stream tells of which launches they are.
+    fn settle_order(&mut self, first: &Held) {
+        let is_unlinked = |held: &&Held| {
+            held.stream == first.stream
+                && held.kind == WorkKind::Kernel as u8
+                && held.graph_node == 0
+                && self.communication_names.contains_key(&held.name)
+                && !self.links.contains_key(&held.correlation)
+        };
+        let waiting = self.waiting.iter().map(|Reverse(held)| held);
+        let mut starts: Vec<i64> = waiting.filter(is_unlinked).map(|held| held.start_ns).collect();
+        starts.push(first.start_ns);
+        starts.sort_unstable();
+        self.order.settle(first.stream, &starts);
     }
 
     fn count_stalls(&mut self) {

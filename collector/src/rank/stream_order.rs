@@ -22,6 +22,10 @@ const MOST_WAITING: usize = 1 << 12;
 const MOST_PASSED: usize = 64;
 /// Groups that are open at once: one per thread. Of more, the oldest end was not recorded.
 const MOST_OPEN: usize = 1024;
+/// What was asked for so shortly before recording began may have been launched when it had begun.
+const STRADDLE_NS: i64 = 50_000_000;
+/// Kernels by which it is found out how many did.
+const MOST_AHEAD: usize = 1024;
 /// Launches that are remembered to be linked.
 const MOST_LINKED: usize = 1 << 16;
 
@@ -97,6 +101,12 @@ struct Waiting {
     launches: VecDeque<Launch>,
     /// The launch that the last kernel was of.
     current: Option<Launch>,
+    /// When the last launches were asked for that have no kernel because they were not recorded, ns.
+    passed: VecDeque<i64>,
+    /// How many launches were asked for just before recording began; `None` once it is known how many have kernels.
+    straddling: Option<u32>,
+    /// Kernels to come that are of those.
+    of_earlier: u32,
 }
 
 /// The streams of one rank.
@@ -114,6 +124,9 @@ pub struct StreamOrder {
     /// Recording began so late.
     begun_ns: i64,
     is_recording: bool,
+    /// What was said of recording, for which works have not been told so far: what was put on a stream before the moment
+    /// and has no kernel by then has none; whether recording begins then.
+    ahead: VecDeque<(i64, bool)>,
     /// Launches of which no kernel is expected any more.
     pub given_up: Vec<LinkedTo>,
 }
@@ -134,6 +147,7 @@ impl StreamOrder {
             lost,
             begun_ns: i64::MIN,
             is_recording: false,
+            ahead: VecDeque::new(),
             given_up: Vec::new(),
         }
     }
@@ -282,29 +296,78 @@ impl StreamOrder {
         }
     }
 
-    /// The log says whether activity was recorded until then.
+    /// The log says whether activity was recorded in an interval.
     pub fn covered(&mut self, start_ns: i64, end_ns: i64, is_recorded: bool) {
-        let from = if !is_recorded {
-            end_ns
+        if !is_recorded {
+            self.ahead.push_back((end_ns, false));
         } else if !self.is_recording {
-            self.begun_ns = start_ns;
-            start_ns
-        } else {
-            return;
-        };
+            self.ahead.push_back((start_ns, true));
+        }
         self.is_recording = is_recorded;
-        for waiting in self.waiting.values_mut() {
-            waiting.current = None;
-            while let Some(first) = waiting.launches.front().filter(|first| first.asked_ns < from) {
-                self.given_up.push(first.to);
-                waiting.launches.pop_front();
+    }
+
+    /// All works that began before this have been told.
+    pub fn reached(&mut self, ns: i64) {
+        while let Some(&(from, begins)) = self.ahead.front().filter(|(from, _)| *from <= ns) {
+            self.ahead.pop_front();
+            if begins {
+                self.begun_ns = from;
+            }
+            for waiting in self.waiting.values_mut() {
+                waiting.current = None;
+                while let Some(first) = waiting.launches.front().filter(|first| first.asked_ns < from) {
+                    self.given_up.push(first.to);
+                    waiting.passed.push_back(first.asked_ns);
+                    waiting.launches.pop_front();
+                }
+                let shortly_before = from - STRADDLE_NS;
+                while waiting
+                    .passed
+                    .front()
+                    .is_some_and(|&asked| asked < shortly_before)
+                    || waiting.passed.len() > MOST_AHEAD
+                {
+                    waiting.passed.pop_front();
+                }
+                let straddling = waiting.passed.len() as u32;
+                waiting.straddling = (begins && straddling > 0).then_some(straddling);
+                waiting.of_earlier = 0;
             }
         }
+    }
+
+    /// True if [`StreamOrder::settle`] is to be told what comes.
+    pub fn is_unsettled(&self, stream: u32) -> bool {
+        self.waiting
+            .get(&stream)
+            .is_some_and(|waiting| waiting.straddling.is_some())
+    }
+
+    /// Recording began while something was being launched. `starts`: when the next kernels of a stream begin, in order.
+    /// Kernels that begin before the launch was asked for that would be theirs show how many are of earlier ones.
+    pub fn settle(&mut self, stream: u32, starts: &[i64]) {
+        let Some(waiting) = self.waiting.get_mut(&stream) else {
+            return;
+        };
+        let Some(straddling) = waiting.straddling.take() else {
+            return;
+        };
+        let launches = waiting.launches.iter();
+        let asked: Vec<i64> = launches
+            .filter(|launch| !self.linked.contains(&launch.to))
+            .map(|launch| launch.asked_ns)
+            .collect();
+        let too_many = starts.iter().take(MOST_AHEAD).zip(1..).map(|(&start, kernels)| {
+            let launches = asked.partition_point(|&asked| asked <= start) as u32;
+            u32::saturating_sub(kernels, launches)
+        });
+        waiting.of_earlier = too_many.max().unwrap_or(0).min(straddling);
     }
 
     /// A kernel of communication began on a stream that nothing links. Of what call it is. Kernels of a stream come in
     /// order.
     pub fn kernel(&mut self, stream: u32, start_ns: i64, operations: Option<Operations>) -> Option<LinkedTo> {
+        self.reached(start_ns);
         let waiting = self.waiting.get_mut(&stream)?;
         if self
             .lost
@@ -313,6 +376,10 @@ impl StreamOrder {
             waiting.current = None;
             self.given_up
                 .extend(waiting.launches.drain(..).map(|launch| launch.to));
+            return None;
+        }
+        if waiting.of_earlier > 0 {
+            waiting.of_earlier -= 1;
             return None;
         }
         let fits = |launch: &Launch| operations.is_none_or(|operations| operations & launch.operations != 0);
@@ -529,6 +596,51 @@ mod tests {
         // What was asked for before recording began has no kernel here.
         assert!(order.called(&call(Operation::AllReduce, 4, 0), 2, 100));
         order.covered(200, 210, false);
+        order.reached(209);
+        assert!(order.given_up.is_empty());
+        order.reached(210);
         assert_eq!(order.given_up.len(), 1);
+    }
+
+    #[test]
+    fn kernels_of_what_was_asked_for_before_recording_began_take_no_others_place() {
+        // The host runs ahead by two.
+        let starts = [340, 350, 360, 371, 381];
+        for (straddles, expected) in [
+            (true, [None, Some(1), Some(2), Some(3), Some(4)]),
+            (false, [Some(1), Some(2), Some(2), Some(3), Some(4)]),
+        ] {
+            let mut order = order(None);
+            order.covered(100, 300, false);
+            order.covered(300, 400, true);
+            if straddles {
+                assert!(order.called(&call(Operation::AllReduce, 0, 0), 2, 299));
+            }
+            for (sequence, asked_ns) in [(1, 310), (2, 320), (3, 365), (4, 375)] {
+                order.called(&call(Operation::AllReduce, sequence, 0), 2, asked_ns);
+            }
+            order.reached(starts[0]);
+            assert_eq!(order.is_unsettled(0), straddles);
+            order.settle(0, &starts);
+            let any = named("ncclDevKernel_Generic");
+            let found = starts.map(|start| order.kernel(0, start, any));
+            assert_eq!(
+                found,
+                expected.map(|sequence| sequence.and_then(|it| of(Operation::AllReduce, it)))
+            );
+        }
+    }
+
+    #[test]
+    fn what_ran_before_recording_ended_has_its_call_though_the_end_was_told_first() {
+        let mut order = order(None);
+        assert!(order.called(&call(Operation::AllReduce, 0, 0), 2, 100));
+        assert!(order.called(&call(Operation::AllReduce, 1, 0), 2, 110));
+        order.covered(150, 200, false);
+        order.covered(200, 300, true);
+        let any = named("ncclDevKernel_Generic");
+        assert_eq!(order.kernel(0, 120, any), of(Operation::AllReduce, 0));
+        assert!(order.called(&call(Operation::AllReduce, 2, 0), 2, 220));
+        assert_eq!(order.kernel(0, 230, any), of(Operation::AllReduce, 2));
     }
 }

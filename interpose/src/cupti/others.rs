@@ -184,8 +184,8 @@ unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
     returned
 }
 
-/// `cuptiActivityRegisterTimestampCallback(clock)`. While we record it has no effect but that it is theirs when they do:
-/// nobody gets a record meanwhile.
+/// `cuptiActivityRegisterTimestampCallback(clock)`: who is about to record does this first. What is under way of ours is
+/// taken out before, by the clock that it was begun with: between two clocks its times would be anything.
 unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
     let whose = session::whose_call();
     if whose == Whose::NotOurs {
@@ -193,13 +193,13 @@ unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
+    if whose == Whose::Theirs {
+        session::changing().step_aside();
+    }
     // SAFETY: handed through: whether it is a good one says CUPTI.
     let returned = unsafe { arguments.call(real) };
     if is_success(returned) {
         TIMESTAMP.store(arguments[0], Ordering::Release);
-    }
-    if whose == Whose::Theirs {
-        session::changing().clock_again();
     }
     returned
 }

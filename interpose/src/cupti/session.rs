@@ -20,7 +20,7 @@ use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +80,14 @@ static IS_GONE: AtomicBool = AtomicBool::new(false);
 static HAS_OUR_CLOCK: AtomicBool = AtomicBool::new(false);
 /// What CUPTI says that it is.
 static VERSION: AtomicU32 = AtomicU32::new(0);
+
+/// When recording was stopped last, in ticks.
+static STOPPED: AtomicU64 = AtomicU64::new(0);
+
+/// When recording was stopped last, in ticks: what was launched before was recorded.
+pub fn stopped_ticks() -> u64 {
+    STOPPED.load(Ordering::Acquire)
+}
 
 /// CUPTI's version, 0 before it is known.
 pub fn version() -> u32 {
@@ -358,13 +366,6 @@ impl Changing {
         }
     }
 
-    /// Another profiler has registered its clock in the place of ours.
-    pub fn clock_again(&mut self) {
-        if self.state() == State::Recording {
-            register_clock(Some(now));
-        }
-    }
-
     /// It never will record again in this process.
     pub fn end(&mut self, reason: &str) {
         if self.state() == State::Recording {
@@ -376,6 +377,9 @@ impl Changing {
     /// The same, and nothing more is done to CUPTI: somebody has it whose calls we do not see.
     pub fn leave(&mut self, reason: &str) {
         ASKS.store(NOTHING, Ordering::Release);
+        if self.state() == State::Recording {
+            STOPPED.store(ticks(), Ordering::Release);
+        }
         if self.state() != State::Ended {
             self.set(State::Ended);
             define("source.cupti_ended", reason);
@@ -452,6 +456,7 @@ impl Changing {
 /// Stops recording and takes out all that there is, as long as there is time.
 fn stop(is_in_time: impl Fn() -> bool) {
     ASKS.store(NOTHING, Ordering::Release);
+    STOPPED.store(ticks(), Ordering::Release);
     let Some(table) = TABLE.get() else { return };
     // On a thread of another profiler's this would break every capture that is going on.
     let _relaxed = driver::Relaxed::begin();

@@ -11,7 +11,7 @@ use super::records::{self, Records};
 use super::session::{self, COMPLETE, State};
 use super::{buffers, others};
 use crate::life;
-use crate::nccl::driver;
+use crate::nccl::{driver, events};
 use crate::thread;
 use rankscope_formats::ranklog::activity::Coverage;
 use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
@@ -163,6 +163,8 @@ struct Watch {
     last_coverage: Option<Coverage>,
     /// What was recorded last.
     last_mode: Mode,
+    /// It was recorded when this was last looked at.
+    was_recording: bool,
     /// CUPTI tells its time by our clock, as far as it was asked.
     tells_time: Option<bool>,
     is_registered_for_exit: bool,
@@ -177,6 +179,7 @@ impl Watch {
             covered_until: ticks(),
             last_coverage: None,
             last_mode: Mode::Off,
+            was_recording: false,
             tells_time: None,
             is_registered_for_exit: false,
         }
@@ -215,6 +218,9 @@ impl Watch {
                 changing.state()
             };
             let mode = mode.unwrap_or(Mode::Off);
+            events::stand_in(
+                mode != Mode::Off && matches!(state, State::Aside | State::Ended) && !is_ending(),
+            );
             if !is_relaxed && state == State::Recording {
                 let mut relaxed = driver::RELAXED;
                 // SAFETY: a place of ours.
@@ -240,6 +246,12 @@ impl Watch {
                     self.check_clock();
                 }
             }
+            if self.was_recording && before != State::Recording {
+                // Somebody else stopped it meanwhile.
+                let stopped = session::stopped_ticks().clamp(self.covered_until, until);
+                self.account(session::coverage(State::Recording, self.last_mode), stopped);
+            }
+            self.was_recording = state == State::Recording;
             if state == State::Recording {
                 self.last_mode = mode;
             }

@@ -201,9 +201,11 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     }
     let mut timed = Timed::No;
     if IS_WATCHED
-        && events::are_on()
         && let Some(entry) = communicator
+        && !events::are_on()
     {
+        events::read_left(thread, entry, enter_ticks);
+    } else if IS_WATCHED && let Some(entry) = communicator {
         let handle = arguments[roles.communicator];
         // SAFETY: handed through.
         timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };

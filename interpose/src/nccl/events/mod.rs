@@ -1,5 +1,6 @@
 //! When operations ran where NCCL does not tell (before 2.27, or with another plugin): a pair of events around each
-//! launch, on the program's own streams. Only where it is asked for, because it puts something there.
+//! launch, on the program's own streams. Only where it is asked for, because it puts something there; or where kernels
+//! were and CUPTI cannot be had, because another profiler has it, for as long as that is so.
 //!
 //! What keeps it harmless (research: CUDA driver interface, stream capture): nothing is put on a stream that is being
 //! captured; nothing synchronises; events are made once per context and used again; whoever asks the driver whether
@@ -29,6 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Calls per second and communicator that are timed; 0: none.
 static WANTED: AtomicU32 = AtomicU32::new(0);
+/// CUPTI was to tell, and does not: so many a second are timed meanwhile.
+static INSTEAD: AtomicU32 = AtomicU32::new(0);
 static IS_DEFINED: AtomicBool = AtomicBool::new(false);
 
 /// What the header says of this source.
@@ -92,10 +95,39 @@ pub fn prepare() {
     }
 }
 
+/// What is timed a second when CUPTI does not tell: as many as the launcher's option asks for by itself.
+const INSTEAD_PER_S: u32 = 2000;
+
+/// From now on CUPTI tells of NCCL's kernels, or does not though it was to. Not where the user wants no events.
+pub fn stand_in(is_needed: bool) {
+    let is_possible = is_needed && life::allows_events() && driver::is_whole();
+    INSTEAD.store(if is_possible { INSTEAD_PER_S } else { 0 }, Ordering::Relaxed);
+}
+
+#[inline]
+fn wanted_per_s() -> u32 {
+    WANTED
+        .load(Ordering::Relaxed)
+        .max(INSTEAD.load(Ordering::Relaxed))
+}
+
 /// True if launches are timed. NCCL's own times are better where it tells them.
 #[inline]
 pub fn are_on() -> bool {
-    WANTED.load(Ordering::Relaxed) != 0 && plugin::version() < plugin::FIRST_WITH_TIMES
+    wanted_per_s() != 0 && plugin::version() < plugin::FIRST_WITH_TIMES
+}
+
+/// Reads what was timed before CUPTI told again.
+#[cold]
+pub fn read_left(thread: &'static ThreadState, entry: &'static Entry, now_ticks: u64) {
+    let known = entry.events().pool.load(Ordering::Relaxed);
+    if known != UNKNOWN
+        && known != REFUSED
+        && let Some(pool) = pool::at(known - 1)
+        && !pool.was_just_read(now_ticks)
+    {
+        pool.read(thread, entry.index());
+    }
 }
 
 /// Writes down that this source is active, when the recorder is ready.
@@ -236,7 +268,7 @@ pub unsafe fn begin(
     // SAFETY: the caller's promise.
     let held = unsafe { pool_of(entry, handle, stream, real, thread) }.and_then(|number| {
         let pool = pool::at(number)?;
-        let wanted = WANTED.load(Ordering::Relaxed);
+        let wanted = wanted_per_s();
         let is_taken = entry
             .events()
             .rate
