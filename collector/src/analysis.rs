@@ -9,8 +9,9 @@ use crate::launches::{Launch, Launches, Taken};
 use crate::matching::Instance;
 use crate::members::Members;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
-use crate::waiting::{MemberWait, waits, waits_of};
+use crate::waiting::{InstanceWait, MemberWait, waits, waits_of};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
     WaitClass,
@@ -38,6 +39,8 @@ pub struct Analysis<'a> {
     reasons: BTreeMap<&'static str, u64>,
     /// Exposed wait (inside calls) and hidden wait per rank over the whole run, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Why devices did not compute.
+    pub stalls: StallBoard,
     /// Operation rows not yet written, per rank.
     pub rows: Vec<Vec<OperationRow>>,
     /// Instance rows not yet written.
@@ -58,7 +61,12 @@ struct RowExtra {
 
 impl<'a> Analysis<'a> {
     /// For these ranks and communicators.
-    pub fn new(identities: &'a Identities, clocks: &Clocks, boards: Vec<StepBoard>) -> Self {
+    pub fn new(
+        identities: &'a Identities,
+        clocks: &Clocks,
+        boards: Vec<StepBoard>,
+        stalls: StallBoard,
+    ) -> Self {
         let host = |rank: u32| clocks.host_of[identities.ranks[rank as usize].log];
         let error_of = identities
             .communicators
@@ -102,6 +110,7 @@ impl<'a> Analysis<'a> {
             matching: Matching::default(),
             reasons: BTreeMap::new(),
             waited: vec![(0, 0); identities.ranks.len()],
+            stalls,
             rows: vec![Vec::new(); identities.ranks.len()],
             instances: Vec::new(),
             waits: Vec::new(),
@@ -275,6 +284,13 @@ impl<'a> Analysis<'a> {
             }
             _ => self.classes.waited(&members[0], &wait, exposed, hidden),
         }
+        let like = match launch.map(Launch::payload) {
+            None => Some(None),
+            Some(Some((_, bytes))) => Some(Some(bytes)),
+            // Operations of several kinds in one launch are like no other.
+            Some(None) => None,
+        };
+        self.explain_stalls(whole, &wait, like);
         for (index, member) in whole.iter().enumerate() {
             let new = self.new_waits[index];
             self.matched(member.rank, member.step, new.exposed_in_call_ns, new.hidden_ns);
@@ -316,6 +332,43 @@ impl<'a> Analysis<'a> {
                 order: Some(self.order[index]),
             };
             self.push_row(member, Some(number), InstanceState::Complete, extra);
+        }
+    }
+
+    /// What members waited, and a transfer that was slow, for the stalls of their devices.
+    /// `like`: of which class it is, if of any.
+    fn explain_stalls(
+        &mut self,
+        members: &[RankOperation],
+        wait: &InstanceWait,
+        like: Option<Option<Option<u64>>>,
+    ) {
+        let is_long = wait.transfer_ns >= stalls::SHORTEST_TRANSFER_NS;
+        let mut is_slow = None;
+        for (index, member) in members.iter().enumerate() {
+            if !self.stalls.has(member.rank) {
+                continue;
+            }
+            let arrival = member.arrival_ns().max(member.enter_ns);
+            let MemberWait {
+                until_ns, culprit, ..
+            } = self.waits[index];
+            let late = self.ranks.get(culprit as usize).copied();
+            if let Some(late) = late.filter(|&late| late != member.rank) {
+                self.stalls.waited(member.rank, arrival, until_ns, late);
+            }
+            if is_long {
+                let classes = &mut self.classes;
+                let is_slow = *is_slow.get_or_insert_with(|| {
+                    like.is_some_and(|like| {
+                        stalls::is_slow(wait.transfer_ns, classes.transfers_like(&members[0], like))
+                    })
+                });
+                if is_slow {
+                    self.stalls
+                        .transferred_slowly(member.rank, until_ns.max(arrival), member.leave_ns);
+                }
+            }
         }
     }
 

@@ -160,6 +160,16 @@ impl Classes {
         &mut self.sums[self.last].1
     }
 
+    /// How many transfers there were so far like that of an instance, or of a launch of operations of these bytes
+    /// together, and their median, ns.
+    pub fn transfers_like(&mut self, first: &RankOperation, launch: Option<Option<u64>>) -> (u64, f64) {
+        let sums = match launch {
+            None => self.sums(first),
+            Some(bytes) => self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true),
+        };
+        (sums.transfer.count(), sums.transfer.quantile(0.5))
+    }
+
     /// Takes one call, matched or not.
     pub fn operation(&mut self, operation: &RankOperation) {
         if let Some(count) = self.per_communicator.get_mut(operation.communicator as usize) {

@@ -4,7 +4,9 @@ use crate::rank::{ActivitySums, CAUSES, CUPTI, ENDED, REFUSED, demangled};
 use crate::summary::Parts;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::RecordKind;
-use rankscope_formats::session::{DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio};
+use rankscope_formats::session::{
+    DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio, RecurringStall,
+};
 
 /// One entry per rank whose devices' work was recorded, or should have been.
 pub fn activity(parts: &Parts<'_>) -> Vec<DeviceActivity> {
@@ -61,12 +63,22 @@ fn of_rank(
         count,
         ns,
     });
-    let top = sums.top.iter().map(|&(name, count, ns)| KernelSum {
-        name: u32::try_from(name)
+    let name_of = |name: i32| {
+        u32::try_from(name)
             .ok()
             .and_then(|number| log.texts.get(&number))
-            .map_or_else(|| "(its name was not kept)".to_owned(), |name| demangled(name)),
+            .map_or_else(|| "(its name was not kept)".to_owned(), |name| demangled(name))
+    };
+    let top = sums.top.iter().map(|&(name, count, ns)| KernelSum {
+        name: name_of(name),
         count,
+        ns,
+    });
+    let recurring = sums.recurring.iter().map(|&(place, steps, ns)| RecurringStall {
+        before: name_of(place.before),
+        cause: place.cause.name().to_owned(),
+        steps,
+        of_steps: sums.steps,
         ns,
     });
     let known = |ns: Option<i64>, why: &str| ns.map_or_else(|| Figure::unknown(why), Figure::known);
@@ -104,8 +116,8 @@ fn of_rank(
         idle_ns: window.idle_ns,
         overlap: overlap(sums),
         idle_by_cause: idle_by_cause.collect(),
-        stalls: sums.stalls.0,
-        stalled_ns: sums.stalls.1,
+        device_stalls: parts.analysis.stalls.summary(rank),
+        recurring_stalls: recurring.collect(),
         top: top.collect(),
         adds_up: sums.adds_up && window.adds_up(),
     }

@@ -30,6 +30,7 @@ pub mod pool;
 pub mod quantiles;
 pub mod rank;
 pub mod report;
+pub mod stalls;
 pub mod step_board;
 pub mod step_marks;
 pub mod steps;

@@ -6,15 +6,16 @@ use crate::identity::Identities;
 use crate::ingest::{self, IngestError};
 use crate::matching::{MOST_PENDING, Matcher};
 use crate::pool::{Pool, RankTask};
-use crate::rank::{RankReader, RankSums};
+use crate::rank::{CUPTI, RankReader, RankSums};
+use crate::stalls::StallBoard;
 use crate::step_board::StepBoard;
 use crate::step_marks;
 use crate::steps::{self, Anchors, StepPlan};
 use crate::summary;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{
-    InstanceRow, LossRow, ProblemRow, ProblemSummary, SUMMARY_FILE, Session, StepRow, Table, TableError,
-    TableInfo, TableWriter, part_path, rank_path,
+    InstanceRow, LossRow, ProblemRow, ProblemSummary, SUMMARY_FILE, Session, StallRow, StepRow, Table,
+    TableError, TableInfo, TableWriter, part_path, rank_path,
 };
 use std::fs;
 use std::io;
@@ -330,7 +331,10 @@ fn match_ranks<'a>(
             )
         })
         .collect();
-    let mut analysis = Analysis::new(identities, clocks, boards);
+    let has_devices = |rank: &crate::identity::RankIdentity| logs[rank.log].properties.contains_key(CUPTI);
+    let stalls = StallBoard::new(identities.ranks.iter().map(has_devices));
+    let mut analysis = Analysis::new(identities, clocks, boards, stalls);
+    let mut stall_tables = StallTables::new(&options.output, ranks, group);
     let mut matcher = Matcher::new(
         &identities.communicators,
         ranks,
@@ -383,7 +387,13 @@ fn match_ranks<'a>(
                 analysis.expect(operation);
                 matcher.take(operation, |instance| analysis.take(instance));
             }
+            for stall in task.batch.stalls.drain(..) {
+                analysis.stalls.take(rank as u32, stall);
+            }
             for cut in task.batch.steps.drain(..) {
+                analysis
+                    .stalls
+                    .step(rank as u32, cut.step, cut.start_ns, cut.end_ns);
                 if let Some((world, row)) = analysis.place(rank as u32) {
                     analysis.boards[world as usize].cut(row, cut);
                 }
@@ -397,6 +407,12 @@ fn match_ranks<'a>(
                 }
             }
             close_steps(&mut analysis, &mut step_tables, Some(handover))?;
+            let all_reached = frontier.iter().flatten().min().copied();
+            stall_tables.close(
+                &mut analysis.stalls,
+                Some(all_reached.unwrap_or(i64::MAX)),
+                handover,
+            )?;
             if analysis.rows[rank].len() >= handover {
                 std::mem::swap(&mut task.rows, &mut analysis.rows[rank]);
             }
@@ -425,6 +441,7 @@ fn match_ranks<'a>(
         matcher.finish(|instance| analysis.take(instance));
         analysis.finish();
         close_steps(&mut analysis, &mut step_tables, None)?;
+        stall_tables.close(&mut analysis.stalls, None, 0)?;
         let _ = instance_rows.send(std::mem::take(&mut analysis.instances));
         drop(instance_rows);
         let mut tables = Tables::default();
@@ -452,6 +469,9 @@ fn match_ranks<'a>(
             table.write(&mut rows)?;
             tables.add(StepRow::NAME, table.finish()?);
         }
+        for written in stall_tables.finish()? {
+            tables.add(StallRow::NAME, written);
+        }
         let instances = instance_writer.join().map_err(|_| MergeError::Worker)??;
         tables.add(InstanceRow::NAME, instances);
         Ok(Outcome {
@@ -461,6 +481,54 @@ fn match_ranks<'a>(
             tables: tables.0,
         })
     })
+}
+
+/// The tables of stalls: made with their first row.
+struct StallTables {
+    session: PathBuf,
+    rows_per_group: usize,
+    tables: Vec<Option<TableWriter<StallRow>>>,
+    rows: Vec<Vec<StallRow>>,
+}
+
+impl StallTables {
+    fn new(session: &Path, ranks: usize, rows_per_group: usize) -> Self {
+        Self {
+            session: session.to_path_buf(),
+            rows_per_group,
+            tables: (0..ranks).map(|_| None).collect(),
+            rows: vec![Vec::new(); ranks],
+        }
+    }
+
+    /// Writes the stalls that are judged, where they are `at_least` so many.
+    fn close(
+        &mut self,
+        board: &mut StallBoard,
+        reached_ns: Option<i64>,
+        at_least: usize,
+    ) -> Result<(), TableError> {
+        board.close(reached_ns, |rank, stall| self.rows[rank].push(stall));
+        for (rank, rows) in self.rows.iter_mut().enumerate() {
+            if rows.is_empty() || rows.len() < at_least {
+                continue;
+            }
+            let table = match &mut self.tables[rank] {
+                Some(table) => table,
+                none => none.insert(TableWriter::create(
+                    &rank_path::<StallRow>(&self.session, rank as u32),
+                    self.rows_per_group,
+                )?),
+            };
+            table.write(rows)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<(u64, u64)>, TableError> {
+        let tables = self.tables.into_iter().flatten();
+        tables.map(TableWriter::finish).collect()
+    }
 }
 
 type StepTables = Vec<(TableWriter<StepRow>, Vec<StepRow>)>;

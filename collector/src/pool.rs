@@ -5,7 +5,7 @@
 
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::{
-    NameRow, OperationRow, SpanRow, StallRow, Table, TableError, TableWriter, WorkRow, rank_path,
+    NameRow, OperationRow, SpanRow, Table, TableError, TableWriter, WorkRow, rank_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -33,7 +33,6 @@ pub struct RankTask<'a> {
 /// The tables of what devices did: made with their first row.
 struct DeviceTables {
     works: TableWriter<WorkRow>,
-    stalls: TableWriter<StallRow>,
     names: TableWriter<NameRow>,
 }
 
@@ -79,7 +78,7 @@ impl<'a> RankTask<'a> {
 
     fn write_devices(&mut self) -> Result<(), TableError> {
         let batch = &mut self.batch;
-        if batch.works.is_empty() && batch.stalls.is_empty() && batch.names.is_empty() {
+        if batch.works.is_empty() && batch.names.is_empty() {
             return Ok(());
         }
         let devices = match &mut self.devices {
@@ -88,13 +87,11 @@ impl<'a> RankTask<'a> {
                 let (session, rank, rows) = (&self.session, self.rank, self.rows_per_group);
                 none.insert(DeviceTables {
                     works: TableWriter::create(&rank_path::<WorkRow>(session, rank), rows)?,
-                    stalls: TableWriter::create(&rank_path::<StallRow>(session, rank), rows)?,
                     names: TableWriter::create(&rank_path::<NameRow>(session, rank), rows)?,
                 })
             }
         };
         devices.works.write(&mut batch.works)?;
-        devices.stalls.write(&mut batch.stalls)?;
         devices.names.write(&mut batch.names)
     }
 
@@ -107,7 +104,6 @@ impl<'a> RankTask<'a> {
         ];
         if let Some(devices) = self.devices {
             tables.push((WorkRow::NAME, devices.works.finish()?));
-            tables.push((StallRow::NAME, devices.stalls.finish()?));
             tables.push((NameRow::NAME, devices.names.finish()?));
         }
         Ok(tables)

@@ -4,7 +4,7 @@
 //! A log has them late: CUPTI hands them out in buffers, when they are over. How late is learnt in a pass of its own, so
 //! that what is handed on is complete: nothing that begins earlier comes later.
 
-use super::gaps::Gaps;
+use super::gaps::{Gaps, Place};
 use super::stream_order::{self, StreamOrder};
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
@@ -37,6 +37,14 @@ const RECENT: usize = 4096;
 const FUNCTION_NAMES: u32 = 1 << 24;
 /// Kernels of which sums are kept.
 const MOST_SUMS: usize = 1 << 14;
+/// Stretches without compute that are remembered until their step is over.
+const MOST_STRETCHES: usize = 1 << 18;
+/// Such stretches at one place recur (METRICS.md, section 6) from one in so many parts of a step …
+const SHARE_OF_STEP: i64 = 100;
+/// … in one of so many steps …
+const SHARE_OF_STEPS: u64 = 5;
+/// … where there are so many.
+const FEWEST_STEPS: u64 = 5;
 /// Kernels that a summary tells.
 const MOST_TOP: usize = 12;
 
@@ -185,8 +193,9 @@ pub struct ActivitySums {
     pub steps: u64,
     /// Gaps by cause: how many, and ns. In the order of [`super::gaps::CAUSES`].
     pub idle: [(u64, i64); super::gaps::CAUSES.len()],
-    /// Stretches without compute: how many, and ns.
-    pub stalls: (u64, i64),
+    /// Places at which stretches without compute came again: steps in which they took a hundredth or more, their time in
+    /// those, ns; those that took most time.
+    pub recurring: Vec<(Place, u64, i64)>,
     /// The kernels that took most time: number of the name in the log, how often, ns.
     pub top: Vec<(i32, u64, i64)>,
     /// False once parts did not add up.
@@ -219,6 +228,8 @@ pub struct Activities {
     /// Launch and end of works since the last step: which of them were launched in it.
     launched: Vec<(i64, i64)>,
     sums_by_name: FxHashMap<i32, (u64, i64)>,
+    /// Steps in which stretches at a place took a hundredth or more, and their time in those, ns.
+    places: FxHashMap<Place, (u64, i64)>,
     last_end_ns: i64,
     /// Launch and end of the last works.
     recent: VecDeque<(i64, i64)>,
@@ -277,6 +288,7 @@ impl Activities {
             gaps: Gaps::default(),
             launched: Vec::new(),
             sums_by_name: FxHashMap::default(),
+            places: FxHashMap::default(),
             last_end_ns: i64::MIN,
             recent: VecDeque::new(),
             waits: BinaryHeap::new(),
@@ -488,7 +500,7 @@ impl Activities {
         self.judge_waits();
         if is_over {
             self.gaps.finish(&mut self.stalls);
-            self.count_stalls();
+            self.sums.recurring = self.recurring();
             self.sums.launches_without_work += self
                 .calls
                 .values()
@@ -576,6 +588,7 @@ impl Activities {
         let (idle_cause, idle_ns) = self.gaps.work(
             held.stream,
             class,
+            if is_kernel { held.name } else { -1 },
             held.start_ns,
             held.end_ns,
             launch_ns,
@@ -585,7 +598,10 @@ impl Activities {
             self.sums.idle[place].0 += 1;
             self.sums.idle[place].1 += idle_ns;
         }
-        self.count_stalls();
+        if self.gaps.stretches.len() > MOST_STRETCHES {
+            // No step is cut: nothing of them is asked for.
+            self.gaps.stretches.drain(..MOST_STRETCHES / 2);
+        }
         // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
         self.launched
             .push((launch_ns.unwrap_or(held.start_ns), held.end_ns));
@@ -664,10 +680,38 @@ impl Activities {
         self.order.settle(first.stream, &starts);
     }
 
-    fn count_stalls(&mut self) {
-        let counted = self.gaps.take_counted();
-        self.sums.stalls.0 += counted.0;
-        self.sums.stalls.1 += counted.1;
+    /// A step in which everything was recorded: which places took a hundredth of it, or more.
+    pub fn step(&mut self, start_ns: i64, end_ns: i64) {
+        let mut in_step: FxHashMap<Place, i64> = FxHashMap::default();
+        self.gaps.stretches.retain(|&(at, place, ns)| {
+            if at > end_ns {
+                return true;
+            }
+            if at > start_ns {
+                *in_step.entry(place).or_default() += ns;
+            }
+            false
+        });
+        for (place, ns) in in_step {
+            let is_large = ns * SHARE_OF_STEP >= end_ns - start_ns;
+            if is_large && (self.places.len() < MOST_SUMS || self.places.contains_key(&place)) {
+                let sum = self.places.entry(place).or_default();
+                sum.0 += 1;
+                sum.1 += ns;
+            }
+        }
+    }
+
+    fn recurring(&self) -> Vec<(Place, u64, i64)> {
+        let mut places: Vec<(Place, u64, i64)> = self
+            .places
+            .iter()
+            .filter(|(_, sum)| self.sums.steps >= FEWEST_STEPS && sum.0 * SHARE_OF_STEPS >= self.sums.steps)
+            .map(|(&place, &(steps, ns))| (place, steps, ns))
+            .collect();
+        places.sort_by_key(|&(place, _, ns)| (Reverse(ns), place));
+        places.truncate(MOST_TOP);
+        places
     }
 
     /// Everything that began before this is known.

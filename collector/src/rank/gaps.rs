@@ -31,6 +31,17 @@ struct Stretch {
     tail_ns: i64,
     /// Time in which the compute that ended it, or a part of it, had not been launched; `None`: not known.
     not_launched_ns: Option<i64>,
+    /// Number of the name of the compute that ended it.
+    before: i32,
+}
+
+/// Where in a step a stretch without compute comes again: before which kernel, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Number of the kernel's name in the log.
+    pub before: i32,
+    /// Why, as far as this rank alone can tell.
+    pub cause: StallCause,
 }
 
 /// Streams and stretches of one rank's devices.
@@ -44,21 +55,24 @@ pub struct Gaps {
     communication: (i64, i64),
     memory: (i64, i64),
     open: Option<Stretch>,
-    counted: (u64, i64),
+    /// Stretches of any length that are over: end, place, length.
+    pub stretches: Vec<(i64, Place, i64)>,
 }
 
 impl Gaps {
-    /// A work ran. Why its stream did nothing before it, and for how long.
+    /// A work ran, whose name has this number. Why its stream did nothing before it, and for how long.
+    #[allow(clippy::too_many_arguments, reason = "what is known of a work, once per work")]
     pub fn work(
         &mut self,
         stream: u32,
         class: WorkClass,
+        name: i32,
         start_ns: i64,
         end_ns: i64,
         launch_ns: Option<i64>,
         stalls: &mut Vec<StallRow>,
     ) -> (IdleCause, i64) {
-        self.see(class, start_ns, end_ns, launch_ns, stalls);
+        self.see(class, name, start_ns, end_ns, launch_ns, stalls);
         let before = self.ends.insert(
             stream,
             self.ends
@@ -83,6 +97,7 @@ impl Gaps {
     fn see(
         &mut self,
         class: WorkClass,
+        name: i32,
         start_ns: i64,
         end_ns: i64,
         launch_ns: Option<i64>,
@@ -102,7 +117,7 @@ impl Gaps {
             WorkClass::Memory => extend(&mut self.memory, start_ns, end_ns),
             WorkClass::Compute => {
                 if start_ns > until {
-                    self.gap(until, start_ns, launch_ns, stalls);
+                    self.gap(until, start_ns, launch_ns, name, stalls);
                 }
                 let computed = end_ns - start_ns.max(until);
                 if computed > 0
@@ -116,7 +131,7 @@ impl Gaps {
     }
 
     /// There was no compute between two moments.
-    fn gap(&mut self, from: i64, to: i64, launch_ns: Option<i64>, stalls: &mut Vec<StallRow>) {
+    fn gap(&mut self, from: i64, to: i64, launch_ns: Option<i64>, before: i32, stalls: &mut Vec<StallRow>) {
         // What sticks out behind counts for what comes.
         let inside = |sum: &mut (i64, i64)| {
             let beyond = (sum.1 - to).max(0);
@@ -132,6 +147,7 @@ impl Gaps {
             compute_ns: 0,
             tail_ns: 0,
             not_launched_ns: launch_ns.map(|launch| (launch.min(to) - from).max(0)),
+            before,
         };
         self.open = Some(match self.open.take() {
             // Joined across what is less than a hundredth of the whole.
@@ -146,6 +162,7 @@ impl Gaps {
                     .not_launched_ns
                     .zip(piece.not_launched_ns)
                     .map(|(one, other)| one + other),
+                before,
             },
             Some(open) => {
                 self.close(open, stalls);
@@ -157,9 +174,6 @@ impl Gaps {
 
     fn close(&mut self, stretch: Stretch, stalls: &mut Vec<StallRow>) {
         let length = stretch.end_ns - stretch.start_ns;
-        if length < STALL_NS {
-            return;
-        }
         let is_most = |part: i64| 2 * part > length;
         let cause = if is_most(stretch.communication_ns) {
             StallCause::Communication
@@ -170,8 +184,14 @@ impl Gaps {
         } else {
             StallCause::Unknown
         };
-        self.counted.0 += 1;
-        self.counted.1 += length;
+        let place = Place {
+            before: stretch.before,
+            cause,
+        };
+        self.stretches.push((stretch.end_ns, place, length));
+        if length < STALL_NS {
+            return;
+        }
         stalls.push(StallRow {
             start_ns: stretch.start_ns,
             end_ns: stretch.end_ns,
@@ -180,6 +200,9 @@ impl Gaps {
             memory_ns: stretch.memory_ns,
             compute_ns: stretch.compute_ns,
             not_launched_ns: stretch.not_launched_ns,
+            wait_ns: 0,
+            slow_transfer_ns: 0,
+            late_rank: None,
             cause,
         });
     }
@@ -189,11 +212,6 @@ impl Gaps {
         if let Some(open) = self.open.take() {
             self.close(open, stalls);
         }
-    }
-
-    /// Stretches that were closed since the last question: how many, and ns.
-    pub fn take_counted(&mut self) -> (u64, i64) {
-        std::mem::take(&mut self.counted)
     }
 }
 
@@ -215,7 +233,7 @@ mod tests {
         let idle = works
             .iter()
             .map(|&(stream, class, start, end, launch)| {
-                gaps.work(stream, class, start, end, launch, &mut stalls)
+                gaps.work(stream, class, 5, start, end, launch, &mut stalls)
             })
             .collect();
         gaps.finish(&mut stalls);
@@ -274,6 +292,28 @@ mod tests {
                 (MS, 4 * MS, StallCause::Communication, 3 * MS),
                 (7 * MS, 9 * MS, StallCause::HostLate, 0),
                 (10 * MS, 12 * MS, StallCause::Memory, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn stretches_of_any_length_know_before_which_kernel() {
+        let (mut gaps, mut stalls) = (Gaps::default(), Vec::new());
+        let mut work = |class, name, start, end, launch| {
+            gaps.work(7, class, name, start, end, Some(launch), &mut stalls);
+        };
+        work(WorkClass::Compute, 1, 0, 100 * US, 0);
+        work(WorkClass::Compute, 2, 150 * US, 250 * US, 149 * US);
+        work(WorkClass::Communication, 9, 250 * US, 290 * US, 0);
+        work(WorkClass::Compute, 3, 300 * US, 400 * US, 0);
+        gaps.finish(&mut stalls);
+        assert!(stalls.is_empty(), "none of a millisecond");
+        let place = |before, cause| Place { before, cause };
+        assert_eq!(
+            gaps.stretches,
+            [
+                (150 * US, place(2, StallCause::HostLate), 50 * US),
+                (300 * US, place(3, StallCause::Communication), 50 * US),
             ]
         );
     }

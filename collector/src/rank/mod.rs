@@ -16,7 +16,7 @@ mod works;
 
 pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED, demangled};
 pub use device_clock::{DeviceClock, DeviceClocks};
-pub use gaps::CAUSES;
+pub use gaps::{CAUSES, Place};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
 
 use crate::clock::Line;
@@ -452,9 +452,6 @@ impl<'a> RankReader<'a> {
         }
         for work in activity.of_calls.drain(..) {
             self.devices.ran(&work);
-        }
-        for stall in &mut activity.stalls {
-            stall.step = (self.step != NO_STEP).then_some(self.step);
         }
         out.works.append(&mut activity.rows);
         out.stalls.append(&mut activity.stalls);
@@ -1244,6 +1241,7 @@ impl<'a> RankReader<'a> {
             if let (Some(device), Some(activity)) = (device, &mut self.activity) {
                 activity.sums.in_steps.add(&device);
                 activity.sums.steps += 1;
+                activity.step(start_ns, end);
             }
             out.steps.push(StepCut {
                 step: before,

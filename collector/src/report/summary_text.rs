@@ -255,14 +255,8 @@ impl Text {
                 .bad("the parts of a device do not add up to the window, a bug of rankscope");
             self.line(&format!("  {wrong}"));
         }
-        let stalls: u64 = session.activity.iter().map(|entry| entry.stalls).sum();
-        let stalled: i64 = session.activity.iter().map(|entry| entry.stalled_ns).sum();
-        if stalls > 0 {
-            self.faint(&format!(
-                "{} of at least 1 ms in which the devices did not compute, {} in all",
-                units::counted(stalls, "stall"),
-                units::time(stalled)
-            ));
+        for line in words::stalls(session) {
+            self.faint(&line);
         }
     }
 

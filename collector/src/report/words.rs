@@ -5,6 +5,7 @@ use rankscope_formats::session::{
     DeviceActivity, DeviceSource, Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown,
     Session,
 };
+use std::collections::BTreeMap;
 
 /// How serious a sentence is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -394,6 +395,87 @@ pub fn activity(session: &Session) -> Vec<Line> {
         lines.push(Line::new(Mood::Plain, text));
     }
     lines
+}
+
+/// Stretches in which devices did not compute, and why.
+pub fn stalls(session: &Session) -> Vec<String> {
+    let mut lines = Vec::new();
+    let all = session.activity.iter().map(|entry| &entry.device_stalls);
+    let (count, ns) = all
+        .clone()
+        .fold((0, 0), |sum, stalls| (sum.0 + stalls.count, sum.1 + stalls.ns));
+    if count > 0 {
+        let mut causes: BTreeMap<&str, i64> = BTreeMap::new();
+        for cause in all.clone().flat_map(|stalls| &stalls.by_cause) {
+            *causes.entry(&cause.cause).or_default() += cause.ns;
+        }
+        let mut causes: Vec<(&str, i64)> = causes.into_iter().collect();
+        causes.sort_by_key(|&(cause, cause_ns)| (std::cmp::Reverse(cause_ns), cause));
+        let causes: Vec<String> = causes
+            .iter()
+            .map(|&(cause, cause_ns)| format!("{} {}", share_of(cause_ns, ns), stall_cause(cause)))
+            .collect();
+        lines.push(format!(
+            "{} of at least 1 ms in which the devices did not compute, {} in all: {}",
+            units::counted(count, "stall"),
+            units::time(ns),
+            causes.join(", ")
+        ));
+        let mut late: BTreeMap<u32, i64> = BTreeMap::new();
+        for sum in all.flat_map(|stalls| &stalls.by_late_rank) {
+            *late.entry(sum.rank).or_default() += sum.ns;
+        }
+        let mut late: Vec<(u32, i64)> = late.into_iter().collect();
+        late.sort_by_key(|&(rank, late_ns)| (std::cmp::Reverse(late_ns), rank));
+        let late: Vec<String> = late
+            .iter()
+            .take(3)
+            .map(|&(rank, late_ns)| format!("{} {}", rank_name(session, rank), units::time(late_ns)))
+            .collect();
+        if !late.is_empty() {
+            lines.push(format!("waited for in stalls: {}", late.join(", ")));
+        }
+    }
+    // The place that costs most, over all ranks.
+    let places = session.activity.iter().flat_map(|entry| {
+        entry
+            .recurring_stalls
+            .iter()
+            .map(move |place| (entry.rank, place))
+    });
+    if let Some((rank, place)) = places.max_by_key(|&(rank, place)| (place.ns, std::cmp::Reverse(rank))) {
+        lines.push(format!(
+            "in {} of {} steps of {} {} each without compute before {}: {}",
+            units::count(place.steps),
+            units::count(place.of_steps),
+            rank_name(session, rank),
+            units::time(place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1)),
+            shortened(&place.before),
+            stall_cause(&place.cause)
+        ));
+    }
+    lines
+}
+
+/// The beginning of a kernel's name, whose arguments fill lines.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 60;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    name.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+/// Why, for people.
+fn stall_cause(cause: &str) -> &str {
+    match cause {
+        "late-peer" => "waiting for a late rank",
+        "slow-transfer" => "transfers slower than usual",
+        "communication" => "communication",
+        "memory" => "copies",
+        "host-late" => "nothing launched",
+        _ => "unknown",
+    }
 }
 
 /// Who told what of the work on devices, and what only one source saw.

@@ -138,8 +138,12 @@ names! {
     }
     /// What kept a device from computing.
     StallCause {
-        /// It communicated for more than half of the time: a late peer, or a slow transfer.
+        /// It communicated for more than half of the time, and neither of the next two fills more than half of that.
         Communication = "communication",
+        /// Of its communication more than half was waiting for peers.
+        LatePeer = "late-peer",
+        /// Of its communication more than half was transfers that took twice the median of their class, or more.
+        SlowTransfer = "slow-transfer",
         /// It moved memory for more than half of the time.
         Memory = "memory",
         /// The next compute was not launched for more than half of the time.
@@ -372,7 +376,13 @@ table! {
     compute_ns: i64 = Delta,
     /// Time at its end in which nothing was launched, ns; missing if launches were not recorded.
     not_launched_ns: Option<i64> = Delta,
-    /// Why, as far as this rank alone can tell.
+    /// Waiting for peers in it, ns.
+    wait_ns: i64 = Delta,
+    /// Transfers in it that took twice the median of their class, or more, ns.
+    slow_transfer_ns: i64 = Delta,
+    /// Who was waited for most: position in [`super::Session::ranks`].
+    late_rank: Option<u32> = Delta,
+    /// Why.
     cause: StallCause = Dictionary,
 }
 

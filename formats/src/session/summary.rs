@@ -643,9 +643,12 @@ pub struct DeviceActivity {
     /// Gaps between works of a stream by cause, over all streams.
     pub idle_by_cause: Vec<IdleSum>,
     /// Stretches of at least 1 ms without compute.
-    pub stalls: u64,
-    /// Their time, ns.
-    pub stalled_ns: i64,
+    #[serde(default)]
+    pub device_stalls: DeviceStalls,
+    /// Stretches without compute of any length that come again at the same place in at least a fifth of the steps, and
+    /// take at least a hundredth of each (METRICS.md, section 6); those that took most time.
+    #[serde(default)]
+    pub recurring_stalls: Vec<RecurringStall>,
     /// The kernels that took most time.
     pub top: Vec<KernelSum>,
     /// False if the parts do not add up to the window: a bug, shown and exit code 3.
@@ -682,6 +685,56 @@ pub struct KernelSum {
     /// How often it ran.
     pub count: u64,
     /// For how long in sum, ns.
+    pub ns: i64,
+}
+
+/// Stretches without compute of one rank's devices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceStalls {
+    /// How many.
+    pub count: u64,
+    /// Their time, ns.
+    pub ns: i64,
+    /// By cause ([`super::StallCause`]).
+    pub by_cause: Vec<CauseSum>,
+    /// Waiting in them by the rank that was waited for, those that took most time.
+    pub by_late_rank: Vec<LateSum>,
+}
+
+/// Stalls of one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CauseSum {
+    /// Which.
+    pub cause: String,
+    /// How many.
+    pub count: u64,
+    /// Their time, ns.
+    pub ns: i64,
+}
+
+/// Waiting for one rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LateSum {
+    /// Position in [`Session::ranks`].
+    pub rank: u32,
+    /// Stalls in which it was waited for.
+    pub count: u64,
+    /// Waiting for it in those, ns.
+    pub ns: i64,
+}
+
+/// Stretches without compute at one place of a step: before one kernel, for one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecurringStall {
+    /// The kernel that ended them, as people write it.
+    pub before: String,
+    /// Why, as far as one rank alone can tell ([`super::StallCause`]).
+    pub cause: String,
+    /// Steps in which they took at least a hundredth.
+    pub steps: u64,
+    /// Of so many.
+    pub of_steps: u64,
+    /// Their time in those steps, ns.
     pub ns: i64,
 }
 

@@ -298,8 +298,8 @@ pub fn activity(session: &Session) -> String {
             part(entry.exposed_memory_ns),
             part(entry.idle_ns),
             reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
-            units::count(entry.stalls),
-            units::time(entry.stalled_ns),
+            units::count(entry.device_stalls.count),
+            units::time(entry.device_stalls.ns),
             if entry.yielded_ns > 0 {
                 units::time(entry.yielded_ns)
             } else {

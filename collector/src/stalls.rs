@@ -1,0 +1,306 @@
+//! Why devices did not compute: stretches that one rank tells of, joined with what the matching of all ranks says of the
+//! waits and transfers in them (METRICS.md, section 6).
+
+use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, StallCause, StallRow};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A stall is judged when all ranks are so far behind its end: operations that began in it have been matched by then.
+const SETTLED_NS: i64 = 1_000_000_000;
+/// Waits and slow transfers of one rank that are remembered for stalls to come.
+const MOST_REMEMBERED: usize = 1 << 12;
+/// Stalls of one rank that wait to be judged; with more the oldest is judged by what is known.
+const MOST_PENDING: usize = 1 << 12;
+/// Steps of one rank that are remembered.
+const MOST_STEPS: usize = 256;
+/// Late ranks that a summary tells.
+const MOST_LATE: usize = 8;
+/// A transfer is slow from this multiple of the median of its class on …
+const SLOW_TIMES: i64 = 2;
+/// … if that is the median of so many.
+const ENOUGH_TRANSFERS: u64 = 8;
+/// Shorter transfers cannot fill half a stall.
+pub const SHORTEST_TRANSFER_NS: i64 = 500_000;
+
+/// True if a transfer took far longer than those of its class so far.
+pub fn is_slow(transfer_ns: i64, (transfers, median_ns): (u64, f64)) -> bool {
+    transfers >= ENOUGH_TRANSFERS && transfer_ns as f64 >= SLOW_TIMES as f64 * median_ns
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    /// Waited for this rank.
+    Wait(u32),
+    SlowTransfer,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    start_ns: i64,
+    end_ns: i64,
+    what: What,
+}
+
+#[derive(Default)]
+struct OfRank {
+    pieces: VecDeque<Piece>,
+    pending: VecDeque<StallRow>,
+    /// Number, begin and end of the last steps.
+    steps: VecDeque<(u32, i64, i64)>,
+    causes: BTreeMap<&'static str, (u64, i64)>,
+    late: BTreeMap<u32, (u64, i64)>,
+    count: u64,
+    ns: i64,
+}
+
+/// The stalls of all ranks.
+pub struct StallBoard {
+    /// `None`: nothing tells of its devices.
+    ranks: Vec<Option<Box<OfRank>>>,
+}
+
+impl StallBoard {
+    /// `has_devices`: for each rank whether the work of its devices was recorded.
+    pub fn new(has_devices: impl Iterator<Item = bool>) -> Self {
+        Self {
+            ranks: has_devices.map(|has| has.then(Box::default)).collect(),
+        }
+    }
+
+    /// True if stalls of a rank are judged.
+    pub fn has(&self, rank: u32) -> bool {
+        matches!(self.ranks.get(rank as usize), Some(Some(_)))
+    }
+
+    fn remember(&mut self, rank: u32, start_ns: i64, end_ns: i64, what: What) {
+        let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) else {
+            return;
+        };
+        if end_ns <= start_ns {
+            return;
+        }
+        if of_rank.pieces.len() >= MOST_REMEMBERED {
+            of_rank.pieces.pop_front();
+        }
+        of_rank.pieces.push_back(Piece {
+            start_ns,
+            end_ns,
+            what,
+        });
+    }
+
+    /// A rank waited for another.
+    pub fn waited(&mut self, rank: u32, start_ns: i64, end_ns: i64, late_rank: u32) {
+        self.remember(rank, start_ns, end_ns, What::Wait(late_rank));
+    }
+
+    /// A rank took part in a transfer that took far longer than usual.
+    pub fn transferred_slowly(&mut self, rank: u32, start_ns: i64, end_ns: i64) {
+        self.remember(rank, start_ns, end_ns, What::SlowTransfer);
+    }
+
+    /// A rank's step is over.
+    pub fn step(&mut self, rank: u32, step: u32, start_ns: i64, end_ns: i64) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+            if of_rank.steps.len() >= MOST_STEPS {
+                of_rank.steps.pop_front();
+            }
+            of_rank.steps.push_back((step, start_ns, end_ns));
+        }
+    }
+
+    /// A rank tells of a stall; they come in order.
+    pub fn take(&mut self, rank: u32, row: StallRow) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+            of_rank.pending.push_back(row);
+        }
+    }
+
+    /// Judges what is settled when all ranks have come so far (`None`: to their end), and hands rows out by rank.
+    pub fn close(&mut self, reached_ns: Option<i64>, mut row: impl FnMut(usize, StallRow)) {
+        for (rank, of_rank) in self.ranks.iter_mut().enumerate() {
+            let Some(of_rank) = of_rank else { continue };
+            while let Some(stall) = of_rank.pending.front() {
+                let is_settled =
+                    reached_ns.is_none_or(|reached| stall.end_ns < reached.saturating_sub(SETTLED_NS));
+                if !is_settled && of_rank.pending.len() <= MOST_PENDING {
+                    break;
+                }
+                let Some(mut stall) = of_rank.pending.pop_front() else {
+                    break;
+                };
+                of_rank.judge(&mut stall);
+                row(rank, stall);
+            }
+        }
+    }
+
+    /// What the summary says of a rank's stalls.
+    pub fn summary(&self, rank: usize) -> DeviceStalls {
+        let Some(Some(of_rank)) = self.ranks.get(rank) else {
+            return DeviceStalls::default();
+        };
+        let mut late: Vec<LateSum> = of_rank
+            .late
+            .iter()
+            .map(|(&rank, &(count, ns))| LateSum { rank, count, ns })
+            .collect();
+        late.sort_by_key(|sum| (std::cmp::Reverse(sum.ns), sum.rank));
+        late.truncate(MOST_LATE);
+        let causes = of_rank.causes.iter().map(|(&cause, &(count, ns))| CauseSum {
+            cause: cause.to_owned(),
+            count,
+            ns,
+        });
+        DeviceStalls {
+            count: of_rank.count,
+            ns: of_rank.ns,
+            by_cause: causes.collect(),
+            by_late_rank: late,
+        }
+    }
+}
+
+impl OfRank {
+    fn judge(&mut self, stall: &mut StallRow) {
+        // Several operations may wait at once: each moment counts once, for what began first.
+        let mut inside: Vec<Piece> = self
+            .pieces
+            .iter()
+            .filter(|piece| piece.end_ns > stall.start_ns && piece.start_ns < stall.end_ns)
+            .copied()
+            .collect();
+        inside.sort_by_key(|piece| piece.start_ns);
+        let (mut at, mut waited_ns, mut slow_ns) = (stall.start_ns, 0, 0);
+        let mut by_rank: BTreeMap<u32, i64> = BTreeMap::new();
+        for piece in inside {
+            let (from, to) = (piece.start_ns.max(at), piece.end_ns.min(stall.end_ns));
+            if from >= to {
+                continue;
+            }
+            match piece.what {
+                What::Wait(late) => {
+                    waited_ns += to - from;
+                    *by_rank.entry(late).or_default() += to - from;
+                }
+                What::SlowTransfer => slow_ns += to - from,
+            }
+            at = to;
+        }
+        // Stalls come in order, and do not overlap.
+        self.pieces.retain(|piece| piece.end_ns > stall.end_ns);
+        for (&late, &ns) in &by_rank {
+            let sum = self.late.entry(late).or_default();
+            sum.0 += 1;
+            sum.1 += ns;
+        }
+        let late = by_rank
+            .into_iter()
+            .max_by_key(|&(rank, ns)| (ns, std::cmp::Reverse(rank)));
+        stall.wait_ns = waited_ns;
+        stall.slow_transfer_ns = slow_ns;
+        stall.late_rank = late.map(|(rank, _)| rank);
+        if stall.cause == StallCause::Communication {
+            if 2 * waited_ns > stall.communication_ns {
+                stall.cause = StallCause::LatePeer;
+            } else if 2 * slow_ns > stall.communication_ns {
+                stall.cause = StallCause::SlowTransfer;
+            }
+        }
+        let step = self
+            .steps
+            .iter()
+            .find(|&&(_, start_ns, end_ns)| (start_ns..end_ns).contains(&stall.start_ns));
+        stall.step = step.map(|&(step, ..)| step);
+        let length = stall.end_ns - stall.start_ns;
+        self.count += 1;
+        self.ns += length;
+        let sum = self.causes.entry(stall.cause.name()).or_default();
+        sum.0 += 1;
+        sum.1 += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn stall(start_ms: i64, end_ms: i64, communication_ms: i64) -> StallRow {
+        StallRow {
+            start_ns: start_ms * MS,
+            end_ns: end_ms * MS,
+            step: None,
+            communication_ns: communication_ms * MS,
+            memory_ns: 0,
+            compute_ns: 0,
+            not_launched_ns: None,
+            wait_ns: 0,
+            slow_transfer_ns: 0,
+            late_rank: None,
+            cause: if 2 * communication_ms > end_ms - start_ms {
+                StallCause::Communication
+            } else {
+                StallCause::HostLate
+            },
+        }
+    }
+
+    fn judged(board: &mut StallBoard, reached_ms: Option<i64>) -> Vec<StallRow> {
+        let mut rows = Vec::new();
+        board.close(reached_ms.map(|ms| ms * MS), |_, row| rows.push(row));
+        rows
+    }
+
+    #[test]
+    fn a_stall_is_of_who_was_waited_for_most() {
+        let mut board = StallBoard::new([true, false].into_iter());
+        board.take(0, stall(10, 20, 9));
+        board.waited(0, 8 * MS, 13 * MS, 3);
+        // Another operation waits meanwhile: no moment counts twice.
+        board.waited(0, 11 * MS, 13 * MS, 2);
+        board.waited(0, 14 * MS, 18 * MS, 1);
+        board.waited(1, 14 * MS, 18 * MS, 1);
+        board.step(0, 7, 0, 15 * MS);
+        assert!(judged(&mut board, Some(1000)).is_empty(), "not settled");
+        let rows = judged(&mut board, Some(1021));
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].cause, StallCause::LatePeer);
+        assert_eq!((rows[0].wait_ns, rows[0].late_rank), (7 * MS, Some(1)));
+        assert_eq!(rows[0].step, Some(7));
+        let summary = board.summary(0);
+        assert_eq!((summary.count, summary.ns), (1, 10 * MS));
+        let late: Vec<_> = summary
+            .by_late_rank
+            .iter()
+            .map(|sum| (sum.rank, sum.ns))
+            .collect();
+        assert_eq!(late, [(1, 4 * MS), (3, 3 * MS)]);
+        assert_eq!(board.summary(1).count, 0);
+    }
+
+    #[test]
+    fn a_transfer_is_slow_beside_its_own_kind() {
+        assert!(!is_slow(10 * MS, (7, 1e6)), "too few to compare with");
+        assert!(is_slow(2 * MS, (8, 1e6)));
+        assert!(!is_slow(2 * MS - 1, (8, 1e6)));
+        let mut board = StallBoard::new([true].into_iter());
+        board.take(0, stall(0, 10, 10));
+        board.take(0, stall(20, 30, 10));
+        board.take(0, stall(40, 50, 1));
+        board.transferred_slowly(0, 2 * MS, 9 * MS);
+        // What the host was late for stays the host's, whatever waited a little in it.
+        board.waited(0, 40 * MS, 41 * MS, 4);
+        let rows = judged(&mut board, None);
+        let causes: Vec<_> = rows.iter().map(|row| row.cause).collect();
+        assert_eq!(
+            causes,
+            [
+                StallCause::SlowTransfer,
+                StallCause::Communication,
+                StallCause::HostLate
+            ]
+        );
+        assert_eq!(rows[2].wait_ns, MS);
+    }
+}
