@@ -14,7 +14,7 @@ use rankscope_formats::perfetto::{
 use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow,
-    StepRow, TableError, TableReader, WorkRow, part_path, rank_path,
+    StallRow, StepRow, TableError, TableReader, WorkRow, part_path, rank_path,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -340,6 +340,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         };
         let index = self.rank.index;
         self.steps(&rank_path::<StepRow>(directory, index))?;
+        self.stalls(&rank_path::<StallRow>(directory, index))?;
         let mut operations = Ordered::<OperationRow>::open(&rank_path::<OperationRow>(directory, index))?;
         let mut spans = Ordered::<SpanRow>::open(&rank_path::<SpanRow>(directory, index))?;
         let mut works = self.open_works(directory)?;
@@ -781,6 +782,74 @@ impl<'a, 'w> RankExport<'a, 'w> {
                 }
             }
         }
+    }
+
+    /// Stretches in which the devices did not compute, as a track.
+    fn stalls(&mut self, path: &Path) -> Result<(), ExportError> {
+        let trace_error = |source| ExportError::Trace {
+            path: self.options.output.clone(),
+            source,
+        };
+        if !path.exists() {
+            return Ok(());
+        }
+        let mut reader = TableReader::<StallRow>::open(path)?;
+        let options = TrackOptions {
+            name: "stalls of the devices",
+            ..TrackOptions::default()
+        };
+        let track = self
+            .writer
+            .track(Some(self.process), &options)
+            .map_err(trace_error)?;
+        let mut rows = Vec::new();
+        loop {
+            rows.clear();
+            if !reader.next_rows(&mut rows)? {
+                return Ok(());
+            }
+            for row in &rows {
+                if self.is_wanted(row.start_ns, row.end_ns) {
+                    self.stall(track, row).map_err(|source| ExportError::Trace {
+                        path: self.options.output.clone(),
+                        source,
+                    })?;
+                }
+            }
+        }
+    }
+
+    fn stall(&mut self, track: TrackId, row: &StallRow) -> Result<(), Error> {
+        let start_ns = self.at(row.start_ns);
+        let mut args: Vec<Arg<'_>> = vec![
+            ("communication_ns", ArgValue::Int(row.communication_ns)),
+            ("wait_ns", ArgValue::Int(row.wait_ns)),
+            ("slow_transfer_ns", ArgValue::Int(row.slow_transfer_ns)),
+            ("memory_ns", ArgValue::Int(row.memory_ns)),
+            ("compute_ns", ArgValue::Int(row.compute_ns)),
+        ];
+        if let Some(not_launched_ns) = row.not_launched_ns {
+            args.push(("not_launched_ns", ArgValue::Int(not_launched_ns)));
+        }
+        if let Some(step) = row.step {
+            args.push(("step", ArgValue::Uint(u64::from(step))));
+        }
+        if let Some(late) = row.late_rank {
+            args.push(("late_rank", ArgValue::Uint(u64::from(late))));
+        }
+        let outcome = self.writer.slice(
+            track,
+            &Slice {
+                start_ns,
+                duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
+                name: row.cause.name(),
+                category: "stall",
+                args: &args,
+                ..Slice::default()
+            },
+        );
+        self.kept(outcome)?;
+        Ok(())
     }
 
     fn step(&mut self, track: TrackId, row: &StepRow) -> Result<(), Error> {

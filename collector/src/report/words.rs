@@ -467,7 +467,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// Why, for people.
-fn stall_cause(cause: &str) -> &str {
+pub fn stall_cause(cause: &str) -> &str {
     match cause {
         "late-peer" => "waiting for a late rank",
         "slow-transfer" => "transfers slower than usual",

@@ -300,6 +300,12 @@ fn activity_section(out: &mut String, session: &Session) {
         figure(out, &picture, note);
     }
     out.push_str(&tables::activity(session));
+    details(out, "Why the devices did not compute", &tables::stalls(session));
+    details(
+        out,
+        "Where they did not in each step",
+        &tables::recurring_stalls(session),
+    );
     details(out, "Why streams did nothing", &tables::idle(session));
     details(out, "The kernels that took most time", &tables::kernels(session));
 }

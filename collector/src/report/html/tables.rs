@@ -312,6 +312,67 @@ pub fn activity(session: &Session) -> String {
     table.finish()
 }
 
+/// Stretches of at least 1 ms in which devices did not compute.
+pub fn stalls(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Word("cause"),
+        Number("stalls"),
+        Number("time"),
+        Long("waited for"),
+    ]);
+    for entry in session.activity.iter().take(MOST) {
+        let late: Vec<String> = entry
+            .device_stalls
+            .by_late_rank
+            .iter()
+            .map(|sum| format!("{} {}", words::rank_name(session, sum.rank), units::time(sum.ns)))
+            .collect();
+        for cause in &entry.device_stalls.by_cause {
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                words::stall_cause(&cause.cause).to_owned(),
+                units::count(cause.count),
+                units::time(cause.ns),
+                // Of all causes together: said once.
+                if cause.cause == entry.device_stalls.by_cause[0].cause {
+                    late.join(", ")
+                } else {
+                    String::new()
+                },
+            ]);
+        }
+    }
+    table.finish()
+}
+
+/// Places in a step at which devices did not compute, again and again.
+pub fn recurring_stalls(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Number("steps"),
+        Number("each"),
+        Word("cause"),
+        Long("before"),
+    ]);
+    for entry in session.activity.iter().take(MOST) {
+        for place in &entry.recurring_stalls {
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                format!(
+                    "{} of {}",
+                    units::count(place.steps),
+                    units::count(place.of_steps)
+                ),
+                units::time(place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1)),
+                words::stall_cause(&place.cause).to_owned(),
+                place.before.clone(),
+            ]);
+        }
+    }
+    table.finish()
+}
+
 /// Why streams of devices did nothing.
 pub fn idle(session: &Session) -> String {
     let mut table = Table::new(&[
