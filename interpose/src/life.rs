@@ -16,7 +16,7 @@ use rankscope_formats::ranklog::recorder::{Options, Recorder};
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The one recorder of this process.
@@ -265,7 +265,13 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
     });
     // Nobody but us may be left: then the process ends with the keeper.
     watch::finish(LAST_WAIT);
-    KEEPER.store(KEEPER_LEAVES, Ordering::Release);
+    // At a regular exit, and where nothing could be recorded, others are left: it just goes.
+    let next = if IS_LAST.load(Ordering::Acquire) {
+        KEEPER_LEAVES
+    } else {
+        KEEPER_GOES
+    };
+    KEEPER.store(next, Ordering::Release);
     // SAFETY: wakes who waits on a word of ours.
     unsafe { libc::syscall(libc::SYS_futex, KEEPER.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     std::ptr::null_mut()
@@ -292,13 +298,17 @@ fn each_second(run_directory: &Path) -> usize {
 
 /// The program's threads are gone: what CUPTI has is to come into the log before it is closed.
 fn on_last() {
+    IS_LAST.store(true, Ordering::Release);
     watch::finish(LAST_WAIT);
 }
 
-/// 0: there is no keeper, 1: it waits, 2: it leaves, as the last thread.
+/// No thread of the program's is left.
+static IS_LAST: AtomicBool = AtomicBool::new(false);
+/// 0: there is no keeper, 1: it waits, 2: it leaves, as the last thread, 3: it goes at once.
 static KEEPER: AtomicU32 = AtomicU32::new(0);
 const KEEPER_WAITS: u32 = 1;
 const KEEPER_LEAVES: u32 = 2;
+const KEEPER_GOES: u32 = 3;
 const KEEPER_STACK_BYTES: usize = 64 << 10;
 
 /// A program whose main thread has left by `pthread_exit` ends with its last thread, which then writes what the program has
@@ -318,6 +328,9 @@ extern "C" fn keep(_: *mut c_void) -> *mut c_void {
                 std::ptr::null::<libc::timespec>(),
             );
         }
+    }
+    if KEEPER.load(Ordering::Acquire) != KEEPER_LEAVES {
+        return std::ptr::null_mut();
     }
     // The background thread goes first: it needs some microseconds, and is idle by intention.
     for _ in 0..1000 {

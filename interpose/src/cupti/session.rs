@@ -144,6 +144,13 @@ fn own<T>(call: impl FnOnce() -> T) -> T {
     returned
 }
 
+/// True in a forked child of a process whose thread of ours had not begun to use CUPTI, nor held anything just then.
+pub fn is_untouched_child() -> bool {
+    let life = LIFE.load(Ordering::Relaxed);
+    let is_child = life != 0 && life != life::number();
+    is_child && USING.try_lock().is_ok() && INNER.try_lock().is_ok_and(|inner| inner.state == State::Waiting)
+}
+
 /// Begins a process life: our thread is there.
 pub fn begin_life() {
     LIFE.store(life::number(), Ordering::Release);

@@ -86,6 +86,10 @@ pub fn ask(wanted: Wanted) {
 /// Starts the thread, on a thread of the program: with the recorder, if devices' work may ever be asked for, or later,
 /// with what was asked for meanwhile.
 pub fn start(wanted: Option<Wanted>) {
+    if PHASE.load(Ordering::Acquire) != ABSENT && session::is_untouched_child() {
+        // The thread was the parent's, and never found anything.
+        PHASE.store(ABSENT, Ordering::Release);
+    }
     if PHASE
         .compare_exchange(ABSENT, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
         .is_err()
