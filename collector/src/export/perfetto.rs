@@ -481,9 +481,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let track = self.thread(row.thread_id)?;
         let start_ns = self.at(row.start_ns);
         let name = match (row.kind, &row.name) {
-            (SpanKind::Mark | SpanKind::Memory | SpanKind::Failure, Some(name)) if !name.is_empty() => {
-                name.as_str()
-            }
+            (SpanKind::Mark | SpanKind::Memory | SpanKind::Failure, Some(name)) if !name.is_empty() => name,
             (SpanKind::Connect, _) => "connect",
             (SpanKind::HostCall, Some(name)) => &format!("{name} call"),
             (SpanKind::Launch | SpanKind::DeviceWait, Some(name)) => name,

@@ -4,17 +4,20 @@
 //! A log has them late: CUPTI hands them out in buffers, when they are over. How late is learnt in a pass of its own, so
 //! that what is handed on is complete: nothing that begins earlier comes later.
 
+use super::by_correlation::{ByCorrelation, Done};
 use super::gaps::{Gaps, Place};
+use super::in_order::{InOrder, Moment};
 use super::stream_order::{self, StreamOrder};
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
-use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
+use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -27,8 +30,8 @@ pub const REFUSED: &str = "source.cupti_refused";
 
 /// Works that may wait to be put in order; with more the first go on, complete or not.
 const MOST_HELD: usize = 1 << 21;
-/// Calls that are remembered until their works come, and links.
-const MOST_CALLS: usize = 1 << 20;
+/// Launches that are remembered until their step is cut.
+const MOST_LAUNCHED: usize = 1 << 20;
 /// Functions that return when all that was launched is over.
 const WAITS_FOR_ALL: [&str; 2] = ["cuCtxSynchronize", "cudaDeviceSynchronize"];
 /// Works that are remembered for the calls that waited for them.
@@ -124,8 +127,34 @@ struct Called {
     has_work: bool,
 }
 
+impl Done for Called {
+    fn is_done(&self) -> bool {
+        self.has_work || self.waits
+    }
+}
+
+/// Of which call what a launch brought is.
+#[derive(Clone, Copy)]
+struct Link {
+    to: LinkedTo,
+    /// A work of it came.
+    has_work: bool,
+}
+
+impl Done for Link {
+    fn is_done(&self) -> bool {
+        self.has_work
+    }
+}
+
+impl Moment for SpanRow {
+    fn moment_ns(&self) -> i64 {
+        self.start_ns
+    }
+}
+
 /// A work that waits for its place in the order of begins.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Held {
     start_ns: i64,
     end_ns: i64,
@@ -137,6 +166,12 @@ struct Held {
     grid: [u32; 3],
     block: [u32; 3],
     graph_node: u64,
+}
+
+impl Moment for Held {
+    fn moment_ns(&self) -> i64 {
+        self.start_ns
+    }
 }
 
 /// A work of a communication library's call.
@@ -212,11 +247,9 @@ pub struct Activities {
     told_until_ns: i64,
     /// Everything that began before is complete, and was handed on.
     released_ns: i64,
-    calls: FxHashMap<u32, Called>,
-    call_order: VecDeque<u32>,
-    links: FxHashMap<u32, LinkedTo>,
-    link_order: VecDeque<u32>,
-    waiting: BinaryHeap<Reverse<Held>>,
+    calls: ByCorrelation<Called>,
+    links: ByCorrelation<Link>,
+    waiting: InOrder<Held>,
     /// The operations that kernels of communication may be of, by the number of their name.
     communication_names: FxHashMap<i32, Option<u64>>,
     /// Intervals in which all was recorded, in order, merged.
@@ -226,7 +259,7 @@ pub struct Activities {
     compute: VecDeque<(i64, i64)>,
     gaps: Gaps,
     /// Launch and end of works since the last step: which of them were launched in it.
-    launched: Vec<(i64, i64)>,
+    launched: BinaryHeap<Reverse<(i64, i64)>>,
     sums_by_name: FxHashMap<i32, (u64, i64)>,
     /// Steps in which stretches at a place took a hundredth or more, and their time in those, ns.
     places: FxHashMap<Place, (u64, i64)>,
@@ -241,8 +274,7 @@ pub struct Activities {
     /// Sums so far; whole at the end.
     pub sums: ActivitySums,
     /// Intervals that wait for their place in the order of begins.
-    spans: BTreeMap<(i64, u64), SpanRow>,
-    next_span: u64,
+    spans: InOrder<SpanRow>,
     /// Works in order, to be written.
     pub rows: Vec<WorkRow>,
     /// Stretches without compute, to be written.
@@ -276,17 +308,15 @@ impl Activities {
             newest_ns: i64::MIN,
             told_until_ns: if lateness.is_covered { i64::MIN } else { i64::MAX },
             released_ns: i64::MIN,
-            calls: FxHashMap::default(),
-            call_order: VecDeque::new(),
-            links: FxHashMap::default(),
-            link_order: VecDeque::new(),
-            waiting: BinaryHeap::new(),
+            calls: ByCorrelation::default(),
+            links: ByCorrelation::default(),
+            waiting: InOrder::default(),
             communication_names,
             covered: VecDeque::new(),
             breakdown: DeviceBreakdown::default(),
             compute: VecDeque::new(),
             gaps: Gaps::default(),
-            launched: Vec::new(),
+            launched: BinaryHeap::new(),
             sums_by_name: FxHashMap::default(),
             places: FxHashMap::default(),
             last_end_ns: i64::MIN,
@@ -298,8 +328,7 @@ impl Activities {
                 adds_up: true,
                 ..ActivitySums::default()
             },
-            spans: BTreeMap::new(),
-            next_span: 0,
+            spans: InOrder::default(),
             rows: Vec::new(),
             stalls: Vec::new(),
             of_calls: Vec::new(),
@@ -357,8 +386,13 @@ impl Activities {
             Activity::Set { work, bytes } => self.hold(&work, WorkKind::Set, -1, bytes, [0; 3], [0; 3]),
             Activity::Graph { work, .. } => self.hold(&work, WorkKind::Graph, -1, 0, [0; 3], [0; 3]),
             Activity::Call { call, waits } => self.called(&call, waits),
-            Activity::Link { correlation, to, .. } => {
-                remember(&mut self.links, &mut self.link_order, correlation, to);
+            Activity::Link {
+                correlation,
+                to,
+                near_ticks,
+            } => {
+                let link = Link { to, has_work: false };
+                self.links.insert(correlation, self.line.ns(near_ticks), link);
                 self.linked.push(to);
                 self.order.linked(to);
             }
@@ -382,17 +416,13 @@ impl Activities {
 
     /// An interval of the rank, which is handed on in order with the calls that launched something.
     pub fn span(&mut self, span: SpanRow) {
-        self.next_span += 1;
-        self.spans.insert((span.start_ns, self.next_span), span);
+        self.spans.push(span);
     }
 
     fn hold(&mut self, work: &Work, kind: WorkKind, name: i32, bytes: u64, grid: [u32; 3], block: [u32; 3]) {
         let start_ns = self.line.ns(work.start_ticks);
         let end_ns = self.line.ns(work.end_ticks).max(start_ns);
-        if let Some(call) = self.calls.get_mut(&work.correlation) {
-            call.has_work = true;
-        }
-        self.waiting.push(Reverse(Held {
+        self.waiting.push(Held {
             start_ns,
             end_ns,
             stream: work.stream,
@@ -403,14 +433,12 @@ impl Activities {
             grid,
             block,
             graph_node: work.graph_node,
-        }));
+        });
     }
 
     fn called(&mut self, call: &HostCall, waits: bool) {
-        let known = cuda_function(call.function, call.is_runtime);
-        let position = CUDA_FUNCTIONS
-            .iter()
-            .position(|one| one.number == call.function && one.is_runtime == call.is_runtime);
+        let position = cuda_function_position(call.function, call.is_runtime);
+        let known = position.map(|position| &CUDA_FUNCTIONS[position]);
         let start_ns = self.line.ns(call.start_ticks);
         let end_ns = self.line.ns(call.end_ticks).max(start_ns);
         let called = Called {
@@ -424,16 +452,13 @@ impl Activities {
         // Of a call of the run-time library and the driver's inside it the outer one counts.
         let is_inside = self
             .calls
-            .get(&call.correlation)
+            .get(call.correlation)
             .is_some_and(|known| known.start_ns <= start_ns);
-        if !is_inside
-            && let Some(before) = remember(&mut self.calls, &mut self.call_order, call.correlation, called)
-        {
-            self.sums.launches_without_work += u64::from(!before.has_work && !before.waits);
-        }
         if is_inside {
             return;
         }
+        let forgotten = self.calls.insert(call.correlation, end_ns, called);
+        self.sums.launches_without_work += u64::from(forgotten.is_some());
         self.span(SpanRow {
             kind: if waits {
                 SpanKind::DeviceWait
@@ -444,7 +469,7 @@ impl Activities {
             start_ns,
             end_ns,
             object: u64::from(call.correlation),
-            name: Some(known.map_or("call of CUDA", |known| known.name).to_owned()),
+            name: Some(Cow::Borrowed(known.map_or("call of CUDA", |known| known.name))),
         });
         if known.is_some_and(|known| WAITS_FOR_ALL.contains(&known.name)) {
             self.waits.push(Reverse((end_ns, start_ns)));
@@ -488,11 +513,12 @@ impl Activities {
         } else {
             (self.newest_ns - self.reach_ns).min(self.told_until_ns)
         };
-        while let Some(Reverse(held)) = self.waiting.peek().copied() {
-            if held.start_ns > safe && self.waiting.len() <= MOST_HELD {
-                break;
-            }
-            self.waiting.pop();
+        while let Some(held) = self.waiting.next_until(safe) {
+            self.place(&held);
+        }
+        while self.waiting.len() > MOST_HELD
+            && let Some(held) = self.waiting.next_until(i64::MAX)
+        {
             self.place(&held);
         }
         self.released_ns = self.released_ns.max(safe);
@@ -503,7 +529,7 @@ impl Activities {
             self.sums.recurring = self.recurring();
             self.sums.launches_without_work += self
                 .calls
-                .values()
+                .iter()
                 .filter(|call| !call.has_work && !call.waits)
                 .count() as u64;
             let mut top: Vec<(i32, (u64, i64))> = self
@@ -522,22 +548,21 @@ impl Activities {
 
     /// Hands on intervals that are in order by now.
     pub fn release_spans(&mut self, out: &mut Vec<SpanRow>) {
-        while let Some(entry) = self.spans.first_entry() {
-            if entry.key().0 > self.released_ns {
-                return;
-            }
-            out.push(entry.remove());
+        while let Some(span) = self.spans.next_until(self.released_ns) {
+            out.push(span);
         }
     }
 
     fn place(&mut self, held: &Held) {
         let kind = WorkKind::ALL[usize::from(held.kind)];
-        let call = self.calls.get_mut(&held.correlation).map(|call| {
-            // It may have been told of after its work.
+        let call = self.calls.uses(held.correlation, held.end_ns).map(|call| {
             call.has_work = true;
             *call
         });
-        let mut link = self.links.get(&held.correlation).copied();
+        let mut link = self.links.uses(held.correlation, held.end_ns).map(|link| {
+            link.has_work = true;
+            link.to
+        });
         let is_kernel = kind == WorkKind::Kernel;
         let by_name = self.communication_names.get(&held.name).filter(|_| is_kernel);
         let is_communication = link.is_some() || by_name.is_some();
@@ -603,8 +628,12 @@ impl Activities {
             self.gaps.stretches.drain(..MOST_STRETCHES / 2);
         }
         // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
+        if self.launched.len() >= MOST_LAUNCHED {
+            // Nobody cuts steps.
+            self.launched.clear();
+        }
         self.launched
-            .push((launch_ns.unwrap_or(held.start_ns), held.end_ns));
+            .push(Reverse((launch_ns.unwrap_or(held.start_ns), held.end_ns)));
         self.last_end_ns = self.last_end_ns.max(held.end_ns);
         if let Some(call) = call {
             if self.recent.len() >= RECENT {
@@ -671,10 +700,10 @@ impl Activities {
                 && held.kind == WorkKind::Kernel as u8
                 && held.graph_node == 0
                 && self.communication_names.contains_key(&held.name)
-                && !self.links.contains_key(&held.correlation)
+                && self.links.get(held.correlation).is_none()
         };
-        let waiting = self.waiting.iter().map(|Reverse(held)| held);
-        let mut starts: Vec<i64> = waiting.filter(is_unlinked).map(|held| held.start_ns).collect();
+        let waiting = self.waiting.iter().filter(is_unlinked);
+        let mut starts: Vec<i64> = waiting.map(|held| held.start_ns).collect();
         starts.push(first.start_ns);
         starts.sort_unstable();
         self.order.settle(first.stream, &starts);
@@ -683,15 +712,12 @@ impl Activities {
     /// A step in which everything was recorded: which places took a hundredth of it, or more.
     pub fn step(&mut self, start_ns: i64, end_ns: i64) {
         let mut in_step: FxHashMap<Place, i64> = FxHashMap::default();
-        self.gaps.stretches.retain(|&(at, place, ns)| {
-            if at > end_ns {
-                return true;
-            }
+        while let Some(&(at, place, ns)) = self.gaps.stretches.front().filter(|stretch| stretch.0 <= end_ns) {
+            self.gaps.stretches.pop_front();
             if at > start_ns {
                 *in_step.entry(place).or_default() += ns;
             }
-            false
-        });
+        }
         for (place, ns) in in_step {
             let is_large = ns * SHARE_OF_STEP >= end_ns - start_ns;
             if is_large && (self.places.len() < MOST_SUMS || self.places.contains_key(&place)) {
@@ -753,14 +779,11 @@ impl Activities {
     /// question.
     pub fn end_of_launched_before(&mut self, host_ns: i64) -> Option<i64> {
         let mut end = None;
-        self.launched.retain(|&(launch, work_end)| {
-            if launch <= host_ns {
-                end = end.max(Some(work_end));
-                false
-            } else {
-                true
-            }
-        });
+        while let Some(&Reverse((launch, work_end))) = self.launched.peek().filter(|one| one.0.0 <= host_ns) {
+            debug_assert!(launch <= host_ns, "the earliest launch comes first");
+            self.launched.pop();
+            end = end.max(Some(work_end));
+        }
         end
     }
 
@@ -816,23 +839,6 @@ impl Activities {
 
 fn shortest(known: &mut Option<i64>, ns: i64) {
     *known = Some(known.map_or(ns, |known| known.min(ns)));
-}
-
-/// Remembers what a correlation means; returns the oldest that is forgotten for it.
-fn remember<T: Copy>(
-    known: &mut FxHashMap<u32, T>,
-    order: &mut VecDeque<u32>,
-    correlation: u32,
-    what: T,
-) -> Option<T> {
-    if known.insert(correlation, what).is_none() {
-        order.push_back(correlation);
-    }
-    if order.len() > MOST_CALLS {
-        let oldest = order.pop_front()?;
-        return known.remove(&oldest);
-    }
-    None
 }
 
 /// True for the kernels of NCCL and RCCL: by the beginning of their names, mangled or not.

@@ -3,6 +3,7 @@
 
 use rankscope_formats::session::{IdleCause, StallCause, StallRow, WorkClass};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// Causes that are summed up.
 pub const CAUSES: [IdleCause; 4] = [
@@ -56,7 +57,7 @@ pub struct Gaps {
     memory: (i64, i64),
     open: Option<Stretch>,
     /// Stretches of any length that are over: end, place, length.
-    pub stretches: Vec<(i64, Place, i64)>,
+    pub stretches: VecDeque<(i64, Place, i64)>,
 }
 
 impl Gaps {
@@ -188,7 +189,7 @@ impl Gaps {
             before: stretch.before,
             cause,
         };
-        self.stretches.push((stretch.end_ns, place, length));
+        self.stretches.push_back((stretch.end_ns, place, length));
         if length < STALL_NS {
             return;
         }

@@ -2,10 +2,12 @@
 //! memory. Runs on a thread of its own for each rank.
 
 mod activity;
+mod by_correlation;
 mod device_clock;
 mod devices;
 mod gaps;
 mod groups;
+mod in_order;
 mod lanes;
 mod launches;
 mod messages;
@@ -38,6 +40,7 @@ use rankscope_formats::ranklog::record::{
 use rankscope_formats::session::{NameRow, OperationState, SpanKind, SpanRow, StallRow, WorkRow};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use works::Works;
 
@@ -611,7 +614,7 @@ impl<'a> RankReader<'a> {
             start_ns,
             end_ns,
             object: entry.record.object,
-            name,
+            name: name.map(Cow::Owned),
         });
     }
 
@@ -1051,7 +1054,7 @@ impl<'a> RankReader<'a> {
                             start_ns: operation.called_ns,
                             end_ns: operation.returned_ns,
                             object: 0,
-                            name: Some(operation.operation.name().to_owned()),
+                            name: Some(Cow::Borrowed(operation.operation.name())),
                         });
                     }
                 }

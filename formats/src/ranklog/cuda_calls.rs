@@ -33,7 +33,7 @@ const fn runtime(number: u32, name: &'static str, waits: bool) -> CudaFunction {
 }
 
 /// All of them. The same name comes again for the variant in which a null stream is the thread's own.
-pub static CUDA_FUNCTIONS: &[CudaFunction] = &[
+pub const CUDA_FUNCTIONS: &[CudaFunction] = &[
     driver(17, "cuCtxSynchronize", true),
     driver(121, "cuEventSynchronize", true),
     driver(126, "cuStreamSynchronize", true),
@@ -105,7 +105,29 @@ pub static CUDA_FUNCTIONS: &[CudaFunction] = &[
 
 /// The function with this number.
 pub fn cuda_function(number: u32, is_runtime: bool) -> Option<&'static CudaFunction> {
-    CUDA_FUNCTIONS
-        .iter()
-        .find(|known| known.number == number && known.is_runtime == is_runtime)
+    cuda_function_position(number, is_runtime).map(|position| &CUDA_FUNCTIONS[position])
+}
+
+/// Numbers below this are looked up; none that is known lies above.
+const NUMBERS: usize = 1024;
+/// No function.
+const NONE: u8 = u8::MAX;
+
+/// Position in [`CUDA_FUNCTIONS`] by the driver's number, and by the run-time library's.
+static POSITIONS: [[u8; NUMBERS]; 2] = {
+    let mut positions = [[NONE; NUMBERS]; 2];
+    let mut position = CUDA_FUNCTIONS.len();
+    while position > 0 {
+        // Of equal numbers the first one counts.
+        position -= 1;
+        let known = &CUDA_FUNCTIONS[position];
+        positions[known.is_runtime as usize][known.number as usize] = position as u8;
+    }
+    positions
+};
+
+/// Its position in [`CUDA_FUNCTIONS`].
+pub fn cuda_function_position(number: u32, is_runtime: bool) -> Option<usize> {
+    let position = *POSITIONS[usize::from(is_runtime)].get(number as usize)?;
+    (position != NONE).then_some(usize::from(position))
 }

@@ -5,6 +5,7 @@ use crate::operation::{Library, Operation};
 use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
+use std::borrow::Cow;
 
 macro_rules! names {
     ($($(#[$doc:meta])* $named:ident { $($(#[$value_doc:meta])* $value:ident = $name:literal,)* })*) => {$(
@@ -292,7 +293,7 @@ table! {
     /// of the call.
     object: u64 = Dictionary,
     /// Name, of marks.
-    name: Option<String> = Dictionary,
+    name: Option<Cow<'static, str>> = Dictionary,
 }
 
 table! {

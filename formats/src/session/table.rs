@@ -15,6 +15,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::marker::PhantomData;
@@ -200,6 +201,23 @@ impl Cell for Option<String> {
         let array = column.as_any().downcast_ref::<StringArray>()?;
         for (row, value) in array.iter().enumerate() {
             put(row, value.map(str::to_owned));
+        }
+        Some(())
+    }
+}
+
+impl Cell for Option<Cow<'static, str>> {
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+    const NULLABLE: bool = true;
+    fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
+        Arc::new(rows.iter().map(get).collect::<StringArray>())
+    }
+    fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
+        let array = column.as_any().downcast_ref::<StringArray>()?;
+        for (row, value) in array.iter().enumerate() {
+            put(row, value.map(|value| Cow::Owned(value.to_owned())));
         }
         Some(())
     }

@@ -1,0 +1,112 @@
+//! Puts in order what comes nearly in order: in runs, of which each lies mostly behind the one before.
+
+use std::collections::VecDeque;
+
+/// What has a moment by which it is put in order.
+pub trait Moment {
+    /// When, ns.
+    fn moment_ns(&self) -> i64;
+}
+
+/// Things that wait for their turn. Those of one moment keep the order in which they came.
+pub struct InOrder<T> {
+    sorted: VecDeque<T>,
+    fresh: Vec<T>,
+}
+
+impl<T> Default for InOrder<T> {
+    fn default() -> Self {
+        Self {
+            sorted: VecDeque::new(),
+            fresh: Vec::new(),
+        }
+    }
+}
+
+impl<T: Moment> InOrder<T> {
+    /// One more.
+    #[inline]
+    pub fn push(&mut self, one: T) {
+        self.fresh.push(one);
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.sorted.len() + self.fresh.len()
+    }
+
+    /// All that wait, in any order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.sorted.iter().chain(&self.fresh)
+    }
+
+    /// The first one, if its moment has come: none that is pushed later lies before `until_ns`.
+    #[inline]
+    pub fn next_until(&mut self, until_ns: i64) -> Option<T> {
+        if !self.fresh.is_empty() {
+            self.sort();
+        }
+        let is_due = self.sorted.front()?.moment_ns() <= until_ns;
+        if is_due { self.sorted.pop_front() } else { None }
+    }
+
+    /// Sorting finds the runs that are there. What lies before the first of those that are new stays where it is.
+    fn sort(&mut self) {
+        self.fresh.sort_by_key(T::moment_ns);
+        let first = self.fresh[0].moment_ns();
+        let stays = self.sorted.partition_point(|one| one.moment_ns() <= first);
+        if stays == self.sorted.len() {
+            self.sorted.extend(self.fresh.drain(..));
+            return;
+        }
+        let mut behind = self.sorted.split_off(stays).into_iter().peekable();
+        for one in self.fresh.drain(..) {
+            while let Some(other) = behind.next_if(|other| other.moment_ns() <= one.moment_ns()) {
+                self.sorted.push_back(other);
+            }
+            self.sorted.push_back(one);
+        }
+        self.sorted.extend(behind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct One(i64, usize);
+
+    impl Moment for One {
+        fn moment_ns(&self) -> i64 {
+            self.0
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn everything_comes_once_and_in_order(runs in prop::collection::vec(prop::collection::vec(0i64..40, 0..20), 0..12)) {
+            let mut order = InOrder::default();
+            let (mut all, mut out) = (Vec::new(), Vec::new());
+            for (number, run) in runs.iter().enumerate() {
+                let from = number as i64 * 10;
+                for &offset in run {
+                    all.push(One(from + offset, all.len()));
+                    order.push(all[all.len() - 1]);
+                }
+                // Nothing that comes later lies before the next run's begin.
+                while let Some(one) = order.next_until(from + 9) {
+                    out.push(one);
+                }
+                prop_assert_eq!(order.len(), all.len() - out.len());
+                prop_assert_eq!(order.iter().count(), order.len());
+            }
+            while let Some(one) = order.next_until(i64::MAX) {
+                out.push(one);
+            }
+            all.sort_by_key(|one| one.0);
+            prop_assert_eq!(out, all);
+        }
+    }
+}
