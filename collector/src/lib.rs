@@ -21,6 +21,7 @@ pub mod heap;
 pub mod identity;
 pub mod ingest;
 pub mod intervals;
+pub mod kernel_name;
 pub mod launches;
 pub mod matching;
 pub mod members;

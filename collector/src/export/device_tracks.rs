@@ -1,5 +1,6 @@
 //! The streams of one rank's devices as tracks: each work a slice, with an arrow from the call that launched it.
 
+use crate::kernel_name;
 use rankscope_formats::Operation;
 use rankscope_formats::perfetto::{
     Arg, ArgValue, Error, FlowId, LaneStyle, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
@@ -14,8 +15,6 @@ use std::path::Path;
 
 /// Operations that are remembered for the kernels that are theirs.
 const RECENT: usize = 256;
-/// Longest name of a slice: templates make names of a thousand characters. The whole one is an argument.
-const LONGEST: usize = 80;
 
 /// What a kernel of communication is told of the operation that it is of.
 struct Recent {
@@ -57,7 +56,8 @@ impl DeviceTracks {
         let mut known = FxHashMap::default();
         if names.exists() {
             for row in TableReader::<NameRow>::read_all(names)? {
-                let short = shortened(&row.name);
+                // Templates make names of a thousand characters. The whole one is an argument.
+                let short = kernel_name::short(&row.name);
                 known.insert(
                     row.number,
                     Name {
@@ -227,55 +227,9 @@ fn of_operations<'a>(recent: &'a VecDeque<Recent>, row: &WorkRow, args: &mut Vec
     }
 }
 
-/// A name without its arguments, cut where it is long.
-fn shortened(name: &str) -> String {
-    let mut depth = 0i32;
-    // `(anonymous namespace)` and `operator()` are no arguments.
-    let plain = name.replace("(anonymous namespace)", "{anonymous}");
-    let end = plain
-        .char_indices()
-        .find(|&(at, c)| {
-            match c {
-                '<' => depth += 1,
-                '>' => depth -= 1,
-                _ => {}
-            }
-            c == '(' && depth <= 0 && !plain[..at].ends_with("operator")
-        })
-        .map_or(plain.len(), |(at, _)| at);
-    let plain = &plain[..end];
-    if plain.chars().count() <= LONGEST {
-        return plain.to_owned();
-    }
-    let mut cut: String = plain.chars().take(LONGEST - 1).collect();
-    cut.push('…');
-    cut
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_cut_where_people_stop_reading() {
-        let long = format!("at::native::kernel<{}>(int)", "float, ".repeat(40));
-        for (name, short) in [
-            (
-                "ncclDevKernel_AllReduce(ncclDevKernelArgsStorage<(unsigned long)4096>)",
-                "ncclDevKernel_AllReduce",
-            ),
-            (
-                "at::native::(anonymous namespace)::add<4, f(int)>(int, char*)",
-                "at::native::{anonymous}::add<4, f(int)>",
-            ),
-            ("Functor::operator()(int)", "Functor::operator()"),
-            ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
-        ] {
-            assert_eq!(shortened(name), short);
-        }
-        let cut = shortened(&long);
-        assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST, true));
-    }
 
     #[test]
     fn arrows_of_ranks_are_told_apart_from_each_other_and_from_those_of_instances() {

@@ -1,6 +1,7 @@
 //! What a session says in sentences: the same ones on the terminal and on the page.
 
 use super::units;
+use crate::kernel_name;
 use rankscope_formats::session::{
     DeviceActivity, DeviceSource, Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown,
     Session,
@@ -450,20 +451,11 @@ pub fn stalls(session: &Session) -> Vec<String> {
             units::count(place.of_steps),
             rank_name(session, rank),
             units::time(place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1)),
-            shortened(&place.before),
+            kernel_name::short(&place.before),
             stall_cause(&place.cause)
         ));
     }
     lines
-}
-
-/// The beginning of a kernel's name, whose arguments fill lines.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 60;
-    if name.chars().count() <= MOST {
-        return name.to_owned();
-    }
-    name.chars().take(MOST - 1).chain(['…']).collect()
 }
 
 /// Why, for people.

@@ -1,6 +1,7 @@
 //! The page's tables, one function each.
 
 use super::table::{Column, Table};
+use crate::kernel_name;
 use crate::report::{units, words};
 use Column::{Long, Number, Word};
 use rankscope_formats::session::Session;
@@ -366,7 +367,7 @@ pub fn recurring_stalls(session: &Session) -> String {
                 ),
                 units::time(place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1)),
                 words::stall_cause(&place.cause).to_owned(),
-                place.before.clone(),
+                kernel_name::short(&place.before),
             ]);
         }
     }
@@ -410,7 +411,7 @@ pub fn kernels(session: &Session) -> String {
                 units::count(kernel.count),
                 units::time(kernel.ns),
                 units::time(kernel.ns / i64::try_from(kernel.count.max(1)).unwrap_or(1)),
-                kernel.name.clone(),
+                kernel_name::short(&kernel.name),
             ]);
         }
     }

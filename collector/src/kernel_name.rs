@@ -1,0 +1,55 @@
+//! Names of kernels as people read them.
+
+/// Longest one.
+const LONGEST: usize = 80;
+
+/// A name without its arguments, cut where it is long: templates make names of a thousand characters.
+pub fn short(name: &str) -> String {
+    let mut depth = 0i32;
+    // `(anonymous namespace)` and `operator()` are no arguments.
+    let plain = name.replace("(anonymous namespace)", "{anonymous}");
+    let end = plain
+        .char_indices()
+        .find(|&(at, c)| {
+            match c {
+                '<' => depth += 1,
+                '>' => depth -= 1,
+                _ => {}
+            }
+            c == '(' && depth <= 0 && !plain[..at].ends_with("operator")
+        })
+        .map_or(plain.len(), |(at, _)| at);
+    let plain = &plain[..end];
+    if plain.chars().count() <= LONGEST {
+        return plain.to_owned();
+    }
+    let mut cut: String = plain.chars().take(LONGEST - 1).collect();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LONGEST;
+
+    #[test]
+    fn names_are_cut_where_people_stop_reading() {
+        let long = format!("at::native::kernel<{}>(int)", "float, ".repeat(40));
+        for (name, short) in [
+            (
+                "ncclDevKernel_AllReduce(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+                "ncclDevKernel_AllReduce",
+            ),
+            (
+                "at::native::(anonymous namespace)::add<4, f(int)>(int, char*)",
+                "at::native::{anonymous}::add<4, f(int)>",
+            ),
+            ("Functor::operator()(int)", "Functor::operator()"),
+            ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+        ] {
+            assert_eq!(super::short(name), short);
+        }
+        let cut = super::short(&long);
+        assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST, true));
+    }
+}
