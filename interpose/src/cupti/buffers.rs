@@ -61,8 +61,6 @@ pub enum Owner {
 /// A buffer that our thread empties; it goes back to the pool when this is dropped.
 pub struct Filled {
     index: usize,
-    /// In which order it came back.
-    pub ticket: u64,
     /// Where it begins.
     pub address: *mut u8,
     /// Bytes of whole records in it.
@@ -199,17 +197,24 @@ pub fn tickets() -> u64 {
     TICKETS.load(Ordering::Acquire)
 }
 
-/// The buffer that came back first of those that wait for our thread.
-pub fn next_filled() -> Option<Filled> {
+/// The buffer that came back first of those that wait for our thread, if it has a ticket below `end`. It is empty as soon
+/// as this is dropped.
+pub fn next_filled(end: u64) -> Option<Filled> {
     let is_filled = |at: &usize| BUFFER[*at].state.load(Ordering::Acquire) == FILLED;
     let ticket_of = |at: usize| BUFFER[at].ticket.load(Ordering::Relaxed);
     let index = (0..BUFFERS).filter(is_filled).min_by_key(|&at| ticket_of(at))?;
-    Some(Filled {
+    (ticket_of(index) < end).then(|| Filled {
         index,
-        ticket: ticket_of(index),
         address: BUFFER[index].address.load(Ordering::Relaxed),
         valid_bytes: BUFFER[index].valid_bytes.load(Ordering::Relaxed) as usize,
     })
+}
+
+/// True if a buffer waits for our thread.
+pub fn has_filled() -> bool {
+    BUFFER
+        .iter()
+        .any(|buffer| buffer.state.load(Ordering::Acquire) == FILLED)
 }
 
 /// Buffers that CUPTI has.
@@ -246,7 +251,7 @@ mod tests {
         assert!(!give_back(out[2].0, 20));
         assert!(!give_back(out[7].0, 0), "an empty one is free at once");
         let order: Vec<usize> =
-            std::iter::from_fn(|| next_filled().map(|filled| filled.valid_bytes)).collect();
+            std::iter::from_fn(|| next_filled(u64::MAX).map(|filled| filled.valid_bytes)).collect();
         assert_eq!(order, [10, 20]);
         for at in [7, 5, 2] {
             out.swap_remove(at);
@@ -256,7 +261,7 @@ mod tests {
             woken += usize::from(give_back(address, 1));
         }
         assert!(woken > 0);
-        while next_filled().is_some() {}
+        while next_filled(u64::MAX).is_some() {}
         assert_eq!(outstanding(), 0);
     }
 }

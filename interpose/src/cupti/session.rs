@@ -335,7 +335,7 @@ pub fn is_there() -> bool {
 pub fn wait_until_unused() {
     super::watch::wake();
     for _ in 0..PATIENCE_MS {
-        if buffers::next_filled().is_none() {
+        if !buffers::has_filled() {
             break;
         }
         std::thread::sleep(Duration::from_millis(1));

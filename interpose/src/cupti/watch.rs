@@ -290,9 +290,9 @@ impl Watch {
         let thread = thread::state();
         let only_communication = mode == Mode::Communication;
         let may_wait = || session::is_there() && (!is_ending() || is_in_time());
-        // What comes meanwhile is the next round's: windows end, and buffers are asked for.
-        let end = buffers::tickets();
-        while let Some(filled) = buffers::next_filled().filter(|filled| filled.ticket < end) {
+        // What comes meanwhile is the next round's, if there is one: windows end, and buffers are asked for.
+        let end = if is_ending() { u64::MAX } else { buffers::tickets() };
+        while let Some(filled) = buffers::next_filled(end) {
             // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
             unsafe {
                 session::each_record(filled.address, filled.valid_bytes, |record| {
