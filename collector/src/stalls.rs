@@ -11,7 +11,7 @@ const MOST_REMEMBERED: usize = 1 << 12;
 /// Stalls of one rank that wait to be judged; with more the oldest is judged by what is known.
 const MOST_PENDING: usize = 1 << 12;
 /// Steps of one rank that are remembered.
-const MOST_STEPS: usize = 256;
+const MOST_STEPS: usize = 1 << 12;
 /// Late ranks that a summary tells.
 const MOST_LATE: usize = 8;
 /// A transfer is slow from this multiple of the median of its class on …

@@ -7,12 +7,21 @@
 // By the environment:
 //   CUPTI_JOB_LIBRARY=NAME  the CUPTI that it loads, default libcupti.so.13; none if that is not there
 //   CUPTI_JOB_OTHER=1       in the middle third of the steps another profiler works as Kineto does, through the functions that
-//                           the dynamic linker finds first; what came of it is a line of its own. "subscribe": it subscribes
-//                           besides, as older ones do
+//                           the dynamic linker finds first; what came of it is a line of its own. By words in the value:
+//                           "subscribe": it subscribes besides, as older ones do; "direct": it takes its functions from the
+//                           library itself, whoever is preloaded, and reads whatever buffer it is given; "free": it frees
+//                           whatever buffer it is given; "second": it does nothing but subscribe by the second interface
+//                           and be told of calls
+//   CUPTI_JOB_FINALIZE=1    behind the second third of the steps somebody ends CUPTI, on a thread of its own
 //   CUPTI_JOB_FORK=1        forks in the middle: one child ends by _exit, the next by exit
+//   CUPTI_JOB_CHILD=1       is not the job itself, but records a little without CUDA and forks; the child is the job
+//   CUPTI_JOB_LATE=RANK     this rank begins every tenth step 10 ms late
+//   CUPTI_JOB_DENSE=N       so many kernels more in a step, of a microsecond each
 //   CUPTI_JOB_CAPTURE=1     all the time a stream is in capture on a thread of its own
+//   CUPTI_JOB_LINGER=1      its end takes a tenth of a second more, when all libraries are done with theirs
 //   CUPTI_JOB_EXIT=HOW      exit, _exit or kill, at once after the last step; else it destroys its communicator and returns
-// Its last line says how much was launched, and what the double of CUPTI says of whoever used it.
+// Its last lines say when the steps were over and what was enabled then; how much was launched, and what the double of CUPTI
+// says of whoever used it.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -44,10 +53,16 @@ static void* inDriver(const char* name) {
   return found;
 }
 
+static bool otherIs(const char* word) {
+  const char* words = std::getenv("CUPTI_JOB_OTHER");
+  return words != nullptr && std::strstr(words, word) != nullptr;
+}
+
 // A function of CUPTI as torch's libraries find it: whoever is preloaded comes first.
 template <typename... Arguments>
 static int cuptiCall(const char* name, Arguments... arguments) {
-  void* found = dlsym(RTLD_DEFAULT, name);
+  static const bool isDirect = otherIs("direct");
+  void* found = isDirect ? nullptr : dlsym(RTLD_DEFAULT, name);
   if (found == nullptr) found = dlsym(tracer, name);
   needed(found != nullptr, __FILE__, __LINE__, name);
   return reinterpret_cast<int (*)(Arguments...)>(found)(arguments...);
@@ -92,6 +107,7 @@ static const DoubleFunction kFunctions[] = {
     {"triton_poi_fused_add_mul_native_layer_norm_3", kKernelNs},
 };
 static constexpr int kKernels = 20;
+static const DoubleFunction kShort = {"_ZN2at6native13short_kernelEv", 1000};
 static const DoubleFunction kInGraph = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas", 40000};
 static const DoubleNode kNodes[] = {{1, &kInGraph}, {2, &kFunctions[0]}, {3, &kInGraph}, {4, &kFunctions[4]}, {5, &kInGraph}};
 static const DoubleGraph kGraph = {17, 5, kNodes};
@@ -104,7 +120,13 @@ class Other {
  public:
   void begin() {
     self = this;
-    if (std::strcmp(std::getenv("CUPTI_JOB_OTHER"), "subscribe") == 0) did(cuptiCall("cuptiSubscribe", &subscriber, static_cast<cupti::Callback>(nullptr), static_cast<void*>(nullptr)));
+    if (otherIs("second")) {
+      const cupti::SubscriberParameters parameters = {sizeof parameters, "other", nullptr, 0, 0, {}};
+      did(cuptiCall("cuptiSubscribe_v2", &subscriber, called, static_cast<void*>(this), &parameters));
+      did(cuptiCall("cuptiEnableDomain", 1u, subscriber, 1u));
+      return;
+    }
+    if (otherIs("subscribe")) did(cuptiCall("cuptiSubscribe", &subscriber, static_cast<cupti::Callback>(nullptr), static_cast<void*>(nullptr)));
     DRIVER(cuDoubleSettle)();
     DRIVER(cuDoubleWatch)(watched);
     first = bothClocks();
@@ -117,6 +139,10 @@ class Other {
   // All that was launched is over.
   void end() {
     endedNs = rawNs();
+    if (otherIs("second")) {
+      did(cuptiCall("cuptiUnsubscribe", subscriber));
+      return;
+    }
     // Somebody may be capturing.
     auto* exchange = reinterpret_cast<int (*)(int*)>(inDriver("cuThreadExchangeStreamCaptureMode"));
     int mode = 2;
@@ -151,8 +177,8 @@ class Other {
     size_t others = 0;
     for (const auto& [key, what] : told) others += works.find(key) == works.end();
     std::printf("{\"other\":{\"launched\":%zu,\"received\":%zu,\"missing\":%zu,\"twice\":%zu,\"wrong\":%zu,\"worst_ns\":%" PRId64
-                ",\"not_launched_then\":%zu,\"calls\":%zu,\"foreign_buffers\":%zu,\"kept_buffers\":%zu,\"result\":%d}}\n",
-                launched, received, missing, twice, wrong, worst, others, calls, foreign, buffers.size(), result);
+                ",\"not_launched_then\":%zu,\"calls\":%zu,\"callbacks\":%zu,\"foreign_buffers\":%zu,\"kept_buffers\":%zu,\"result\":%d}}\n",
+                launched, received, missing, twice, wrong, worst, others, calls, callbacks.load(), foreign, buffers.size(), result);
     std::fflush(stdout);
   }
 
@@ -199,16 +225,18 @@ class Other {
   }
 
   static void completed(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+    static const bool isDirect = otherIs("direct"), freesAll = otherIs("free");
     const std::lock_guard<std::mutex> guard(self->mutex);
     const auto found = std::find(self->buffers.begin(), self->buffers.end(), buffer);
-    if (found == self->buffers.end()) {
-      self->foreign++;
-      return;
-    }
-    self->buffers.erase(found);
+    const bool isForeign = found == self->buffers.end();
+    if (isForeign) self->foreign++;
+    else self->buffers.erase(found);
+    if (isForeign && !isDirect && !freesAll) return;
     for (uint8_t* record = nullptr; cuptiCall("cuptiActivityGetNextRecord", buffer, valid, &record) == 0;) self->take(record);
-    std::free(buffer);
+    if (!isForeign || freesAll) std::free(buffer);
   }
+
+  static void called(void* other, uint32_t, uint32_t, const void*) { static_cast<Other*>(other)->callbacks++; }
 
   void take(const uint8_t* record) {
     uint32_t kind;
@@ -238,6 +266,7 @@ class Other {
   Clocks first, last;
   int64_t begunNs = 0, endedNs = 0;
   size_t calls = 0, foreign = 0;
+  std::atomic<size_t> callbacks = 0;
   int result = 0;
   void* subscriber = nullptr;
 };
@@ -249,9 +278,10 @@ static pid_t owner;
 
 static void account() {
   if (getpid() != owner || driver == nullptr) return;
-  std::printf("{\"launched\":%" PRIu64 ",\"violations\":%d,\"driver_violations\":%d,\"outstanding\":%d,\"written\":%" PRIu64 ",\"kinds\":%" PRIu64 "}\n",
+  std::printf("{\"launched\":%" PRIu64 ",\"violations\":%d,\"driver_violations\":%d,\"outstanding\":%d,\"written\":%" PRIu64 ",\"kinds\":%" PRIu64 ",\"stuck\":%" PRIu64 "}\n",
               DRIVER(cuDoubleLaunched)(), toldByDouble<int>("cuptiDoubleViolations"), DRIVER(cuDoubleViolations)(), toldByDouble<int>("cuptiDoubleOutstanding"),
-              toldByDouble<uint64_t>("cuptiDoubleRecords"), toldByDouble<uint64_t>("cuptiDoubleKinds"));
+              toldByDouble<uint64_t>("cuptiDoubleRecords"), toldByDouble<uint64_t>("cuptiDoubleKinds"),
+              toldByDouble<uint64_t>("cuptiDoubleStuck"));
   std::fflush(stdout);
 }
 
@@ -267,8 +297,36 @@ static void child(bool isQuick) {
   CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+// Before there is a driver: something is recorded, and from here on this is a child, whose parent waits for it.
+static void becomeChild() {
+  for (int at = 0; at < 10; at++) {
+    void* memory = nullptr;
+    NCCL(ncclMemAlloc(&memory, 1 << 20));
+    usleep(30000);
+    NCCL(ncclMemFree(memory));
+  }
+  const pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) return;
+  int status = -1;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  std::printf("{\"child\":%d,\"status\":%d}\n", pid, status);
+  std::exit(status == 0 ? 0 : 4);
+}
+
+// The end of CUPTI, beside the steps.
+static void finalize() {
+  const int64_t begunNs = rawNs();
+  const uint64_t launched = DRIVER(cuDoubleLaunched)();
+  const int result = cuptiCall("cuptiFinalize");
+  std::printf("{\"finalized\":{\"begun_ns\":%" PRId64 ",\"launched\":%" PRIu64 ",\"result\":%d}}\n", begunNs, launched, result);
+  std::fflush(stdout);
+}
+
 int main(int argc, char** argv) {
+  if (std::getenv("CUPTI_JOB_CHILD") != nullptr) becomeChild();
   owner = getpid();
+  if (std::getenv("CUPTI_JOB_LINGER") != nullptr) std::atexit([] { usleep(100000); });
   // Registered first, so that it comes after all that is done at the end.
   std::atexit(account);
   // A device, if nobody says otherwise.
@@ -309,20 +367,26 @@ int main(int argc, char** argv) {
   }
   const bool hasOther = std::getenv("CUPTI_JOB_OTHER") != nullptr && tracer != nullptr;
   const bool forks = std::getenv("CUPTI_JOB_FORK") != nullptr;
+  const bool finalizes = std::getenv("CUPTI_JOB_FINALIZE") != nullptr;
+  std::thread finalizer;
+  const int dense = std::getenv("CUPTI_JOB_DENSE") != nullptr ? std::atoi(std::getenv("CUPTI_JOB_DENSE")) : 0;
   Other other;
 
+  const int late = std::getenv("CUPTI_JOB_LATE") != nullptr ? std::atoi(std::getenv("CUPTI_JOB_LATE")) : -1;
   const char* kernelUs = std::getenv("NCCL_DOUBLE_KERNEL_US");
   // Of the three all-reduces; they begin when so much of the kernels is left.
   const int64_t communicationNs = 3000LL * (kernelUs != nullptr ? std::atoi(kernelUs) : 300);
   const int64_t lateNs = kKernels * kKernelNs - communicationNs * overlap / 100;
   for (int step = 0; step < steps; step++) {
     if (hasOther && step == steps / 3) other.begin();
+    if (self.rank == late && step % 10 == 5) usleep(10000);
     const int64_t begun = rawNs();
     CHECK(toDevice(0x7f0000000000, buffer, 1 << 20, &compute) == 0);
     for (int at = 0; at < kKernels; at++) {
       const DoubleFunction& function = kFunctions[at % static_cast<int>(std::size(kFunctions))];
       CHECK(launch(&function, 64u + static_cast<unsigned>(at), 2, 1, 256, 1, 1, 0, &compute, nullptr, nullptr) == 0);
     }
+    for (int at = 0; at < dense; at++) CHECK(launch(&kShort, 1, 1, 1, 32, 1, 1, 0, &compute, nullptr, nullptr) == 0);
     if (overlap == 0) {
       CHECK(synchronize(&compute) == 0);
     } else if (overlap < 100) {
@@ -341,10 +405,14 @@ int main(int argc, char** argv) {
     CHECK(synchronize(&communication) == 0);
     if (forks && (step == steps / 2 || step == steps / 2 + 1)) child(step == steps / 2);
     if (hasOther && step + 1 == steps * 2 / 3) other.end();
+    if (finalizes && step + 1 == steps * 2 / 3) finalizer = std::thread(finalize);
   }
   isOver = true;
   if (capturer.joinable()) capturer.join();
+  if (finalizer.joinable()) finalizer.join();
   if (hasOther) other.print();
+  std::printf("{\"over_ns\":%" PRId64 ",\"kinds_then\":%" PRIu64 "}\n", rawNs(), toldByDouble<uint64_t>("cuptiDoubleKinds"));
+  std::fflush(stdout);
   const std::string how = std::getenv("CUPTI_JOB_EXIT") != nullptr ? std::getenv("CUPTI_JOB_EXIT") : "";
   if (how == "_exit" || how == "kill") {
     account();

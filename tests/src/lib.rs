@@ -20,6 +20,7 @@
 pub mod artefacts;
 pub mod compile;
 pub mod counter;
+pub mod cupti_run;
 pub mod engine;
 pub mod job;
 pub mod nccl;

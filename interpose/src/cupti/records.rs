@@ -284,8 +284,10 @@ pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, cov
         coverage,
         works,
     };
-    let record: Record = covered.to_record();
-    life::commit(thread, &record);
+    // Without a log to write it to nothing is lost that happened.
+    if let Some((set, lane)) = life::lane(thread) {
+        lane.commit(set, &covered.to_record());
+    }
 }
 
 fn is_work(activity: &Activity) -> bool {

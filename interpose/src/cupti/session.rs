@@ -395,9 +395,10 @@ impl Changing {
 
     /// The process ends: what there is is handed out, as long as there is time, and CUPTI is left alone from then on.
     pub fn finish(&mut self, is_in_time: impl Fn() -> bool) {
-        if self.state() == State::Recording {
+        if self.state() == State::Recording && is_in_time() {
             stop(is_in_time);
         }
+        ASKS.store(NOTHING, Ordering::Release);
         self.set(State::Ended);
     }
 
@@ -468,7 +469,9 @@ fn stop(is_in_time: impl Fn() -> bool) {
     // On a thread of another profiler's this would break every capture that is going on.
     let _relaxed = driver::Relaxed::begin();
     disable_kinds(table);
-    flush(COMPLETE);
+    if is_in_time() {
+        flush(COMPLETE);
+    }
     if buffers::outstanding() > 0 && is_in_time() {
         // What is not complete would lie in the way of the other's records.
         flush(FORCED);
@@ -754,7 +757,8 @@ pub unsafe extern "C" fn completed(
             // SAFETY: CUPTI has just filled so much of this buffer.
             unsafe {
                 each_record(buffer, valid, |record| {
-                    lost += u64::from(records::tells_of_work(record))
+                    lost += u64::from(records::tells_of_work(record));
+                    true
                 })
             };
             if lost > 0
@@ -786,11 +790,15 @@ pub unsafe extern "C" fn completed(
     }
 }
 
-/// Hands out the records of a buffer.
+/// Hands out the records of a buffer, as long as whoever takes them goes on.
 ///
 /// # Safety
 /// `buffer` must hold `valid` bytes of records that CUPTI wrote.
-pub unsafe fn each_record(buffer: *mut u8, valid: usize, mut take: impl FnMut(*const cupti::CUpti_Activity)) {
+pub unsafe fn each_record(
+    buffer: *mut u8,
+    valid: usize,
+    mut take: impl FnMut(*const cupti::CUpti_Activity) -> bool,
+) {
     let Some(next) = TABLE.get().and_then(|table| table.next_record) else {
         return;
     };
@@ -800,7 +808,9 @@ pub unsafe fn each_record(buffer: *mut u8, valid: usize, mut take: impl FnMut(*c
         if own(|| unsafe { next(buffer, valid, &raw mut record) }) != SUCCESS {
             return;
         }
-        take(record);
+        if !take(record) {
+            return;
+        }
     }
 }
 

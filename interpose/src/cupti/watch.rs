@@ -211,9 +211,11 @@ impl Watch {
             {
                 session::changing().found(found);
             }
+            // Asked once in a round: an end that comes later is heard in the next.
+            let is_last = is_ending();
             let state = {
                 let mut changing = session::changing();
-                if is_ending() {
+                if is_last {
                     // What comes from now on cannot be handed out any more.
                     changing.finish(is_in_time);
                 } else if let Some(mode) = mode {
@@ -238,7 +240,7 @@ impl Watch {
             let until = ticks();
             // Of the time until now, in which the state was what it was.
             let coverage = session::coverage(before, self.last_mode);
-            if let Some(_using) = session::using() {
+            if let Some(_using) = session::using().filter(|_| is_in_time()) {
                 if state == State::Recording {
                     session::flush(COMPLETE);
                 }
@@ -267,7 +269,7 @@ impl Watch {
                 // From here on: a reader is not to take what comes for what is not recorded.
                 records::cover(thread::state(), until, until, coverage, 0);
             }
-            if is_ending() {
+            if is_last {
                 if let Some(dump) = &mut self.dump {
                     dump.write();
                 }
@@ -292,7 +294,9 @@ impl Watch {
         let may_wait = || session::is_there() && (!is_ending() || is_in_time());
         // What comes meanwhile is the next round's, if there is one: windows end, and buffers are asked for.
         let end = if is_ending() { u64::MAX } else { buffers::tickets() };
-        while let Some(filled) = buffers::next_filled(end) {
+        while is_in_time()
+            && let Some(filled) = buffers::next_filled(end)
+        {
             // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
             unsafe {
                 session::each_record(filled.address, filled.valid_bytes, |record| {
@@ -300,6 +304,7 @@ impl Watch {
                         dump.next(record.cast());
                     }
                     self.records.take(thread, record, only_communication, &may_wait);
+                    is_in_time()
                 });
             }
             if let Some(dump) = &mut self.dump {

@@ -10,6 +10,10 @@
 // Built with -DCUPTI_DOUBLE_VERSION=N, what cuptiGetVersion answers. By the environment:
 //   CUPTI_DOUBLE_FAILS=N   whatever enables, registers or subscribes returns this
 //   CUPTI_DOUBLE_DROPS=N   every N-th record of the device is dropped, and counted
+//   CUPTI_DOUBLE_MOST=N    a buffer is full with N records
+//   CUPTI_DOUBLE_STUCK=N   the N-th flush and all after it never return
+//   CUPTI_DOUBLE_HOLDS=N   it asks for N buffers more than it needs, and gives them back with its fourth flush
+//   CUPTI_DOUBLE_ENDS=1    cuptiFinalize is allowed; whatever else is called after it is a violation
 #include "cupti_double.h"
 
 #include <dlfcn.h>
@@ -31,6 +35,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../nccl/cuda_double.h"
@@ -82,8 +87,11 @@ struct Driver {
   int (*currentContext)(uintptr_t*);
 };
 Driver driver;
-std::atomic<bool> isReady, isForked;
+// Over: what the process has registered for its end was called.
+std::atomic<bool> isReady, isForked, isEnded, isOver;
 std::atomic<int> violations;
+
+uint64_t setting(const char* name) { return std::getenv(name) != nullptr ? std::strtoull(std::getenv(name), nullptr, 10) : 0; }
 
 __attribute__((constructor)) void watchForks() {
   pthread_atfork(nullptr, nullptr, [] { isForked = isReady.load(); });
@@ -109,14 +117,18 @@ bool findDriver() {
   std::abort();
 }
 
-// What a call returns that comes before there is a driver; some versions end the process. 0: there is one.
+// What a call returns that comes before there is a driver, where some versions end the process, or when CUPTI is ended.
+// 0: it may go on.
 int tooEarly() {
   if (isReady.load(std::memory_order_relaxed)) {
     if (isForked.load(std::memory_order_relaxed)) wrong("called in a forked child");
-    return kSuccess;
+    if (isOver.load(std::memory_order_relaxed)) wrong("called while the process ends");
+    if (!isEnded.load(std::memory_order_relaxed)) return kSuccess;
+    violations++;
+    return kNotInitialised;
   }
   if (findDriver()) {
-    isReady = true;
+    if (!isReady.exchange(true)) std::atexit([] { isOver = true; });
     return kSuccess;
   }
   violations++;
@@ -127,7 +139,7 @@ int tooEarly() {
   if (const int early = tooEarly()) return early
 
 int fails() {
-  static const int result = std::getenv("CUPTI_DOUBLE_FAILS") != nullptr ? std::atoi(std::getenv("CUPTI_DOUBLE_FAILS")) : 0;
+  static const int result = static_cast<int>(setting("CUPTI_DOUBLE_FAILS"));
   return result;
 }
 #define MAY_FAIL() \
@@ -187,6 +199,9 @@ struct State {
   int64_t grids = 0;
   std::vector<Sample> samples;
   std::vector<Subscriber*> subscribers;
+  // Asked for and not needed.
+  std::vector<Buffer*> held;
+  bool isHolding = setting("CUPTI_DOUBLE_HOLDS") != 0;
   uint64_t attributes[kAttributes] = {};
   std::set<std::string> names;
   bool hasWorker = false;
@@ -196,8 +211,9 @@ State& state = *new State;
 
 std::atomic<uint64_t> kinds;
 std::array<std::atomic<bool>, kFunctions> driverFunctions, runtimeFunctions, driverCallbacks;
-std::atomic<bool> isSubscribed;
+std::atomic<bool> isSubscribed, isOfSecondInterface;
 std::atomic<uint32_t> correlations;
+std::atomic<uint64_t> flushes, stuck;
 // Inside a callback that requests or completes a buffer.
 thread_local int inCallback = 0;
 
@@ -212,6 +228,10 @@ uint64_t threadNumber() {
   thread_local const uint64_t number = ++numbers;
   return kBuffersOfThreads < kAttributes && state.attributes[kBuffersOfThreads % kAttributes] != 0 ? number : 0;
 }
+
+// Activity of the first interface is not for a process in which somebody has begun with the second.
+#define FIRST_INTERFACE() \
+  if (isOfSecondInterface.load(std::memory_order_relaxed)) violations++
 
 bool isEnabled(uint32_t kind) { return (kinds.load(std::memory_order_relaxed) >> kind & 1) != 0; }
 
@@ -279,13 +299,32 @@ Buffer* ask() {
   inCallback++;
   requested(&memory, &size, &most);
   inCallback--;
-  if (memory == nullptr) wrong("no buffer was given");
+  if (memory == nullptr) {
+    // What older ones do with that is not to be relied on.
+    if (kVersion < 28) wrong("no buffer was given");
+    return nullptr;
+  }
   if (reinterpret_cast<uintptr_t>(memory) % 8 != 0) wrong("a buffer is not aligned to 8 bytes");
   if (size < kLeastBytes) wrong("a buffer is too small");
   if (!isZeroed) std::memset(memory, 0, size);
   const std::lock_guard<std::mutex> guard(state.mutex);
   state.outstanding++;
-  return new Buffer{memory, size, 0, 0, most};
+  static const uint64_t full = setting("CUPTI_DOUBLE_MOST");
+  return new Buffer{memory, size, 0, 0, full != 0 ? full : most};
+}
+
+// Takes more than is needed, once: as many threads do that call the driver, each of which has one.
+void hold() {
+  {
+    const std::lock_guard<std::mutex> guard(state.mutex);
+    if (!std::exchange(state.isHolding, false)) return;
+  }
+  for (uint64_t left = setting("CUPTI_DOUBLE_HOLDS"); left > 0; left--) {
+    Buffer* buffer = ask();
+    if (buffer == nullptr) return;
+    const std::lock_guard<std::mutex> guard(state.mutex);
+    state.held.push_back(buffer);
+  }
 }
 
 // The buffer in which there is room, which is locked but while a new one is asked for. Null: nobody gives one.
@@ -305,6 +344,7 @@ Buffer* withRoom(std::unique_lock<std::mutex>& lock, std::map<uint64_t, Buffer*>
       continue;
     }
     lock.unlock();
+    hold();
     Buffer* fresh = ask();
     lock.lock();
     if (fresh == nullptr) return nullptr;
@@ -524,7 +564,7 @@ void fill(uint8_t* to, uint32_t kind, const DoubleWork* work, const char* name) 
 void launched(DoubleWork* work) {
   const uint32_t kind = kindOf(work);
   if (kind == 0) return;
-  static const uint64_t drops = std::getenv("CUPTI_DOUBLE_DROPS") != nullptr ? std::strtoull(std::getenv("CUPTI_DOUBLE_DROPS"), nullptr, 10) : 0;
+  static const uint64_t drops = setting("CUPTI_DOUBLE_DROPS");
   std::unique_lock<std::mutex> lock(state.mutex);
   if (drops != 0 && ++state.works % drops == 0) {
     state.dropped++;
@@ -642,6 +682,7 @@ int cuptiGetResultString(int result, const char** text) {
 
 int cuptiActivityRegisterCallbacks(Requested requested, Completed completed) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   if (requested == nullptr || completed == nullptr) return kInvalidParameter;
   const std::lock_guard<std::mutex> guard(state.mutex);
   state.requested = requested, state.completed = completed;
@@ -659,23 +700,28 @@ int cuptiActivityRegisterCallbacks(Requested requested, Completed completed) {
 
 int cuptiActivityEnable(uint32_t kind) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   return enable(kind);
 }
 int cuptiActivityEnableAndDump(uint32_t kind) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   return enable(kind);
 }
 int cuptiActivityEnableContext(uintptr_t, uint32_t kind) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   return enable(kind);
 }
 
 int cuptiActivityDisable(uint32_t kind) {
   NEEDS_DRIVER();
+  FIRST_INTERFACE();
   return disable(kind);
 }
 int cuptiActivityDisableContext(uintptr_t, uint32_t kind) {
   NEEDS_DRIVER();
+  FIRST_INTERFACE();
   return disable(kind);
 }
 
@@ -697,6 +743,7 @@ int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) 
 
 int cuptiActivityGetNumDroppedRecords(uintptr_t, uint32_t, size_t* dropped) {
   NEEDS_DRIVER();
+  FIRST_INTERFACE();
   if (dropped == nullptr) return kInvalidParameter;
   const std::lock_guard<std::mutex> guard(state.mutex);
   *dropped = state.dropped;
@@ -706,6 +753,13 @@ int cuptiActivityGetNumDroppedRecords(uintptr_t, uint32_t, size_t* dropped) {
 
 int cuptiActivityFlushAll(uint32_t flag) {
   NEEDS_DRIVER();
+  FIRST_INTERFACE();
+  static const uint64_t stuckFrom = setting("CUPTI_DOUBLE_STUCK");
+  const uint64_t flush = ++flushes;
+  if (stuckFrom != 0 && flush >= stuckFrom) {
+    stuck++;
+    for (;;) pause();
+  }
   if (inCallback > 0) wrong("flushed from a callback for buffers");
   if (driver.isBroken() != 0) violations++;
   const uint64_t begun = isEnabled(kOverhead) ? now() : 0;
@@ -734,6 +788,10 @@ int cuptiActivityFlushAll(uint32_t flag) {
     // Those that somebody was given meanwhile who did not need them.
     taken.insert(taken.end(), state.spare.begin(), state.spare.end());
     state.spare.clear();
+    if (flush >= 4) {
+      taken.insert(taken.end(), state.held.begin(), state.held.end());
+      state.held.clear();
+    }
     if (taken.empty()) state.delivering--;
   }
   handOut(taken);
@@ -771,6 +829,7 @@ int cuptiActivityGetAttribute(uint32_t attribute, size_t* size, void* value) {
 
 int cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id) {
   NEEDS_DRIVER();
+  FIRST_INTERFACE();
   if (kind == 0 || kind >= kExternalKinds) return kInvalidParameter;
   Stack& stack = stacks[kind];
   if (stack.depth == kDeepest) wrong("more numbers are pushed than popped");
@@ -790,6 +849,7 @@ int cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t* last) {
 
 int cuptiActivityRegisterTimestampCallback(Timestamp clock) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   if (clock == nullptr) return kInvalidParameter;
   {
     const std::lock_guard<std::mutex> guard(state.mutex);
@@ -810,6 +870,7 @@ int cuptiGetTimestamp(uint64_t* timestamp) {
 #if CUPTI_DOUBLE_VERSION >= 24
 int cuptiActivityEnableDriverApi(uint32_t function, uint8_t isOn) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   if (function >= kFunctions) return kInvalidParameter;
   driverFunctions[function] = isOn != 0;
   traceIfNeeded();
@@ -819,6 +880,7 @@ int cuptiActivityEnableDriverApi(uint32_t function, uint8_t isOn) {
 // Nothing here calls the run-time library.
 int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t isOn) {
   MAY_FAIL();
+  FIRST_INTERFACE();
   if (function >= kFunctions) return kInvalidParameter;
   runtimeFunctions[function] = isOn != 0;
   traceIfNeeded();
@@ -848,6 +910,9 @@ int cuptiSubscribe(void** subscriber, Callback callback, void* data) {
 #if CUPTI_DOUBLE_VERSION >= 130001
 int cuptiSubscribe_v2(void** subscriber, Callback callback, void* data, const SubscriberParameters* parameters) {
   MAY_FAIL();
+  // Who begins with it finds nothing of the first in use.
+  if (kinds != 0 || cuptiDoubleOutstanding() != 0) violations++;
+  isOfSecondInterface = true;
   const bool allowsOthers = parameters != nullptr && parameters->size >= sizeof *parameters && parameters->allowsOthers != 0;
   return subscribe(subscriber, callback, data, true, allowsOthers);
 }
@@ -894,17 +959,35 @@ int cuptiIsTracingSessionRunning(uint8_t* isRunning) {
 #endif
 
 int cuptiFinalize() {
-  violations++;
+  if (setting("CUPTI_DOUBLE_ENDS") == 0) violations++;
   NEEDS_DRIVER();
+  isEnded = true;
   kinds = 0;
   setAll(driverFunctions, false), setAll(runtimeFunctions, false), setAll(driverCallbacks, false);
   traceIfNeeded();
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.delivered.wait(lock, [] { return state.delivering == 0; });
+  // Nobody is told of anything any more, and nobody gets a buffer back.
+  state.requested = nullptr, state.completed = nullptr;
+  auto forget = [](const Buffer* buffer) {
+    if (buffer == nullptr) return;
+    for (Slot* slot : buffer->slots) slot->buffer = nullptr;
+  };
+  for (auto* all : {&state.ofThreads, &state.ofContexts}) {
+    for (const auto& [whose, buffer] : *all) forget(buffer);
+    all->clear();
+  }
+  for (auto* all : {&state.full, &state.spare, &state.held}) {
+    for (const Buffer* buffer : *all) forget(buffer);
+    all->clear();
+  }
   return kSuccess;
 }
 
 // ---- what the double tells -----------------------------------------------------------------------------------------
 
 int cuptiDoubleViolations() { return violations; }
+uint64_t cuptiDoubleStuck() { return stuck; }
 int cuptiDoubleOutstanding() {
   const std::lock_guard<std::mutex> guard(state.mutex);
   return state.outstanding;

@@ -145,8 +145,11 @@ static_assert(sizeof(SubscriberParameters) == 40);
 }  // namespace cupti
 
 extern "C" {
-// What nobody must do: a call without a driver, a flush that breaks a capture, the end of CUPTI.
+// What nobody must do: a call without a driver, a flush that breaks a capture, the end of CUPTI, a call after it, activity
+// of the first interface beside the second.
 int cuptiDoubleViolations(void);
+// Flushes that never return.
+uint64_t cuptiDoubleStuck(void);
 // Buffers that were handed to CUPTI and not handed back.
 int cuptiDoubleOutstanding(void);
 // Kinds that are enabled, by their bits.

@@ -1,0 +1,178 @@
+//! Calls of NCCL whose kernels nothing links to them: by their order on the stream where CUPTI names no calls (before
+//! 12.6), by events while another profiler has it; and what kept devices from computing. On the test doubles, which know
+//! the truth.
+
+use std::collections::BTreeMap;
+
+use rankscope_formats::session::{OperationRow, OperationState, StallCause, StallRow, WorkClass, WorkRow};
+use rankscope_tests::cupti_run::{self, RANKS, STAMPS_NS, Settings, told, true_works};
+use rankscope_tests::turn;
+
+/// Calls of NCCL in a step: an all-reduce, and two in a group.
+const CALLS: u64 = 3;
+/// Their launches.
+const LAUNCHES: u64 = 2;
+
+#[test]
+fn kernels_that_nothing_links_are_put_to_their_calls_by_the_order_on_their_stream() {
+    let turn = turn::take();
+    for (version, kernels) in [(18, "all"), (18, "communication")] {
+        let settings = Settings {
+            version,
+            steps: 200,
+            kernels: Some(kernels),
+            ..Settings::default()
+        };
+        let Some(run) = cupti_run::run(&turn, &settings) else {
+            return;
+        };
+        run.expect_well();
+        let session = run.session();
+        for rank in 0..RANKS {
+            let activity = &session["activity"][rank];
+            assert_eq!(activity["by_order"], LAUNCHES * settings.steps, "{kernels}");
+            assert_eq!(activity["without_call"], 0);
+            let mut kernels: Vec<(i64, i64)> = run
+                .truth(rank)
+                .iter()
+                .filter(|work| work.name.contains("nccl"))
+                .map(|work| (work.start_ns, work.stop_ns))
+                .collect();
+            kernels.sort_unstable();
+            let mut rows: Vec<OperationRow> = run.rows(rank);
+            rows.retain(|row| row.state == OperationState::Completed);
+            rows.sort_by_key(|row| row.sequence);
+            assert_eq!(rows.len() as u64, CALLS * settings.steps);
+            let origin = rows[0].enter_ns - kernels[0].0;
+            for row in &rows {
+                // The first call of a step is a launch, the other two are one.
+                let (step, call) = (u64::from(row.sequence) / CALLS, u64::from(row.sequence) % CALLS);
+                let (start, stop) = kernels[(LAUNCHES * step + call.min(1)) as usize];
+                let off = (row.enter_ns - start - origin)
+                    .abs()
+                    .max((row.leave_ns.expect("done") - stop - origin).abs());
+                assert!(off < 2 * STAMPS_NS, "{row:?} is {off} ns beside its kernel");
+            }
+            // A kernel carries the call that it is of; of a group it is none's alone.
+            let works: Vec<WorkRow> = run.rows(rank);
+            let named = works
+                .iter()
+                .filter(|work| work.class == WorkClass::Communication && work.sequence.is_some());
+            assert_eq!(named.count() as u64, settings.steps);
+        }
+        assert_eq!(session["matching"]["complete"], CALLS * settings.steps);
+        assert_eq!(session["matching"]["causality_violations"], 0);
+    }
+}
+
+#[test]
+fn events_stand_in_while_another_profiler_has_cupti_and_times_are_true_until_it_comes() {
+    let turn = turn::take();
+    for (version, events) in [
+        (18, None),
+        (cupti_run::NEWEST, None),
+        (cupti_run::NEWEST, Some("0")),
+    ] {
+        let mut more = vec![("CUPTI_JOB_OTHER", "1")];
+        more.extend(events.map(|events| ("RANKSCOPE_NCCL_EVENTS", events)));
+        let settings = Settings {
+            version,
+            steps: 1500,
+            more: &more,
+            ..Settings::default()
+        };
+        let Some(run) = cupti_run::run(&turn, &settings) else {
+            return;
+        };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            let theirs = run.said(rank, "other")["other"].clone();
+            assert_eq!(theirs["received"], theirs["launched"]);
+            assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
+            // What was under way when it registered its clock has the times of ours.
+            let mut truth: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+            for (start, _, name, ..) in true_works(&run.truth(rank)) {
+                truth.entry(name).or_default().push(start);
+            }
+            for (start, _, name, ..) in told(log) {
+                let starts = &truth[&name];
+                let after = starts.partition_point(|&one| one < start);
+                let near = [after.checked_sub(1), Some(after)].into_iter().flatten();
+                let off = near
+                    .filter_map(|at| starts.get(at))
+                    .map(|one| (one - start).abs())
+                    .min();
+                assert!(
+                    off.is_some_and(|off| off < STAMPS_NS),
+                    "version {version}: {name} is {off:?} ns beside the truth"
+                );
+            }
+        }
+        let session = run.session();
+        let by_events: u64 = session["devices"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|device| device["timed_by_events"].as_u64().unwrap_or_default())
+            .sum();
+        let calls = RANKS as u64 * CALLS * settings.steps;
+        let enqueued = session["totals"]["enqueued"].as_u64().expect("a number");
+        if events == Some("0") {
+            assert_eq!(by_events, 0, "the user wants none");
+            assert!(enqueued > calls / 4, "{enqueued} of {calls}");
+        } else {
+            assert!(
+                by_events > calls / 4,
+                "version {version}: {by_events} of {calls} by events"
+            );
+            // What was launched while one took over from the other, and what was launched last.
+            assert!(
+                enqueued < calls / 5,
+                "version {version}: {enqueued} of {calls} not timed"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stall_names_the_rank_that_was_late() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 300,
+        more: &[("CUPTI_JOB_LATE", "1")],
+        ..Settings::default()
+    };
+    let Some(run) = cupti_run::run(&turn, &settings) else {
+        return;
+    };
+    run.expect_well();
+    let session = run.session();
+    let stalls: Vec<StallRow> = run.rows(0);
+    let of_late: Vec<&StallRow> = stalls
+        .iter()
+        .filter(|stall| stall.cause == StallCause::LatePeer && stall.end_ns - stall.start_ns > 6_000_000)
+        .collect();
+    // Every tenth step waits for 10 ms.
+    assert!((20..=40).contains(&of_late.len()), "{}", of_late.len());
+    for stall in &of_late {
+        assert_eq!(stall.late_rank, Some(1), "{stall:?}");
+        assert!(stall.wait_ns > 4_000_000 && stall.wait_ns <= stall.end_ns - stall.start_ns);
+        assert!(stall.step.is_some_and(|step| step < 300), "{stall:?}");
+    }
+    // The late one's own device had nothing to do.
+    let own: Vec<StallRow> = run.rows(1);
+    let host_late = own
+        .iter()
+        .filter(|stall| stall.cause == StallCause::HostLate && stall.end_ns - stall.start_ns > 5_000_000);
+    assert!(host_late.count() >= 20);
+    let summary = &session["activity"][0]["device_stalls"];
+    assert_eq!(summary["count"], stalls.len());
+    let sum: i64 = stalls.iter().map(|stall| stall.end_ns - stall.start_ns).sum();
+    assert_eq!(summary["ns"], sum);
+    assert_eq!(summary["by_late_rank"][0]["rank"], 1);
+    // What every step waits for at its end comes again.
+    let recurring = session["activity"][0]["recurring_stalls"]
+        .as_array()
+        .expect("a list");
+    assert!(!recurring.is_empty());
+}

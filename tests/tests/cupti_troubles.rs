@@ -1,0 +1,424 @@
+//! Recording what devices do where something goes wrong beside it: a flush that never returns, somebody who ends CUPTI or
+//! takes it past us, buffers and logs that are full, a child that begins where its parent did not. The job goes on and ends
+//! well, and the log says what there is not. All on test doubles (`tests/doubles/cupti`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rankscope_formats::ranklog::activity::{Activity, Coverage};
+use rankscope_formats::ranklog::loss::LossCause;
+use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_tests::cupti_run::{
+    Run, Settings, Told, WORKS, activities, lost, run, told, true_works, works,
+};
+use rankscope_tests::recorded::Recorded;
+use rankscope_tests::{compile, recorded, turn};
+
+/// More than a work's stamps may be off, and than it takes to change what is recorded.
+const NEAR_NS: i64 = 1_000_000;
+
+fn raw_now_ns() -> i64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a place of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+fn launched(run: &Run, rank: usize) -> u64 {
+    run.said(rank, "launched")["launched"].as_u64().expect("a number")
+}
+
+/// Works that are known to be missing, by the cause.
+fn lost_works(log: &Recorded) -> BTreeMap<LossCause, u64> {
+    let mut lost = lost(log);
+    // Not a work: our thread may say what is recorded before there is a log.
+    lost.remove(&LossCause::Starting);
+    lost
+}
+
+/// What the log says that was recorded, one after the other.
+fn covered(log: &Recorded) -> Vec<Coverage> {
+    let mut changes: Vec<Coverage> = activities(log)
+        .iter()
+        .filter_map(|activity| match activity {
+            Activity::Covered { coverage, .. } => Some(*coverage),
+            _ => None,
+        })
+        .collect();
+    changes.dedup();
+    changes
+}
+
+fn ended(log: &Recorded) -> &str {
+    log.log
+        .properties
+        .get("source.cupti_ended")
+        .map_or("not ended", |reason| reason)
+}
+
+/// Nobody has done what must not be done, with the doubles or with a fork.
+fn expect_no_violation(run: &Run, rank: usize) {
+    let said = run.said(rank, "launched");
+    for nothing in ["violations", "driver_violations"] {
+        assert_eq!(said[nothing], 0, "{nothing}: {said}");
+    }
+}
+
+/// What was over before this moment is in the log.
+fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
+    let until = |works: &[Told], until_ns| works.iter().filter(|work| work.1 < until_ns).count();
+    let truth = true_works(&run.truth(rank));
+    let recorded = until(&told(log), until_ns - NEAR_NS);
+    let (least, most) = (until(&truth, until_ns - 2 * NEAR_NS), until(&truth, until_ns));
+    assert!(least as u64 > WORKS, "{least}");
+    let losses = &log.log.losses;
+    assert!(
+        (least..=most).contains(&recorded),
+        "{recorded} of {least} to {most}: {losses:?}"
+    );
+}
+
+#[test]
+fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
+    let turn = turn::take();
+    // The second flush is the one at the end of the short job, and in the middle of the longer one.
+    for (steps, exit) in [(60, ""), (60, "exit"), (600, ""), (600, "exit"), (600, "_exit")] {
+        let settings = Settings {
+            steps,
+            more: &[("CUPTI_DOUBLE_STUCK", "2"), ("CUPTI_JOB_EXIT", exit)],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        let now = raw_now_ns();
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            let over = run.said(rank, "over_ns")["over_ns"].as_i64().expect("a time");
+            let took = Duration::from_nanos((now - over) as u64);
+            // A second for CUPTI and a quarter of one for the log, and what a busy machine needs.
+            assert!(took < Duration::from_millis(2500), "{took:?}");
+            let said = run.said(rank, "launched");
+            assert_eq!(said["launched"], WORKS * steps);
+            if exit != "_exit" {
+                assert_eq!(said["stuck"], 1, "the trouble has come: {said}");
+                assert!(took > Duration::from_millis(900), "nobody has waited: {took:?}");
+            }
+            expect_no_violation(&run, rank);
+            assert!(works(log) < WORKS * steps);
+        }
+    }
+}
+
+#[test]
+fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
+    let turn = turn::take();
+    for (version, _) in compile::CUPTI_VERSIONS {
+        for other in ["", "1"] {
+            let mut more = vec![("CUPTI_DOUBLE_ENDS", "1"), ("CUPTI_JOB_FINALIZE", "1")];
+            if !other.is_empty() {
+                more.push(("CUPTI_JOB_OTHER", other));
+            }
+            let settings = Settings {
+                version,
+                steps: 600,
+                more: &more,
+                ..Settings::default()
+            };
+            let Some(run) = run(&turn, &settings) else { return };
+            run.expect_well();
+            for (rank, log) in run.logs().iter().enumerate() {
+                let finalized = run.said(rank, "finalized")["finalized"].clone();
+                assert_eq!(finalized["result"], 0);
+                expect_no_violation(&run, rank);
+                let said = run.said(rank, "launched");
+                assert_eq!(said["kinds"], 0, "{said}");
+                // A call that was under way when we let go may have asked for one more.
+                assert!(said["outstanding"].as_i64() <= Some(1), "{said}");
+                assert_eq!(ended(log), "another profiler ended CUPTI");
+                assert_eq!(covered(log).last(), Some(&Coverage::Off), "version {version}");
+                assert!(works(log) < launched(&run, rank));
+                if !other.is_empty() {
+                    let theirs = run.said(rank, "other")["other"].clone();
+                    assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
+                    assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_over_when_cupti_was_ended_is_there() {
+    let turn = turn::take();
+    for version in [18, 130_500] {
+        let settings = Settings {
+            version,
+            steps: 600,
+            more: &[("CUPTI_DOUBLE_ENDS", "1"), ("CUPTI_JOB_FINALIZE", "1")],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            let finalized = run.said(rank, "finalized")["finalized"].clone();
+            let begun = finalized["begun_ns"].as_i64().expect("a time");
+            expect_whole_until(&run, rank, log, begun);
+            assert!(works(log) < launched(&run, rank));
+        }
+    }
+}
+
+#[test]
+fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
+    let turn = turn::take();
+    // Before and after we have begun.
+    for (kernels, has_begun) in [("all", true), ("all@2+10", false)] {
+        let settings = Settings {
+            steps: 1200,
+            kernels: Some(kernels),
+            more: &[("CUPTI_JOB_OTHER", "second")],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            expect_no_violation(&run, rank);
+            let theirs = run.said(rank, "other")["other"].clone();
+            assert_eq!(theirs["result"], 0, "{theirs}");
+            assert!(theirs["callbacks"].as_u64() > Some(1000), "{theirs}");
+            assert_eq!(
+                ended(log),
+                "another profiler subscribed by the second interface",
+                "{kernels}"
+            );
+            assert_eq!(run.said(rank, "over_ns")["kinds_then"], 0);
+            let (recorded, launched) = (works(log), launched(&run, rank));
+            if has_begun {
+                assert_eq!(covered(log), [Coverage::All, Coverage::Off]);
+                // A third of the steps; not one more when it has left.
+                assert!(
+                    recorded > launched / 4 && recorded < launched * 2 / 5,
+                    "{recorded} of {launched}"
+                );
+            } else {
+                assert_eq!(covered(log), [Coverage::Off]);
+                assert_eq!(recorded, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_takes_cupti_past_us_has_it() {
+    let turn = turn::take();
+    for (version, _) in compile::CUPTI_VERSIONS {
+        let settings = Settings {
+            version,
+            steps: 900,
+            more: &[("CUPTI_JOB_OTHER", "direct")],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            expect_no_violation(&run, rank);
+            let theirs = run.said(rank, "other")["other"].clone();
+            for nothing in ["missing", "twice", "wrong", "result"] {
+                assert_eq!(theirs[nothing], 0, "version {version}: {nothing}: {theirs}");
+            }
+            assert!(theirs["launched"].as_u64() > Some(1000), "{theirs}");
+            assert_eq!(theirs["received"], theirs["launched"]);
+            assert_eq!(
+                ended(log),
+                "another profiler took CUPTI past us",
+                "version {version}"
+            );
+            assert_eq!(covered(log), [Coverage::All, Coverage::Off]);
+            let (recorded, launched) = (works(log), launched(&run, rank));
+            assert!(
+                recorded > 0 && recorded < launched / 2,
+                "{recorded} of {launched}"
+            );
+            // What is there has its own times.
+            let truth = true_works(&run.truth(rank));
+            let (first, last) = (truth[0].0, truth.iter().map(|work| work.1).max());
+            for work in told(log) {
+                assert!(
+                    work.0 > first - NEAR_NS && Some(work.1) < last.map(|last| last + NEAR_NS),
+                    "{work:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn who_frees_every_buffer_does_no_harm() {
+    let turn = turn::take();
+    for (other, is_past_us) in [("free", false), ("direct, free", true)] {
+        for version in [18, 130_500] {
+            let settings = Settings {
+                version,
+                steps: 900,
+                more: &[("CUPTI_JOB_OTHER", other)],
+                ..Settings::default()
+            };
+            let Some(run) = run(&turn, &settings) else { return };
+            run.expect_well();
+            for (rank, log) in run.logs().iter().enumerate() {
+                expect_no_violation(&run, rank);
+                let theirs = run.said(rank, "other")["other"].clone();
+                assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
+                assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
+                let foreign = theirs["foreign_buffers"].as_u64().expect("a number");
+                assert_eq!(foreign > 0, is_past_us, "the trouble has come: {theirs}");
+                assert!(works(log) > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_finds_no_buffer_is_counted() {
+    let turn = turn::take();
+    // All of the pool; and besides all that there may be.
+    for (holds, cause) in [("64", LossCause::NoBuffer), ("4000", LossCause::Profiler)] {
+        let settings = Settings {
+            steps: 1000,
+            more: &[("CUPTI_DOUBLE_HOLDS", holds)],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            expect_no_violation(&run, rank);
+            let (recorded, launched, lost) = (works(log), launched(&run, rank), lost_works(log));
+            assert_eq!(run.said(rank, "launched")["outstanding"], 0);
+            assert_eq!(lost.keys().collect::<Vec<_>>(), [&cause], "{lost:?}");
+            assert!(recorded > 0 && lost[&cause] > WORKS, "{recorded} and {lost:?}");
+            if cause == LossCause::NoBuffer {
+                assert_eq!(recorded + lost[&cause], launched);
+            } else {
+                // CUPTI counts calls among what it drops.
+                assert!(recorded + lost[&cause] >= launched, "{recorded} and {lost:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_buffer_is_forgotten_that_comes_back_while_others_are_emptied() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 1000,
+        more: &[("CUPTI_DOUBLE_MOST", "5"), ("CUPTI_JOB_DENSE", "200")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        expect_no_violation(&run, rank);
+        let (recorded, lost) = (works(log), lost_works(log));
+        let launched = launched(&run, rank);
+        assert!(recorded > 0);
+        assert_eq!(recorded + lost.values().sum::<u64>(), launched, "{lost:?}");
+        // Of calls none is counted that had no buffer.
+        if lost.is_empty() {
+            let is_launch = |activity: &&Activity| matches!(activity, Activity::Call { waits: false, .. });
+            let launches = activities(log).iter().filter(is_launch).count() as u64;
+            // A graph is one launch of five works.
+            assert_eq!(launches, launched - 4 * settings.steps);
+        }
+    }
+}
+
+#[test]
+fn an_end_that_comes_while_buffers_are_emptied_is_one() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 1,
+        more: &[("CUPTI_JOB_DENSE", "400000"), ("RANKSCOPE_EXIT_WAIT_MS", "10000")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        expect_no_violation(&run, rank);
+        let said = run.said(rank, "launched");
+        assert_eq!(
+            (&said["kinds"], &said["outstanding"]),
+            (&0.into(), &0.into()),
+            "{said}"
+        );
+        let lost = lost_works(log);
+        assert_eq!(
+            works(log) + lost.values().sum::<u64>(),
+            launched(&run, rank),
+            "{lost:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_of_cupti_is_called_behind_the_deadline_of_an_end() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 60,
+        more: &[("RANKSCOPE_EXIT_WAIT_MS", "0"), ("CUPTI_JOB_LINGER", "1")],
+        ..Settings::default()
+    };
+    // The double ends a process that calls it when the libraries are done with their end.
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+}
+
+#[test]
+fn a_log_that_is_full_switches_cupti_off() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 1200,
+        more: &[("RANKSCOPE_MAX_DISK_MIB", "1"), ("CUPTI_JOB_DENSE", "500")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        expect_no_violation(&run, rank);
+        let over = run.said(rank, "over_ns");
+        assert_eq!(over["kinds_then"], 0, "while the job still runs");
+        let (recorded, launched, lost) = (works(log), launched(&run, rank), lost_works(log));
+        assert_eq!(launched, (WORKS + 500) * settings.steps);
+        assert!(
+            recorded > 0 && recorded < launched * 9 / 10,
+            "{recorded} of {launched}"
+        );
+        assert!(lost.contains_key(&LossCause::Disk), "{lost:?}");
+        assert!(log.lost(RecordKind::Call) > 0, "the calls went on");
+    }
+}
+
+#[test]
+fn a_child_that_begins_with_cuda_is_recorded() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 120,
+        more: &[("CUPTI_JOB_CHILD", "1")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    let logs = recorded::read_all(run.directory.path());
+    for (rank, pid) in run.finished.pids.iter().enumerate() {
+        let said = run.said(rank, "child");
+        assert_eq!(said["status"], 0);
+        expect_no_violation(&run, rank);
+        let child = said["child"].as_u64().expect("a process") as u32;
+        let of = |pid: u32| logs.iter().find(|log| log.log.pid == pid);
+        // The trouble has come: the parent has recorded.
+        assert!(of(*pid).is_some(), "no log of the parent");
+        let log = of(child).expect("a log of the child");
+        assert_eq!(works(log), launched(&run, rank));
+    }
+}
