@@ -711,7 +711,7 @@ impl Activities {
 
     /// A step in which everything was recorded: which places took a hundredth of it, or more.
     pub fn step(&mut self, start_ns: i64, end_ns: i64) {
-        let mut in_step: FxHashMap<Place, i64> = FxHashMap::default();
+        let mut in_step: BTreeMap<Place, i64> = BTreeMap::new();
         while let Some(&(at, place, ns)) = self.gaps.stretches.front().filter(|stretch| stretch.0 <= end_ns) {
             self.gaps.stretches.pop_front();
             if at > start_ns {

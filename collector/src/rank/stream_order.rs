@@ -14,7 +14,7 @@ use rankscope_formats::ranklog::record::{
     RecordKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Launches of a stream that wait for their kernels; of more the oldest is given up.
 const MOST_WAITING: usize = 1 << 12;
@@ -115,7 +115,7 @@ pub struct StreamOrder {
     defined: FxHashMap<(u32, u32), u32>,
     /// The same by the program's handles, as they are now.
     handles: FxHashMap<u64, u32>,
-    waiting: FxHashMap<u32, Waiting>,
+    waiting: BTreeMap<u32, Waiting>,
     open: Vec<Open>,
     linked: FxHashSet<LinkedTo>,
     linked_order: VecDeque<LinkedTo>,
@@ -140,7 +140,7 @@ impl StreamOrder {
                 .map(|stream| ((stream.context, stream.number), stream.index))
                 .collect(),
             handles: FxHashMap::default(),
-            waiting: FxHashMap::default(),
+            waiting: BTreeMap::new(),
             open: Vec::new(),
             linked: FxHashSet::default(),
             linked_order: VecDeque::new(),
