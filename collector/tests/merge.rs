@@ -6,11 +6,12 @@ use proptest::prelude::*;
 use rankscope_collector::export::perfetto::{PerfettoOptions, export};
 use rankscope_collector::{MergeError, MergeOptions, merge};
 use rankscope_formats::Operation;
+use rankscope_formats::ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
 use rankscope_formats::ranklog::loss::{Loss, LossCause};
 use rankscope_formats::ranklog::record::{BlockedIn, Record, RecordKind};
 use rankscope_formats::session::{
-    InstanceRow, InstanceState, OperationRow, OperationState, Session, StepRow, TableReader, part_path,
-    rank_path,
+    InstanceRow, InstanceState, OperationRow, OperationState, Session, StepRow, TableReader, WorkRow,
+    part_path, rank_path,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -738,5 +739,91 @@ proptest! {
         let rows: usize = (0..2).map(|rank| operations(folder.path(), rank).len()).sum();
         prop_assert!(rows as u64 >= session.totals.operations);
         prop_assert!(rows as u64 <= session.totals.operations + session.totals.captured);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// The same of what CUPTI tells: works, launches, links, streams, coverage, at any time and of any call, between calls
+    /// and groups of NCCL and losses.
+    #[test]
+    fn what_cupti_tells_may_be_anything(
+        records in proptest::collection::vec(
+            (
+                prop_oneof![8 => Just(RecordKind::Activity), 3 => Just(RecordKind::Enqueue), 1 => Just(RecordKind::Group)],
+                0u8..12, any::<u8>(), 0u32..3, 0u32..40, -1i32..3, number(), number(), number(), 0u64..2_000_000, any::<bool>(),
+            ),
+            0..400,
+        ),
+        lost in proptest::option::of((number(), number())),
+    ) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for rank in 0..2u32 {
+            let mut log = SyntheticLog::create(folder.path(), rank, 2, "host-a").expect("create");
+            log.property("source.cupti", "18").expect("property");
+            log.communicator_of(rankscope_formats::Library::Nccl, 0, rank, 2, 9).expect("communicator");
+            log.communicator(1, rank, 2, 10).expect("communicator");
+            for (number, name) in ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "my_kernel", "ncclDevKernel_SendRecv"]
+                .iter()
+                .enumerate()
+            {
+                log.definition(KIND_TEXT, Payload::text(number as u32, name.as_bytes())).expect("text");
+            }
+            for index in 0..2 {
+                let stream = Stream { index, device: 0, context: index, number: index };
+                log.definition(KIND_STREAM, Payload::stream(stream)).expect("stream");
+            }
+            let mut at = START;
+            for &(kind, operation, flags, communicator, sequence, peer, object, aux, bytes, duration, is_wild) in &records {
+                at += 1_000;
+                let is_activity = kind == RecordKind::Activity;
+                // Works are told of long after they ran, or at no time that can be.
+                let (enter, leave) = match (is_activity, is_wild) {
+                    (true, true) => (object, object.wrapping_add(aux).min(1 << 62)),
+                    (true, false) => (at - duration.min(at - START), at),
+                    _ => (at, at + 500),
+                };
+                log.push(0, Record {
+                    operation: if is_activity { operation } else { operation % 6 },
+                    flags,
+                    communicator,
+                    sequence,
+                    peer,
+                    object: if is_activity { object } else { object % 3 },
+                    aux: if is_activity { aux } else { aux % 5 },
+                    bytes,
+                    element_bytes: flags % 9,
+                    tag: sequence,
+                    enter_ticks: enter,
+                    leave_ticks: leave,
+                    ..Record::new(kind)
+                });
+                at += duration;
+            }
+            if let Some((first_ticks, last_ticks)) = lost {
+                let loss = Loss {
+                    cause: LossCause::NoBuffer,
+                    kind: RecordKind::Activity,
+                    count: 1,
+                    first_ticks,
+                    last_ticks,
+                };
+                log.losses(&[loss]).expect("losses");
+            }
+            log.end().expect("end");
+        }
+        let session = merged(folder.path());
+        for rank in 0..2 {
+            let path = rank_path::<WorkRow>(&folder.path().join("session"), rank);
+            let works = if path.exists() { TableReader::<WorkRow>::read_all(&path).expect("works") } else { Vec::new() };
+            let told = session.activity.iter().find(|entry| entry.rank == rank);
+            let counted = told.map_or(0, |entry| {
+                entry.kernels + entry.communication_kernels + entry.copies + entry.sets + entry.graphs
+            });
+            prop_assert_eq!(works.len() as u64, counted);
+            prop_assert!(works.is_sorted_by_key(|work| work.start_ns));
+            prop_assert!(told.is_none_or(|entry| entry.adds_up));
+        }
     }
 }
