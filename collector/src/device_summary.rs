@@ -95,6 +95,7 @@ fn of_rank(
         lost,
         with_launch: sums.with_launch,
         launches_without_work: sums.launches_without_work,
+        calls_without_kernel: parts.sums[rank].enqueued,
         without_call: sums.without_call,
         by_order: sums.by_order,
         covered_ns: sums.covered_ns,

@@ -292,8 +292,8 @@ fn ranks(parts: &Parts<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 log: log.path.display().to_string(),
                 log_bytes: log.segment_bytes,
                 ending: match log.ending {
-                    Ending::Closed => "closed",
-                    Ending::LiveArea => "live-area",
+                    Ending::Closed if !log.was_collected => "closed",
+                    Ending::Closed | Ending::LiveArea => "live-area",
                     Ending::Torn => "torn",
                     Ending::Running => "running",
                 }

@@ -408,6 +408,24 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
             .as_i64()
             .expect("a moment");
         assert!(until > 0);
+        // What was launched and not delivered is told as far as it was recorded, and who was killed is.
+        let activity = &session["activity"][0];
+        let nothing_came = ["launches_without_work", "calls_without_kernel"].map(|of| activity[of].as_u64());
+        let is_regular = ending == "exit";
+        assert_eq!(
+            session["ranks"][0]["ending"] == "closed",
+            is_regular,
+            "{ending}: {}",
+            session["ranks"][0]["ending"]
+        );
+        if is_regular {
+            assert_eq!(nothing_came, [Some(0), Some(0)]);
+        } else {
+            assert!(
+                nothing_came[0] > Some(0) && nothing_came[1] > Some(0),
+                "{nothing_came:?}"
+            );
+        }
     }
 }
 

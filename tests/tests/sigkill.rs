@@ -156,6 +156,10 @@ fn expect_collected(path: &Path, before: &Recorded) {
     let after = recorded::read(path);
     after.expect_no_problem();
     assert_eq!(after.log.ending, Ending::Closed);
+    assert!(
+        after.log.was_collected,
+        "it says that the process did not close it"
+    );
     assert_eq!(sorted(&after), sorted(before), "{}", path.display());
     assert_eq!(after.log.losses, before.log.losses);
     assert_eq!(after.log.in_flight, before.log.in_flight);

@@ -134,7 +134,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
         let ranks: Vec<&str> = session
             .ranks
             .iter()
-            .filter(|rank| rank.ending != "closed")
+            .filter(|rank| !matches!(rank.ending.as_str(), "closed" | "live-area"))
             .map(|rank| rank.name.as_str())
             .collect();
         notes.push(Line::new(
@@ -353,17 +353,22 @@ pub fn activity(session: &Session) -> Vec<Line> {
         let rank = session.ranks.get(entry.rank as usize)?;
         let end = rank.end_ns.value?;
         let missing = end - entry.delivered_until_ns?;
-        (rank.ending != "closed" && missing > 0).then_some((rank.name.as_str(), missing))
+        (rank.ending != "closed" && missing > 0).then_some((rank.name.as_str(), missing, entry))
     });
-    let undelivered: Vec<(&str, i64)> = undelivered.collect();
-    if let Some(&(_, longest)) = undelivered.iter().max_by_key(|&&(_, missing)| missing) {
-        let names: Vec<&str> = undelivered.iter().map(|&(name, _)| name).collect();
+    let undelivered: Vec<(&str, i64, &DeviceActivity)> = undelivered.collect();
+    if let Some(&(_, longest, _)) = undelivered.iter().max_by_key(|&&(_, missing, _)| missing) {
+        let names: Vec<&str> = undelivered.iter().map(|&(name, ..)| name).collect();
+        let sum =
+            |of: fn(&DeviceActivity) -> u64| undelivered.iter().map(|&(.., entry)| of(entry)).sum::<u64>();
         lines.push(Line::new(
             Mood::Warning,
             format!(
-                "what the devices did in the last moments was not delivered, up to {}: {}",
+                "what the devices did in the last moments was not delivered, up to {}: {}; nothing came of {} of CUDA \
+                 that were recorded and of {} of NCCL",
                 units::time(longest),
-                some_of(&names, 4)
+                some_of(&names, 4),
+                units::counted(sum(|entry| entry.launches_without_work), "call"),
+                units::counted(sum(|entry| entry.calls_without_kernel), "call"),
             ),
         ));
     }

@@ -124,7 +124,7 @@ impl RankLog {
             codec::encode(part, 0, &mut payload);
             segment::put_frame(FrameKind::Records, 0, &payload, &mut out);
         }
-        segment::put_frame(FrameKind::End, 0, &[], &mut out);
+        segment::put_frame(FrameKind::End, segment::END_COLLECTED, &[], &mut out);
         out
     }
 }

@@ -15,7 +15,7 @@ use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
 use super::segment::{
-    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault,
+    END_COLLECTED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -138,6 +138,8 @@ pub struct RankLog {
     pub in_flight: Vec<InFlight>,
     /// How it ended.
     pub ending: Ending,
+    /// It is closed, but not by its process, which was killed or crashed: what its live area held was added afterwards.
+    pub was_collected: bool,
     /// What was not as it should be.
     pub problems: Vec<Problem>,
     /// Bytes of the segment file.
@@ -211,6 +213,7 @@ impl RankLog {
             losses: Vec::new(),
             in_flight: Vec::new(),
             ending: Ending::Torn,
+            was_collected: false,
             problems: Vec::new(),
             segment_bytes,
             file,
@@ -339,7 +342,10 @@ impl RankLog {
                     });
                 }
             }
-            FrameKind::End => self.ending = Ending::Closed,
+            FrameKind::End => {
+                self.ending = Ending::Closed;
+                self.was_collected = at.header.position == END_COLLECTED;
+            }
             FrameKind::Records | FrameKind::Watermark => {}
         }
     }

@@ -110,6 +110,9 @@ pub enum HeaderFault {
     Damaged,
 }
 
+/// Position of an end that the process did not write itself: it was killed, and somebody else completed its log.
+pub const END_COLLECTED: u32 = 1;
+
 /// Appends a frame to `out`.
 pub fn put_frame(kind: FrameKind, position: u32, payload: &[u8], out: &mut Vec<u8>) {
     let start = out.len();

@@ -605,6 +605,9 @@ pub struct DeviceActivity {
     pub with_launch: u64,
     /// Launches that were recorded and of which no work was: it was not delivered when the log ended, or there was none.
     pub launches_without_work: u64,
+    /// Calls of communication libraries that put something on a stream, and of which no kernel and no other time came.
+    #[serde(default)]
+    pub calls_without_kernel: u64,
     /// Communication kernels that belong to no call that is known.
     pub without_call: u64,
     /// Those whose call is known by their order on their stream only.
