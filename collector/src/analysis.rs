@@ -285,6 +285,8 @@ impl<'a> Analysis<'a> {
             _ => self.classes.waited(&members[0], &wait, exposed, hidden),
         }
         let like = match launch.map(Launch::payload) {
+            // Of messages that run as one no single one is a transfer.
+            None if is_shared_message => None,
             None => Some(None),
             Some(Some((_, bytes))) => Some(Some(bytes)),
             // Operations of several kinds in one launch are like no other.

@@ -120,8 +120,10 @@ impl StallBoard {
         for (rank, of_rank) in self.ranks.iter_mut().enumerate() {
             let Some(of_rank) = of_rank else { continue };
             while let Some(stall) = of_rank.pending.front() {
-                let is_settled =
-                    reached_ns.is_none_or(|reached| stall.end_ns < reached.saturating_sub(SETTLED_NS));
+                // A step is told of when the one behind it is over.
+                let has_step = of_rank.steps.back().is_none_or(|step| step.2 > stall.start_ns);
+                let is_settled = reached_ns
+                    .is_none_or(|reached| has_step && stall.end_ns < reached.saturating_sub(SETTLED_NS));
                 if !is_settled && of_rank.pending.len() <= MOST_PENDING {
                     break;
                 }

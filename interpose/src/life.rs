@@ -175,9 +175,12 @@ pub fn start() {
     // This thread starts the recorder of this life: of a new process, or of a forked child that forgets its parent's.
     RECORDER.reset_after_fork();
     let life = LIVES.fetch_add(1, Ordering::AcqRel) + 1;
-    if spawn(background, BACKGROUND_STACK_BYTES) {
+    // Before the background thread is there, which says when it is to go.
+    KEEPER.store(KEEPER_WAITS, Ordering::Release);
+    if !spawn(background, BACKGROUND_STACK_BYTES) {
+        KEEPER.store(0, Ordering::Release);
+    } else {
         page.epoch.store(life, Ordering::Release);
-        KEEPER.store(KEEPER_WAITS, Ordering::Release);
         if !spawn(keep, KEEPER_STACK_BYTES) {
             KEEPER.store(0, Ordering::Release);
         }

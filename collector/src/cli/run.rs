@@ -74,8 +74,8 @@ pub struct Run {
     /// Time NCCL's launches by events where it tells no times itself (before 2.27).
     ///
     /// At most N per second and communicator (default 2000), of more every 2nd, 4th, … Each puts two events on the program's
-    /// own stream, never on one that is being captured into a graph. With --kernels they stand in for CUPTI while another
-    /// profiler has it; 0: not even then.
+    /// own stream, never on one that is being captured into a graph. With --kernels they stand in for CUPTI where it
+    /// cannot be had, as while another profiler has it; 0: not even then.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "2000",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     nccl_events: Option<u32>,

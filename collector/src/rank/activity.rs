@@ -488,7 +488,7 @@ impl Activities {
         self.told_until_ns = if coverage == Coverage::Off { i64::MAX } else { end };
         match coverage {
             Coverage::All => {
-                self.sums.covered_ns += length;
+                self.sums.covered_ns = self.sums.covered_ns.saturating_add(length);
                 self.sums.delivered_until_ns = Some(end);
                 match self.covered.back_mut() {
                     Some(last) if start <= last.1 => last.1 = last.1.max(end),
@@ -496,10 +496,11 @@ impl Activities {
                 }
             }
             Coverage::Communication => {
-                self.sums.covered_communication_ns += length;
+                self.sums.covered_communication_ns =
+                    self.sums.covered_communication_ns.saturating_add(length);
                 self.sums.delivered_until_ns = Some(end);
             }
-            Coverage::Yielded => self.sums.yielded_ns += length,
+            Coverage::Yielded => self.sums.yielded_ns = self.sums.yielded_ns.saturating_add(length),
             Coverage::Off => {}
         }
     }
@@ -594,7 +595,7 @@ impl Activities {
         if is_kernel && (self.sums_by_name.len() < MOST_SUMS || self.sums_by_name.contains_key(&held.name)) {
             let sum = self.sums_by_name.entry(held.name).or_default();
             sum.0 += 1;
-            sum.1 += held.end_ns - held.start_ns;
+            sum.1 = sum.1.saturating_add(held.end_ns - held.start_ns);
         }
         self.sums.without_call += u64::from(is_kernel && is_communication && link.is_none());
         if let Some(call) = call {
@@ -621,7 +622,7 @@ impl Activities {
         );
         if let Some(place) = super::gaps::CAUSES.iter().position(|&cause| cause == idle_cause) {
             self.sums.idle[place].0 += 1;
-            self.sums.idle[place].1 += idle_ns;
+            self.sums.idle[place].1 = self.sums.idle[place].1.saturating_add(idle_ns);
         }
         if self.gaps.stretches.len() > MOST_STRETCHES {
             // No step is cut: nothing of them is asked for.
@@ -715,15 +716,16 @@ impl Activities {
         while let Some(&(at, place, ns)) = self.gaps.stretches.front().filter(|stretch| stretch.0 <= end_ns) {
             self.gaps.stretches.pop_front();
             if at > start_ns {
-                *in_step.entry(place).or_default() += ns;
+                let sum = in_step.entry(place).or_default();
+                *sum = ns.saturating_add(*sum);
             }
         }
         for (place, ns) in in_step {
-            let is_large = ns * SHARE_OF_STEP >= end_ns - start_ns;
+            let is_large = ns.saturating_mul(SHARE_OF_STEP) >= end_ns - start_ns;
             if is_large && (self.places.len() < MOST_SUMS || self.places.contains_key(&place)) {
                 let sum = self.places.entry(place).or_default();
                 sum.0 += 1;
-                sum.1 += ns;
+                sum.1 = sum.1.saturating_add(ns);
             }
         }
     }

@@ -15,6 +15,9 @@ struct Place<T> {
     what: T,
 }
 
+/// What was never needed is forgotten after so long.
+const FORGOTTEN_NS: i64 = 60_000_000_000;
+
 /// What is remembered can say that nobody is known to need it any more.
 pub trait Done {
     /// True if it was needed, or never will be.
@@ -64,8 +67,12 @@ impl<T: Copy + Done> ByCorrelation<T> {
         loop {
             let at = self.at(correlation);
             let is_needed = self.places[at].as_ref().is_some_and(|place| {
-                place.correlation != correlation
-                    && !(place.what.is_done() && place.used_ns.saturating_add(STAYS_NS) < now_ns)
+                let stays_ns = if place.what.is_done() {
+                    STAYS_NS
+                } else {
+                    FORGOTTEN_NS
+                };
+                place.correlation != correlation && place.used_ns.saturating_add(stays_ns) >= now_ns
             });
             if !is_needed || self.places.len() >= MOST {
                 let place = Place {

@@ -52,9 +52,9 @@ pub struct Gaps {
     ends: FxHashMap<u32, i64>,
     /// Until when there was compute.
     computed_until: Option<i64>,
-    /// Communication and memory work since then: unions so far, and until when.
-    communication: (i64, i64),
-    memory: (i64, i64),
+    /// Communication and memory work that reaches beyond that.
+    communication: Union,
+    memory: Union,
     open: Option<Stretch>,
     /// Stretches of any length that are over: end, place, length.
     pub stretches: VecDeque<(i64, Place, i64)>,
@@ -108,14 +108,12 @@ impl Gaps {
             // Before the first compute nothing has stalled.
             if class == WorkClass::Compute {
                 self.computed_until = Some(end_ns);
-                self.communication = (0, end_ns);
-                self.memory = (0, end_ns);
             }
             return;
         };
         match class {
-            WorkClass::Communication => extend(&mut self.communication, start_ns, end_ns),
-            WorkClass::Memory => extend(&mut self.memory, start_ns, end_ns),
+            WorkClass::Communication => self.communication.add(start_ns, end_ns, until),
+            WorkClass::Memory => self.memory.add(start_ns, end_ns, until),
             WorkClass::Compute => {
                 if start_ns > until {
                     self.gap(until, start_ns, launch_ns, name, stalls);
@@ -133,18 +131,11 @@ impl Gaps {
 
     /// There was no compute between two moments.
     fn gap(&mut self, from: i64, to: i64, launch_ns: Option<i64>, before: i32, stalls: &mut Vec<StallRow>) {
-        // What sticks out behind counts for what comes.
-        let inside = |sum: &mut (i64, i64)| {
-            let beyond = (sum.1 - to).max(0);
-            let inside = (sum.0 - beyond).max(0);
-            *sum = (beyond, sum.1.max(to));
-            inside.min(to - from)
-        };
         let piece = Stretch {
             start_ns: from,
             end_ns: to,
-            communication_ns: inside(&mut self.communication),
-            memory_ns: inside(&mut self.memory),
+            communication_ns: self.communication.inside(from, to),
+            memory_ns: self.memory.inside(from, to),
             compute_ns: 0,
             tail_ns: 0,
             not_launched_ns: launch_ns.map(|launch| (launch.min(to) - from).max(0)),
@@ -152,19 +143,23 @@ impl Gaps {
         };
         self.open = Some(match self.open.take() {
             // Joined across what is less than a hundredth of the whole.
-            Some(open) if (open.compute_ns + open.tail_ns) * BUSY_SHARE < to - open.start_ns => Stretch {
-                start_ns: open.start_ns,
-                end_ns: to,
-                communication_ns: open.communication_ns + piece.communication_ns,
-                memory_ns: open.memory_ns + piece.memory_ns,
-                compute_ns: open.compute_ns + open.tail_ns,
-                tail_ns: 0,
-                not_launched_ns: open
-                    .not_launched_ns
-                    .zip(piece.not_launched_ns)
-                    .map(|(one, other)| one + other),
-                before,
-            },
+            Some(open)
+                if (open.compute_ns + open.tail_ns).saturating_mul(BUSY_SHARE) < to - open.start_ns =>
+            {
+                Stretch {
+                    start_ns: open.start_ns,
+                    end_ns: to,
+                    communication_ns: open.communication_ns + piece.communication_ns,
+                    memory_ns: open.memory_ns + piece.memory_ns,
+                    compute_ns: open.compute_ns + open.tail_ns,
+                    tail_ns: 0,
+                    not_launched_ns: open
+                        .not_launched_ns
+                        .zip(piece.not_launched_ns)
+                        .map(|(one, other)| one + other),
+                    before,
+                }
+            }
             Some(open) => {
                 self.close(open, stalls);
                 piece
@@ -216,10 +211,32 @@ impl Gaps {
     }
 }
 
-/// Adds an interval to a union that comes in order: its length and its end.
-fn extend(union: &mut (i64, i64), start: i64, end: i64) {
-    union.0 += (end - start.max(union.1)).max(0);
-    union.1 = union.1.max(end);
+/// A union of intervals that come in the order of their begins.
+#[derive(Default)]
+struct Union {
+    pieces: VecDeque<(i64, i64)>,
+}
+
+impl Union {
+    /// One more; what ends before a moment is not asked for any more.
+    fn add(&mut self, start: i64, end: i64, until: i64) {
+        while self.pieces.front().is_some_and(|piece| piece.1 <= until) {
+            self.pieces.pop_front();
+        }
+        match self.pieces.back_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => self.pieces.push_back((start, end)),
+        }
+    }
+
+    /// How much of an interval it covers.
+    fn inside(&self, from: i64, to: i64) -> i64 {
+        let parts = self
+            .pieces
+            .iter()
+            .map(|piece| piece.1.min(to) - piece.0.max(from));
+        parts.filter(|part| *part > 0).sum()
+    }
 }
 
 #[cfg(test)]
@@ -295,6 +312,25 @@ mod tests {
                 (10 * MS, 12 * MS, StallCause::Memory, 0),
             ]
         );
+    }
+
+    #[test]
+    fn communication_that_compute_hid_fills_no_stretch() {
+        use WorkClass::{Communication, Compute};
+        let (_, stalls) = run(&[
+            (7, Compute, 0, MS, Some(0)),
+            (9, Communication, MS, MS + 100 * US, Some(0)),
+            (7, Compute, MS, 5 * MS, Some(0)),
+            (9, Communication, 2 * MS, 4 * MS, Some(0)),
+            // One that begins hidden and reaches into the stretch.
+            (9, Communication, 4 * MS + 500 * US, 5 * MS + 200 * US, Some(0)),
+            (7, Compute, 7 * MS, 8 * MS, Some(7 * MS - 10 * US)),
+        ]);
+        let told: Vec<_> = stalls
+            .iter()
+            .map(|stall| (stall.start_ns, stall.communication_ns, stall.cause))
+            .collect();
+        assert_eq!(told, [(5 * MS, 200 * US, StallCause::HostLate)]);
     }
 
     #[test]

@@ -758,6 +758,8 @@ impl<'a> RankReader<'a> {
             .map_or(0, |known| known.size);
         let kernels = match &mut self.activity {
             None => Recorded::No,
+            // The null stream is another one on each device.
+            Some(_) if self.has_devices && record.object == 0 => Recorded::Yes,
             Some(activity) => {
                 if let Some(stream) = activity.order.stream_of(record.object) {
                     self.devices.named(record.object, stream);

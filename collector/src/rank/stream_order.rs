@@ -308,6 +308,10 @@ impl StreamOrder {
 
     /// All works that began before this have been told.
     pub fn reached(&mut self, ns: i64) {
+        if !self.is_recording && self.ahead.is_empty() && self.begun_ns != i64::MIN {
+            // Nothing is recorded until the log says so: nothing of it comes.
+            self.ahead.push_back((ns, false));
+        }
         while let Some(&(from, begins)) = self.ahead.front().filter(|(from, _)| *from <= ns) {
             self.ahead.pop_front();
             if begins {

@@ -452,7 +452,7 @@ pub fn damaged() -> Session {
         Some("start rankscope run on every node, or forward LD_PRELOAD and RANKSCOPE_DIR to them".into());
     session.coverage.logs_without_rank = 1;
     session.coverage.ranks_not_closed = 1;
-    session.ranks[2].ending = "live-area".into();
+    session.ranks[2].ending = "torn".into();
     session.ranks[2].in_flight = vec!["gloo all-reduce on communicator 0, since 1.20 s".into()];
     session.ranks[2].lost = 40;
     session.totals.lost = 40;

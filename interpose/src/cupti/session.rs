@@ -148,7 +148,10 @@ fn own<T>(call: impl FnOnce() -> T) -> T {
 pub fn is_untouched_child() -> bool {
     let life = LIFE.load(Ordering::Relaxed);
     let is_child = life != 0 && life != life::number();
-    is_child && USING.try_lock().is_ok() && INNER.try_lock().is_ok_and(|inner| inner.state == State::Waiting)
+    is_child
+        && USING.try_lock().is_ok()
+        && DEFERRED.try_lock().is_ok()
+        && INNER.try_lock().is_ok_and(|inner| inner.state == State::Waiting)
 }
 
 /// Begins a process life: our thread is there.
@@ -377,6 +380,7 @@ impl Changing {
     pub fn end(&mut self, reason: &str) {
         if self.state() == State::Recording {
             stop(|| true);
+            self.set(State::Off);
         }
         self.leave(reason);
     }

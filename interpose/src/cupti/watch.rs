@@ -79,14 +79,19 @@ pub fn ask(wanted: Wanted) {
     if let Ok(mut asked) = ASKED.try_lock() {
         *asked = Some((wanted, Instant::now()));
     }
-    session::wants_thread(PHASE.load(Ordering::Acquire) == ABSENT);
+    session::wants_thread(PHASE.load(Ordering::Acquire) == ABSENT || is_untouched_child());
     wake();
+}
+
+/// True in a forked child of a process whose thread had found nothing, nor held anything just then.
+fn is_untouched_child() -> bool {
+    ASKED.try_lock().is_ok() && session::is_untouched_child()
 }
 
 /// Starts the thread, on a thread of the program: with the recorder, if devices' work may ever be asked for, or later,
 /// with what was asked for meanwhile.
 pub fn start(wanted: Option<Wanted>) {
-    if PHASE.load(Ordering::Acquire) != ABSENT && session::is_untouched_child() {
+    if PHASE.load(Ordering::Acquire) != ABSENT && is_untouched_child() {
         // The thread was the parent's, and never found anything.
         PHASE.store(ABSENT, Ordering::Release);
     }
@@ -133,7 +138,8 @@ pub fn finish(limit: Duration) {
         return;
     }
     let until = ticks().saturating_add((limit.as_secs_f64() * ticks_per_second() as f64) as u64);
-    DEADLINE.store(until, Ordering::Release);
+    // Who comes later gives no more time: by then the driver may be gone.
+    DEADLINE.fetch_min(until, Ordering::AcqRel);
     let _ = PHASE.compare_exchange(RUNNING, ENDING, Ordering::AcqRel, Ordering::Relaxed);
     wake();
     let deadline = Instant::now() + limit;
@@ -252,8 +258,10 @@ impl Watch {
                     self.check_clock();
                 }
             }
-            if self.was_recording && before != State::Recording {
-                // Somebody else stopped it meanwhile.
+            let mut coverage = coverage;
+            if self.was_recording && state != State::Recording {
+                // Until it was stopped, by us or by somebody else meanwhile; what follows is what it is now.
+                coverage = session::coverage(state, mode);
                 let stopped = session::stopped_ticks().clamp(self.covered_until, until);
                 self.account(session::coverage(State::Recording, self.last_mode), stopped);
             }
