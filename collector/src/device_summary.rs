@@ -1,6 +1,7 @@
 //! What the summary says of the devices' work.
 
-use crate::rank::{ActivitySums, CAUSES, CUPTI, ENDED, REFUSED, demangled};
+use crate::kernel_name::demangled;
+use crate::rank::{ActivitySums, CAUSES, CUPTI, ENDED, REFUSED};
 use crate::summary::Parts;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::RecordKind;

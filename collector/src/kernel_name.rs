@@ -28,6 +28,18 @@ pub fn short(name: &str) -> String {
     cut
 }
 
+/// A name as people write it; what is none of C++'s stays as it is.
+pub fn demangled(name: &str) -> String {
+    if !name.starts_with("_Z") {
+        return name.to_owned();
+    }
+    let options = cpp_demangle::DemangleOptions::new().no_return_type();
+    cpp_demangle::Symbol::new(name)
+        .ok()
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .unwrap_or_else(|| name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::LONGEST;

@@ -17,6 +17,7 @@ use rankscope_formats::session::{
     InstanceRow, LossRow, ProblemRow, ProblemSummary, SUMMARY_FILE, Session, StallRow, StepRow, Table,
     TableError, TableInfo, TableWriter, part_path, rank_path,
 };
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -637,7 +638,7 @@ fn write_problems(output: &Path, problems: &[ProblemSummary]) -> Result<TableInf
         .iter()
         .map(|problem| ProblemRow {
             rank: problem.rank,
-            file: problem.file.clone(),
+            file: problem.file.clone().map(Cow::Owned),
             offset_bytes: problem.offset_bytes,
             what: problem.what.clone(),
         })

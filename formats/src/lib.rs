@@ -1,6 +1,7 @@
 //! rankscope's vocabulary and file formats: what was called ([`Operation`], [`Library`]), the rank log that one
 //! process writes ([`ranklog`]), and what the collector writes from many of them.
 
+pub mod communication_kernel;
 pub mod operation;
 #[cfg(feature = "perfetto")]
 pub mod perfetto;

@@ -175,4 +175,17 @@ fn a_stall_names_the_rank_that_was_late() {
         .as_array()
         .expect("a list");
     assert!(!recurring.is_empty());
+    let place = &recurring[0];
+    let number = |of: &str| place[of].as_u64().expect("a number");
+    assert!(
+        number("of_steps") > 250 && 5 * number("steps") >= number("of_steps"),
+        "{place}"
+    );
+    // The first kernel of a step: the host waits for the one before, and launches then.
+    let before = place["before"].as_str().expect("a name");
+    assert!(before.contains("vectorized_elementwise_kernel"), "{before}");
+    assert!(
+        number("ns") / number("steps") > 20_000,
+        "about a hundredth of 2.5 ms, or more"
+    );
 }

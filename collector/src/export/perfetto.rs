@@ -14,7 +14,7 @@ use rankscope_formats::perfetto::{
 use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow,
-    StallRow, StepRow, TableError, TableReader, WorkRow, part_path, rank_path,
+    StallRow, StepRow, Table, TableError, TableReader, WorkRow, part_path, rank_path,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -339,8 +339,13 @@ impl<'a, 'w> RankExport<'a, 'w> {
             source,
         };
         let index = self.rank.index;
-        self.steps(&rank_path::<StepRow>(directory, index))?;
-        self.stalls(&rank_path::<StallRow>(directory, index))?;
+        let steps = rank_path::<StepRow>(directory, index);
+        self.track_of::<StepRow>(&steps, "steps", |row| (row.start_ns, row.end_ns), Self::step)?;
+        let stalls = rank_path::<StallRow>(directory, index);
+        if stalls.exists() {
+            let name = "stalls of the devices";
+            self.track_of::<StallRow>(&stalls, name, |row| (row.start_ns, row.end_ns), Self::stall)?;
+        }
         let mut operations = Ordered::<OperationRow>::open(&rank_path::<OperationRow>(directory, index))?;
         let mut spans = Ordered::<SpanRow>::open(&rank_path::<SpanRow>(directory, index))?;
         let mut works = self.open_works(directory)?;
@@ -748,17 +753,25 @@ impl<'a, 'w> RankExport<'a, 'w> {
         Ok(true)
     }
 
-    fn steps(&mut self, path: &Path) -> Result<(), ExportError> {
+    /// A table of intervals as a track of its own, if it has any.
+    fn track_of<T: Table>(
+        &mut self,
+        path: &Path,
+        name: &str,
+        interval: fn(&T) -> (i64, i64),
+        write: fn(&mut Self, TrackId, &T) -> Result<(), Error>,
+    ) -> Result<(), ExportError> {
+        let output = self.options.output.clone();
         let trace_error = |source| ExportError::Trace {
-            path: self.options.output.clone(),
+            path: output.clone(),
             source,
         };
-        let mut reader = TableReader::<StepRow>::open(path)?;
+        let mut reader = TableReader::<T>::open(path)?;
         if reader.rows() == 0 {
             return Ok(());
         }
         let options = TrackOptions {
-            name: "steps",
+            name,
             ..TrackOptions::default()
         };
         let track = self
@@ -772,46 +785,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
                 return Ok(());
             }
             for row in &rows {
-                if self.is_wanted(row.start_ns, row.end_ns) {
-                    self.step(track, row).map_err(|source| ExportError::Trace {
-                        path: self.options.output.clone(),
-                        source,
-                    })?;
-                }
-            }
-        }
-    }
-
-    /// Stretches in which the devices did not compute, as a track.
-    fn stalls(&mut self, path: &Path) -> Result<(), ExportError> {
-        let trace_error = |source| ExportError::Trace {
-            path: self.options.output.clone(),
-            source,
-        };
-        if !path.exists() {
-            return Ok(());
-        }
-        let mut reader = TableReader::<StallRow>::open(path)?;
-        let options = TrackOptions {
-            name: "stalls of the devices",
-            ..TrackOptions::default()
-        };
-        let track = self
-            .writer
-            .track(Some(self.process), &options)
-            .map_err(trace_error)?;
-        let mut rows = Vec::new();
-        loop {
-            rows.clear();
-            if !reader.next_rows(&mut rows)? {
-                return Ok(());
-            }
-            for row in &rows {
-                if self.is_wanted(row.start_ns, row.end_ns) {
-                    self.stall(track, row).map_err(|source| ExportError::Trace {
-                        path: self.options.output.clone(),
-                        source,
-                    })?;
+                let (start_ns, end_ns) = interval(row);
+                if self.is_wanted(start_ns, end_ns) {
+                    write(self, track, row).map_err(trace_error)?;
                 }
             }
         }

@@ -10,7 +10,9 @@ use super::in_order::{InOrder, Moment};
 use super::stream_order::{self, StreamOrder};
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
+use crate::kernel_name::demangled;
 use rankscope_formats::Operation;
+use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
 use rankscope_formats::ranklog::reader::RankLog;
@@ -293,7 +295,7 @@ impl Activities {
         let communication_names = log
             .texts
             .iter()
-            .filter(|(_, text)| is_communication(text))
+            .filter(|(_, text)| is_communication(text.as_bytes()))
             .map(|(&number, text)| (number as i32, stream_order::operations_of(text)))
             .collect();
         let lost = log
@@ -343,7 +345,7 @@ impl Activities {
             let name = demangled(text);
             NameRow {
                 number,
-                mangled: (name != *text).then(|| text.clone()),
+                mangled: (name != *text).then(|| Cow::Owned(text.clone())),
                 name,
             }
         });
@@ -841,31 +843,4 @@ impl Activities {
 
 fn shortest(known: &mut Option<i64>, ns: i64) {
     *known = Some(known.map_or(ns, |known| known.min(ns)));
-}
-
-/// True for the kernels of NCCL and RCCL: by the beginning of their names, mangled or not.
-fn is_communication(name: &str) -> bool {
-    let behind = name.strip_prefix("_Z").unwrap_or(name);
-    let plain = behind.trim_start_matches(|c: char| c.is_ascii_digit());
-    [
-        "ncclKernel_",
-        "ncclDevKernel_",
-        "ncclSymkDevKernel_",
-        "ncclSymk",
-        "rccl",
-    ]
-    .iter()
-    .any(|start| plain.starts_with(start))
-}
-
-/// A name as people write it; what is none of C++'s stays as it is.
-pub fn demangled(name: &str) -> String {
-    if !name.starts_with("_Z") {
-        return name.to_owned();
-    }
-    let options = cpp_demangle::DemangleOptions::new().no_return_type();
-    cpp_demangle::Symbol::new(name)
-        .ok()
-        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
-        .unwrap_or_else(|| name.to_owned())
 }

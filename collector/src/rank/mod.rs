@@ -16,7 +16,7 @@ mod ordinals;
 mod stream_order;
 mod works;
 
-pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED, demangled};
+pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED};
 pub use device_clock::{DeviceClock, DeviceClocks};
 pub use gaps::{CAUSES, Place};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};

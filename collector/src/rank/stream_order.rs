@@ -6,6 +6,7 @@
 //! lost, nothing is put in order any more until recording begins anew.
 
 use rankscope_formats::Operation;
+use rankscope_formats::communication_kernel::unmangled_beginning;
 use rankscope_formats::ranklog::activity::{LinkedTo, peer_of};
 use rankscope_formats::ranklog::definition::Stream;
 use rankscope_formats::ranklog::loss::Loss;
@@ -40,8 +41,7 @@ pub fn operations_of(name: &str) -> Option<Operations> {
         "ncclSymkDevKernel_",
         "ncclSymkKernel_",
     ];
-    let behind = name.strip_prefix("_Z").unwrap_or(name);
-    let plain = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+    let plain = std::str::from_utf8(unmangled_beginning(name.as_bytes())).ok()?;
     let rest = PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix))?;
     let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
     use Operation as O;
@@ -91,8 +91,9 @@ struct Launch {
 struct Open {
     group: u32,
     communicator: u32,
-    stream: u32,
     operations: Operations,
+    /// Streams that its calls name, in the order in which they were named first. NCCL launches on the one that came last
+    /// to its list (2.18 to 2.28, ncclTaskAppend), and has the others wait for it.
     streams: Vec<u32>,
 }
 
@@ -211,11 +212,8 @@ impl StreamOrder {
             .find(|open| open.group == group && open.communicator == record.communicator);
         if let Some(open) = known {
             open.operations |= bit(record.operation);
-            // NCCL launches on the stream that came last to a communicator's list (2.18 to 2.28, ncclTaskAppend), and
-            // has the others wait for it.
             if !open.streams.contains(&stream) {
                 open.streams.push(stream);
-                open.stream = stream;
             }
             return;
         }
@@ -225,7 +223,6 @@ impl StreamOrder {
         self.open.push(Open {
             group,
             communicator: record.communicator,
-            stream,
             operations: bit(record.operation),
             streams: vec![stream],
         });
@@ -250,7 +247,9 @@ impl StreamOrder {
                 asked_ns,
                 operations: open.operations,
             };
-            self.launched(open.stream, launch);
+            if let Some(&stream) = open.streams.last() {
+                self.launched(stream, launch);
+            }
         }
     }
 

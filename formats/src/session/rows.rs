@@ -357,7 +357,7 @@ table! {
     /// For people.
     name: String = Plain,
     /// As the compiler has it, where that is something else.
-    mangled: Option<String> = Plain,
+    mangled: Option<Cow<'static, str>> = Plain,
 }
 
 table! {
@@ -450,7 +450,7 @@ table! {
     /// Position in [`super::Session::ranks`], where one is concerned.
     rank: Option<u32> = Dictionary,
     /// File, where one is concerned.
-    file: Option<String> = Dictionary,
+    file: Option<Cow<'static, str>> = Dictionary,
     /// Offset in it, bytes.
     offset_bytes: Option<u64> = Plain,
     /// What was expected, and what was kept.

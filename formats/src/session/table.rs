@@ -189,23 +189,6 @@ impl Cell for bool {
     }
 }
 
-impl Cell for Option<String> {
-    fn data_type() -> DataType {
-        DataType::Utf8
-    }
-    const NULLABLE: bool = true;
-    fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-        Arc::new(rows.iter().map(get).collect::<StringArray>())
-    }
-    fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
-        let array = column.as_any().downcast_ref::<StringArray>()?;
-        for (row, value) in array.iter().enumerate() {
-            put(row, value.map(str::to_owned));
-        }
-        Some(())
-    }
-}
-
 impl Cell for Option<Cow<'static, str>> {
     fn data_type() -> DataType {
         DataType::Utf8

@@ -1,5 +1,6 @@
 //! Names of kernels: CUPTI hands out a pointer that stays good; the log gets each name once, as a text.
 
+use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::definition::{KIND_TEXT, MAX_PAYLOAD_BYTES, Payload, framed_bytes};
 use rankscope_formats::ranklog::lanes::LaneSet;
@@ -67,43 +68,6 @@ impl Names {
         Name {
             number: -1,
             is_communication,
-        }
-    }
-}
-
-/// True for the kernels of NCCL and RCCL, whose names begin, mangled or not, with theirs: `ncclKernel_`,
-/// `ncclDevKernel_`, `ncclSymkDevKernel_`, `rccl`.
-pub fn is_communication(name: &[u8]) -> bool {
-    let digits_at = if name.starts_with(b"_Z") { 2 } else { 0 };
-    let behind = &name[digits_at..];
-    let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let plain = &behind[digits..];
-    plain.starts_with(b"nccl") || plain.starts_with(b"rccl")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_of_communication_are_told_by_their_names() {
-        for name in [
-            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
-            "_Z30ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
-            "_Z38ncclSymkDevKernel_AllGather_LL19ncclSymkDevWorkArgs",
-            "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
-            "rcclKernel",
-        ] {
-            assert!(is_communication(name.as_bytes()), "{name}");
-        }
-        for name in [
-            "",
-            "_Z3foov",
-            "_ZN2at6nccl3addE",
-            "my_nccl_kernel",
-            "ampere_sgemm_128x64",
-        ] {
-            assert!(!is_communication(name.as_bytes()), "{name}");
         }
     }
 }

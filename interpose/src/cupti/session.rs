@@ -203,6 +203,8 @@ pub fn stream(handle: usize) -> Option<(u32, u32)> {
     let (ask_context, ask_stream) = (table.context_id?, table.stream_id?);
     let mut context = 0;
     let (mut context_number, mut number) = (0, 0);
+    // Somebody else may be capturing: what is asked here has nothing to do with it.
+    let _relaxed = driver::Relaxed::begin();
     // SAFETY: a stream that the program just names in a call, or the null stream of the current context, and places of
     // ours; CUPTI is there.
     let asked = unsafe {
@@ -362,7 +364,7 @@ impl Changing {
     /// Another profiler is about to record: nothing of ours is left in its way.
     pub fn step_aside(&mut self) {
         if self.state() == State::Recording {
-            stop(|| true);
+            stop(at_leisure);
             self.set(State::Aside);
         }
     }
@@ -379,7 +381,7 @@ impl Changing {
     /// It never will record again in this process.
     pub fn end(&mut self, reason: &str) {
         if self.state() == State::Recording {
-            stop(|| true);
+            stop(at_leisure);
             self.set(State::Off);
         }
         self.leave(reason);
@@ -426,7 +428,7 @@ impl Changing {
     pub fn bring_about(&mut self, wanted: Mode) {
         match (self.state(), wanted) {
             (State::Recording, Mode::Off) => {
-                stop(|| true);
+                stop(at_leisure);
                 self.set(State::Off);
             }
             (State::Off | State::Aside, Mode::Communication | Mode::All) => {
@@ -463,6 +465,11 @@ impl Changing {
             Err(refused) => self.end(&in_words(table, refused)),
         }
     }
+}
+
+/// While the program goes on nothing has to be done by a deadline.
+fn at_leisure() -> bool {
+    true
 }
 
 /// Stops recording and takes out all that there is, as long as there is time.

@@ -56,6 +56,10 @@ pub fn tell(thread: &'static ThreadState, call: &Record) {
     if is_known && now < place.ask_again_ticks.load(Ordering::Relaxed) {
         return;
     }
+    // Without a place for the record nothing is told, and the next call tries again.
+    let Some((set, lane)) = life::lane(thread) else {
+        return;
+    };
     let Some((context, number)) = session::stream(handle as usize) else {
         return;
     };
@@ -73,5 +77,5 @@ pub fn tell(thread: &'static ThreadState, call: &Record) {
         number,
         at_ticks: call.enter_ticks,
     };
-    life::commit(thread, &stream.to_record());
+    lane.commit(set, &stream.to_record());
 }

@@ -19,7 +19,7 @@ mod traffic_map;
 use super::units;
 use super::words::{self, Line, Mood};
 use markup::escape;
-use rankscope_formats::session::{Finding, Session};
+use rankscope_formats::session::{DeviceActivity, Finding, Session};
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -300,12 +300,14 @@ fn activity_section(out: &mut String, session: &Session) {
         figure(out, &picture, note);
     }
     out.push_str(&tables::activity(session));
-    details(out, "Why the devices did not compute", &tables::stalls(session));
-    details(
-        out,
-        "Where they did not in each step",
-        &tables::recurring_stalls(session),
-    );
+    let has = |is_there: fn(&DeviceActivity) -> bool| session.activity.iter().any(is_there);
+    if has(|entry| entry.device_stalls.count > 0) {
+        details(out, "Why the devices did not compute", &tables::stalls(session));
+    }
+    if has(|entry| !entry.recurring_stalls.is_empty()) {
+        let places = tables::recurring_stalls(session);
+        details(out, "Where they did not in each step", &places);
+    }
     details(out, "Why streams did nothing", &tables::idle(session));
     details(out, "The kernels that took most time", &tables::kernels(session));
 }
