@@ -19,6 +19,7 @@ pub mod export;
 pub mod findings;
 pub mod heap;
 pub mod identity;
+pub mod import;
 pub mod ingest;
 pub mod intervals;
 pub mod kernel_name;

@@ -5,6 +5,7 @@ use crate::clock::Clocks;
 use crate::device_summary;
 use crate::findings::{self, LatenessView, shown};
 use crate::identity::Identities;
+use crate::import;
 use crate::merge::{MergeOptions, world_error};
 use crate::overlap;
 use crate::rank::{ActivitySums, EVENTS, PLUGIN, RankSums};
@@ -71,6 +72,7 @@ pub fn session(parts: &Parts<'_>) -> Session {
             .iter()
             .map(|path| path.display().to_string())
             .collect(),
+        imported: import::of_logs(parts.logs),
         axis,
         coverage: coverage(parts),
         attempts: attempts(parts),

@@ -2,6 +2,8 @@
 //! process writes ([`ranklog`]), and what the collector writes from many of them.
 
 pub mod communication_kernel;
+#[cfg(feature = "import")]
+pub mod kineto;
 pub mod operation;
 #[cfg(feature = "perfetto")]
 pub mod perfetto;

@@ -5,6 +5,7 @@ mod ctl;
 mod doctor;
 mod exit;
 mod export;
+mod import;
 mod kernels;
 mod merge;
 mod print;
@@ -27,6 +28,7 @@ Examples:
   rankscope run -o shared/run1 -- python train.py         the same, into a directory of your choice
   rankscope report shared/run1                            print the summary again, write report.html
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
+  rankscope import kineto log/                            the same from traces of torch.profiler
   rankscope doctor -- torchrun train.py                   would this be recorded?";
 
 const WITHOUT_THE_LAUNCHER: &str = "\
@@ -61,6 +63,7 @@ enum Command {
     Merge(merge::Merge),
     Report(report::Report),
     Export(export::Export),
+    Import(import::Import),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
@@ -74,6 +77,7 @@ impl Cli {
             Command::Merge(merge) => merge.run(),
             Command::Report(report) => report.run(),
             Command::Export(export) => export.run(),
+            Command::Import(import) => import.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Completions(completions) => completions.run(),

@@ -2,6 +2,7 @@
 //!
 //! Nothing is lost quietly: a file that cannot be read becomes a problem, and the rest is read all the same.
 
+use crate::import::NOTE;
 use rankscope_formats::ranklog::collect::{self, Collected};
 use rankscope_formats::ranklog::place::SEGMENT_EXTENSION;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
@@ -85,6 +86,8 @@ pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
                     )),
                     Ending::Closed | Ending::LiveArea => {}
                 }
+                let notes = log.properties.range(NOTE.to_owned()..).take_while(|(key, _)| key.starts_with(NOTE));
+                problems.extend(notes.map(|(_, note)| problem(&path, note.clone())));
                 logs.push(log);
             }
             Err(error) => problems.push(problem(&path, format!("not read: {error}"))),

@@ -3,6 +3,7 @@
 //! Every figure is named with its unit. A [`Figure`] that could not be computed has no value and says why; it is
 //! never 0 or NaN. Lists that could grow without bound are cut, and stand beside their totals.
 
+use super::imported::Imported;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -109,6 +110,9 @@ pub struct Session {
     pub written_unix_ns: i64,
     /// Run directories it was made from, as given.
     pub directories: Vec<String>,
+    /// Where the run comes from, if another profiler recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// The time axis.
     pub axis: Axis,
     /// Who was seen: the first line of every summary.

@@ -1,0 +1,83 @@
+//! Which files are meant by what a user names.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is named cannot be read, or holds nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The operating system refused.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A folder without traces.
+    #[error("no trace (*.json, *.json.gz) in {0}; torch.profiler writes one with export_chrome_trace or tensorboard_trace_handler")]
+    Empty(PathBuf),
+}
+
+/// The traces that are meant: files as they are named, of folders those that end in `.json` or `.json.gz`, by name. A file
+/// that PyTorch is still writing (`.tmp`) is read only where it is named.
+///
+/// # Errors
+///
+/// If something cannot be read, or a folder holds no trace.
+pub fn trace_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    let mut files = Vec::new();
+    for path in named {
+        let error = |source| FileError::Io {
+            path: path.clone(),
+            source,
+        };
+        if !fs::metadata(path).map_err(error)?.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside = Vec::new();
+        for entry in fs::read_dir(path).map_err(error)? {
+            let entry = entry.map_err(error)?.path();
+            if entry.is_file() && is_trace_name(&entry) {
+                inside.push(entry);
+            }
+        }
+        if inside.is_empty() {
+            return Err(FileError::Empty(path.clone()));
+        }
+        inside.sort();
+        files.append(&mut inside);
+    }
+    // The same file named twice is one.
+    let mut known = std::collections::BTreeSet::new();
+    files.retain(|file| known.insert(fs::canonicalize(file).unwrap_or_else(|_| file.clone())));
+    Ok(files)
+}
+
+fn is_trace_name(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    name.ends_with(".json") || name.ends_with(".json.gz")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_means_its_traces_and_a_file_itself() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["b.json", "a.pt.trace.json.gz", "c.json.tmp", "notes.txt"] {
+            fs::write(folder.path().join(name), "x").expect("written");
+        }
+        let found = trace_files(&[folder.path().to_path_buf(), folder.path().join("b.json")]).expect("traces");
+        let names: Vec<_> = found.iter().map(|path| super::super::shown(path)).collect();
+        assert_eq!(names, ["a.pt.trace.json.gz", "b.json"]);
+        let tmp = folder.path().join("c.json.tmp");
+        assert_eq!(trace_files(&[tmp.clone()]).expect("a file"), [tmp]);
+        let empty = tempfile::tempdir().expect("a folder");
+        assert!(matches!(trace_files(&[empty.path().to_path_buf()]), Err(FileError::Empty(_))));
+        assert!(matches!(trace_files(&[empty.path().join("x")]), Err(FileError::Io { .. })));
+    }
+}

@@ -1,0 +1,262 @@
+//! What the traces of several ranks say together: which communicators there are, which call is which of theirs, and whose
+//! clock is whose.
+
+use super::kineto::{Call, Trace};
+use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_formats::{Library, Operation};
+use std::collections::BTreeMap;
+
+/// A communicator as one rank sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Communicator {
+    /// Whose.
+    pub library: Library,
+    /// The same on all members.
+    pub identity: [u8; 16],
+    /// How sure that is.
+    pub source: IdentitySource,
+    /// This rank's number in it.
+    pub rank: u32,
+    /// Members.
+    pub size: u32,
+    /// For people.
+    pub name: String,
+    /// Members' global ranks, where they are known.
+    pub ranks: Vec<u32>,
+}
+
+/// What is learnt of one trace by looking at all.
+#[derive(Clone, Debug, Default)]
+pub struct Joined {
+    /// Communicators, by the number that its records have.
+    pub communicators: Vec<Communicator>,
+    /// Of each call: its communicator, its ordinal, its peer.
+    pub keys: Vec<CallKey>,
+    /// Name of its host.
+    pub host: String,
+    /// What could not be told.
+    pub notes: Vec<String>,
+}
+
+/// Which of a communicator's operations a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallKey {
+    /// Position in [`Joined::communicators`].
+    pub communicator: u32,
+    /// Its ordinal, aligned between ranks.
+    pub sequence: u32,
+    /// Peer in the communicator's numbering.
+    pub peer: Option<i32>,
+}
+
+/// What is counted together: a communicator's collectives, or its messages in one direction.
+type Counted = (u32, u8, i32);
+
+/// Joins the traces of a job.
+pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
+    let mut all: Vec<Joined> = traces.iter().map(|trace| communicators(trace)).collect();
+    let common = common_step(traces);
+    let has_steps = common.is_some();
+    // Calls before the first step that all ranks have: where the trace of one began earlier, it has more of them.
+    let mut before: Vec<BTreeMap<Counted, u32>> = Vec::new();
+    for (trace, joined) in traces.iter().zip(&all) {
+        let until = common.and_then(|number| {
+            trace.steps.iter().find(|step| step.0 == number).map(|step| step.1)
+        });
+        let mut counts: BTreeMap<Counted, u32> = BTreeMap::new();
+        for (call, key) in trace.calls.iter().zip(&joined.keys) {
+            if until.is_some_and(|until| asked_ns(call) < until) {
+                *counts.entry(counted(call, key)).or_default() += 1;
+            }
+        }
+        before.push(counts);
+    }
+    // The most calls that any rank has before that step, by communicator as all ranks know it.
+    let mut most: BTreeMap<([u8; 16], u8, (i32, i32)), u32> = BTreeMap::new();
+    for (joined, counts) in all.iter().zip(&before) {
+        for (&what, &count) in counts {
+            let place = most.entry(shared(joined, what)).or_default();
+            *place = (*place).max(count);
+        }
+    }
+    let mut is_assumed = false;
+    for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
+        let mut next: BTreeMap<Counted, u32> = BTreeMap::new();
+        for (call, at) in trace.calls.iter().zip(0..) {
+            let what = counted(call, &joined.keys[at]);
+            let is_message = what.2 != NO_DIRECTION;
+            let own = call.sequence.filter(|_| !is_message && call.library == Library::Nccl);
+            let sequence = own.unwrap_or_else(|| {
+                let first = most.get(&shared(joined, what)).copied().unwrap_or(0)
+                    - counts.get(&what).copied().unwrap_or(0);
+                let ordinal = next.entry(what).or_default();
+                *ordinal += 1;
+                first + *ordinal - 1
+            });
+            is_assumed |= own.is_none() && !has_steps;
+            joined.keys[at].sequence = sequence;
+        }
+    }
+    let hosts_unknown = traces.iter().filter(|trace| trace.host.is_none()).count();
+    for (trace, joined) in traces.iter().zip(&mut all) {
+        joined.host = host(trace, one_host);
+        if is_assumed && traces.len() > 1 && !trace.calls.is_empty() {
+            joined.notes.push(
+                "the traces have no ProfilerStep that all ranks share: their operations were matched by their order, as if \
+                 all traces began at the same one"
+                    .to_owned(),
+            );
+        }
+    }
+    if hosts_unknown > 0 && traces.len() > 1 && !one_host {
+        if let Some(first) = all.first_mut() {
+            first.notes.push(format!(
+                "{hosts_unknown} of {} traces do not name their host, so that each is taken to have a clock of its own; if all \
+                 ran on one host, import them with --one-host",
+                traces.len()
+            ));
+        }
+    }
+    all
+}
+
+const NO_DIRECTION: i32 = i32::MIN;
+
+fn asked_ns(call: &Call) -> i64 {
+    call.issue.map_or(call.start_ns, |(_, start, _)| start)
+}
+
+/// What a call is counted with. NCCL orders all collectives of a communicator, Gloo those of one kind.
+fn counted(call: &Call, key: &CallKey) -> Counted {
+    let class = match (call.library, call.operation) {
+        (_, Operation::Send | Operation::Receive) | (Library::Gloo, _) => call.operation as u8,
+        _ => 0,
+    };
+    let direction = match call.operation {
+        Operation::Send | Operation::Receive => key.peer.unwrap_or(-1),
+        _ => NO_DIRECTION,
+    };
+    (key.communicator, class, direction)
+}
+
+/// The same, as other ranks would say it: a message is its sender's and its receiver's.
+fn shared(joined: &Joined, what: Counted) -> ([u8; 16], u8, (i32, i32)) {
+    let communicator = &joined.communicators[what.0 as usize];
+    if what.2 == NO_DIRECTION {
+        return (communicator.identity, what.1, (NO_DIRECTION, NO_DIRECTION));
+    }
+    let own = communicator.rank as i32;
+    let is_send = what.1 == Operation::Send as u8;
+    let (from, to) = if is_send { (own, what.2) } else { (what.2, own) };
+    (communicator.identity, Operation::Send as u8, (from, to))
+}
+
+/// The first step that all traces with calls have.
+fn common_step(traces: &[Trace]) -> Option<u64> {
+    let mut with_calls = traces.iter().filter(|trace| !trace.calls.is_empty());
+    let first = with_calls.next()?;
+    let rest: Vec<&Trace> = with_calls.collect();
+    first
+        .steps
+        .iter()
+        .map(|step| step.0)
+        .find(|number| rest.iter().all(|trace| trace.steps.iter().any(|step| step.0 == *number)))
+}
+
+/// A name by which traces of one host have one clock.
+fn host(trace: &Trace, one_host: bool) -> String {
+    match &trace.host {
+        _ if one_host => "one host".to_owned(),
+        Some(name) => name.clone(),
+        None => format!("host of rank {}", trace.rank.unwrap_or(0)),
+    }
+}
+
+/// The communicators of a trace, and which of them each call is of.
+fn communicators(trace: &Trace) -> Joined {
+    let mut joined = Joined {
+        notes: trace.notes.clone(),
+        ..Joined::default()
+    };
+    let own = trace.rank.unwrap_or(0);
+    let world = trace.world.unwrap_or(own + 1).max(own + 1);
+    let (mut assumed, mut not_member) = (0u64, 0u64);
+    for call in &trace.calls {
+        let group = call.group.and_then(|group| trace.groups.get(group)).or_else(|| only_group(trace, call));
+        let number = group.and_then(|group| group.ranks.iter().position(|&rank| rank == own));
+        let communicator = match (group, number) {
+            (Some(group), Some(number)) => Communicator {
+                library: call.library,
+                identity: identity(call.library, &group.name, &group.ranks),
+                source: IdentitySource::UniqueId,
+                rank: number as u32,
+                size: group.ranks.len() as u32,
+                name: group.name.clone(),
+                ranks: group.ranks.clone(),
+            },
+            (group, _) => {
+                not_member += u64::from(group.is_some());
+                assumed += u64::from(group.is_none());
+                let size = call.group_size.filter(|&size| size > own).unwrap_or(world);
+                Communicator {
+                    library: call.library,
+                    identity: identity(call.library, "", &[size]),
+                    source: IdentitySource::Partial,
+                    rank: own,
+                    size,
+                    name: format!("process group of {size}"),
+                    ranks: Vec::new(),
+                }
+            }
+        };
+        let known = joined.communicators.iter().position(|known| *known == communicator);
+        let position = known.unwrap_or_else(|| {
+            joined.communicators.push(communicator);
+            joined.communicators.len() - 1
+        });
+        let ranks = &joined.communicators[position].ranks;
+        let by_rank = |rank: u32| ranks.iter().position(|&member| member == rank).map(|at| at as i32);
+        let peer = call
+            .peer
+            .or_else(|| call.peer_rank.and_then(|rank| if ranks.is_empty() { i32::try_from(rank).ok() } else { by_rank(rank) }));
+        joined.keys.push(CallKey {
+            communicator: position as u32,
+            sequence: 0,
+            peer,
+        });
+    }
+    if assumed > 0 {
+        joined.notes.push(format!(
+            "{assumed} of {} operations do not name their process group (PyTorch before 2.3, or Gloo with several groups): they \
+             are taken to be of one with all {world} ranks",
+            trace.calls.len()
+        ));
+    }
+    if not_member > 0 {
+        joined.notes.push(format!(
+            "{not_member} operations are of process groups that rank {own} is no member of, as the trace lists them"
+        ));
+    }
+    joined
+}
+
+/// Of Gloo no group is told: where all of them have the same members, that does not matter.
+fn only_group<'a>(trace: &'a Trace, call: &Call) -> Option<&'a super::kineto::Group> {
+    let first = trace.groups.first()?;
+    let is_same = call.library == Library::Gloo && trace.groups.iter().all(|group| group.ranks == first.ranks);
+    is_same.then_some(first)
+}
+
+/// 128 bits that are the same wherever the same group is read (FNV-1a).
+fn identity(library: Library, name: &str, ranks: &[u32]) -> [u8; 16] {
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    let mut add = |byte: u8| {
+        hash ^= u128::from(byte);
+        hash = hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B);
+    };
+    add(library as u8);
+    name.bytes().for_each(&mut add);
+    add(0);
+    ranks.iter().flat_map(|rank| rank.to_le_bytes()).for_each(&mut add);
+    hash.to_le_bytes()
+}

@@ -1,0 +1,762 @@
+//! What one trace of torch.profiler means: device work, the calls that launched it, ranges and process groups' operations,
+//! as the records that a recorder would have written.
+
+use super::hta::HtaTrace;
+use super::spool::Spool;
+use super::words;
+use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part, Problem};
+use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
+use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
+use rankscope_formats::ranklog::definition::Stream;
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::communication_kernel::is_communication;
+use rankscope_formats::{Library, Operation};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Deserialize;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Lane of what devices did and of the calls that launched it; threads of the program have the lanes behind it.
+pub const DEVICE_LANE: u32 = 0;
+/// Beginning of the ranges that PyTorch's scheduler puts around iterations.
+const STEP: &str = "ProfilerStep#";
+/// Directions of copies, by the beginning of their events' names: numbers of `CUpti_ActivityMemcpyKind`.
+const DIRECTIONS: [(&str, u8); 6] = [
+    ("Memcpy HtoD", 1),
+    ("Memcpy DtoH", 2),
+    ("Memcpy DtoD", 8),
+    ("Memcpy HtoH", 9),
+    ("Memcpy PtoP", 10),
+    ("Memcpy", 0),
+];
+
+/// What to read of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Keep operators of PyTorch as ranges.
+    pub operators: bool,
+    /// Compute what Holistic Trace Analysis would.
+    pub hta: bool,
+}
+
+/// A process group, as a trace describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Its name, the same on all members.
+    pub name: String,
+    /// Global ranks of its members, in order.
+    pub ranks: Vec<u32>,
+}
+
+/// A process group's operation on this rank.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Thread on which the library was called.
+    pub thread: u32,
+    /// Begin of the call, or of its execution, ns since the trace's base.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+    /// Where it was queued: thread, begin, end.
+    pub issue: Option<(u32, i64, i64)>,
+    /// Which library did it.
+    pub library: Library,
+    /// Which operation.
+    pub operation: Operation,
+    /// Position in [`Trace::groups`], `None` where the trace does not tell.
+    pub group: Option<usize>,
+    /// Members that the trace tells of without naming the group.
+    pub group_size: Option<u32>,
+    /// Elements given and got.
+    pub elements: (Option<u64>, Option<u64>),
+    /// Elements to each member, where they differ.
+    pub split: Vec<u64>,
+    /// Bytes of an element.
+    pub element_bytes: Option<u8>,
+    /// Peer in the group's numbering.
+    pub peer: Option<i32>,
+    /// Global rank of the peer.
+    pub peer_rank: Option<u32>,
+    /// The group's own number of it.
+    pub sequence: Option<u32>,
+}
+
+/// A trace, read.
+pub struct Trace {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its rank, as PyTorch says.
+    pub rank: Option<u32>,
+    /// Size of its world, as PyTorch says.
+    pub world: Option<u32>,
+    /// Name of its host; traces before 2025 have none.
+    pub host: Option<String>,
+    /// System id of its process.
+    pub process: u32,
+    /// Name of its process.
+    pub process_name: Option<String>,
+    /// Version of NCCL.
+    pub nccl_version: Option<String>,
+    /// What its times count from, ns since 1970.
+    pub base_ns: i64,
+    /// For how long it was recorded, ns since the base.
+    pub window: Option<(i64, i64)>,
+    /// First and last moment of any event.
+    pub span: Option<(i64, i64)>,
+    /// Process groups.
+    pub groups: Vec<Group>,
+    /// What process groups did, in the order in which it was asked for.
+    pub calls: Vec<Call>,
+    /// Number and begin of each step that PyTorch's scheduler marked.
+    pub steps: Vec<(u64, i64)>,
+    /// Correlations of communication kernels.
+    pub communication: FxHashSet<u32>,
+    /// Works of devices.
+    pub works: u64,
+    /// The records, but for process groups' operations.
+    pub spool: Spool,
+    /// Texts that records refer to, by their number.
+    pub texts: Vec<String>,
+    /// Streams that records refer to, by their number.
+    pub streams: Vec<Stream>,
+    /// Threads of the program by lane; lane 0 is none's.
+    pub threads: Vec<(u32, Option<String>)>,
+    lanes: FxHashMap<u32, u32>,
+    /// What Holistic Trace Analysis needs to know of it.
+    pub hta: Option<HtaTrace>,
+    /// How reading went.
+    pub outcome: Outcome,
+    /// What the trace says and an import cannot tell.
+    pub notes: Vec<String>,
+}
+
+/// `distributedInfo`.
+#[derive(Default, Deserialize)]
+struct DistributedInfo {
+    rank: Option<u32>,
+    world_size: Option<u32>,
+    nccl_version: Option<String>,
+    #[serde(default)]
+    pg_config: Vec<GroupConfig>,
+}
+
+#[derive(Deserialize)]
+struct GroupConfig {
+    #[serde(default)]
+    pg_name: String,
+    #[serde(default)]
+    ranks: Vec<u32>,
+}
+
+/// Metadata of an operation, from the operator that PyTorch puts around the library's range.
+struct Parameters {
+    start_ns: i64,
+    end_ns: i64,
+    group: Option<String>,
+    ranks: Vec<u32>,
+    group_size: Option<u32>,
+    elements: (Option<u64>, Option<u64>),
+    split: Vec<u64>,
+    element_bytes: Option<u8>,
+    peer_rank: Option<u32>,
+    sequence: Option<u32>,
+}
+
+/// A range of a library: `nccl:all_reduce`.
+struct Range {
+    thread: u32,
+    start_ns: i64,
+    end_ns: i64,
+    library: Library,
+    operation: Operation,
+    peer: Option<i32>,
+    elements: Option<u64>,
+    element_bytes: Option<u8>,
+}
+
+/// An operator by which a process group was asked: `c10d::allreduce_`.
+struct Issue {
+    thread: u32,
+    start_ns: i64,
+    end_ns: i64,
+    operation: Operation,
+    peer: Option<i32>,
+}
+
+/// A trace that is being read.
+struct Reading {
+    options: ReadOptions,
+    trace: Trace,
+    info: DistributedInfo,
+    text_numbers: FxHashMap<Box<str>, u32>,
+    stream_numbers: FxHashMap<(u32, u32, u32), u32>,
+    parameters: FxHashMap<u32, Vec<Parameters>>,
+    ranges: Vec<Range>,
+    issues: Vec<Issue>,
+    index: u64,
+    foreign: FxHashMap<String, u64>,
+    odd_times: u64,
+    failed: Option<io::Error>,
+}
+
+impl Trace {
+    /// Reads a file. Records that do not fit in memory go to files in `directory`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in
+    /// [`Trace::outcome`].
+    pub fn read(path: &Path, directory: &Path, options: ReadOptions, told: &mut dyn FnMut(u64)) -> io::Result<Self> {
+        let mut reading = Reading {
+            options,
+            trace: Self {
+                path: path.to_path_buf(),
+                rank: None,
+                world: None,
+                host: None,
+                process: 0,
+                process_name: None,
+                nccl_version: None,
+                base_ns: 0,
+                window: None,
+                span: None,
+                groups: Vec::new(),
+                calls: Vec::new(),
+                steps: Vec::new(),
+                communication: FxHashSet::default(),
+                works: 0,
+                spool: Spool::new(directory.to_path_buf()),
+                texts: Vec::new(),
+                streams: Vec::new(),
+                threads: vec![(0, None)],
+                lanes: FxHashMap::default(),
+                hta: options.hta.then(HtaTrace::default),
+                outcome: Outcome::default(),
+                notes: Vec::new(),
+            },
+            info: DistributedInfo::default(),
+            text_numbers: FxHashMap::default(),
+            stream_numbers: FxHashMap::default(),
+            parameters: FxHashMap::default(),
+            ranges: Vec::new(),
+            issues: Vec::new(),
+            index: 0,
+            foreign: FxHashMap::default(),
+            odd_times: 0,
+            failed: None,
+        };
+        let outcome = kineto::read_file(path, &mut |offset, part| {
+            if reading.failed.is_some() {
+                return;
+            }
+            match part {
+                Part::Member(name, value) => reading.member(name, value),
+                Part::Event(event) => {
+                    if let Err(error) = reading.event(&event) {
+                        reading.failed = Some(error);
+                    }
+                    reading.index += 1;
+                    if reading.index % 4096 == 0 {
+                        told(offset);
+                    }
+                }
+            }
+        })?;
+        if let Some(error) = reading.failed.take() {
+            return Err(error);
+        }
+        Ok(reading.finish(outcome))
+    }
+
+    /// Lane of a thread of the program.
+    pub fn lane_for(&mut self, thread: u32) -> u32 {
+        let next = self.threads.len() as u32;
+        let lane = *self.lanes.entry(thread).or_insert(next);
+        if lane == next {
+            self.threads.push((thread, None));
+        }
+        lane
+    }
+}
+
+impl Reading {
+    fn member(&mut self, name: &str, value: &str) {
+        match name {
+            "distributedInfo" => match serde_json::from_str(value) {
+                Ok(info) => self.info = info,
+                Err(error) => self.trace.notes.push(format!("distributedInfo is not understood: {error}")),
+            },
+            "baseTimeNanoseconds" => self.trace.base_ns = Args::integer(Some(value)).unwrap_or(0),
+            "host_name" => {
+                self.trace.host = Args::text(Some(value)).map(|text| text.as_str().to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        if let Some(hta) = &mut self.trace.hta {
+            hta.see(self.index as u32, event);
+        }
+        if event.phase == b'M' {
+            self.name(event);
+            return Ok(());
+        }
+        if event.phase != b'X' {
+            return Ok(());
+        }
+        let Some((start, end)) = event.span_ns() else {
+            self.odd_times += 1;
+            return Ok(());
+        };
+        if event.category == Category::Trace {
+            let window = self.trace.window.get_or_insert((start, end));
+            *window = (window.0.min(start), window.1.max(end));
+            return Ok(());
+        }
+        let span = self.trace.span.get_or_insert((start, end));
+        *span = (span.0.min(start), span.1.max(end));
+        match event.category {
+            Category::Kernel | Category::Copy | Category::Set => self.work(event, start, end),
+            Category::Runtime | Category::Driver => self.host_call(event, start, end),
+            Category::Annotation => self.annotation(event, start, end),
+            Category::Operator => self.operator(event, start, end),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&mut self, event: &Event<'_>) {
+        let Some(name) = Args::text(event.args.name) else {
+            return;
+        };
+        match (event.name.as_str(), event.process, event.thread) {
+            // Devices have names too; the host's process is the one whose number is no small ordinal.
+            ("process_name", Id::Number(process), _) if process > 255 || self.trace.process == 0 => {
+                self.trace.process = u32::try_from(process).unwrap_or(0);
+                self.trace.process_name = Some(name.as_str().to_owned());
+            }
+            ("thread_name", Id::Number(process), Id::Number(thread)) if process > 255 => {
+                if let Ok(thread) = u32::try_from(thread) {
+                    let lane = self.trace.lane_for(thread) as usize;
+                    // `thread 4037 (python3.8)`
+                    let inside = name.as_str().split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+                    self.trace.threads[lane].1 = Some(inside.unwrap_or(name.as_str()).to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.text_numbers.get(text) {
+            return number;
+        }
+        let number = self.trace.texts.len() as u32;
+        self.trace.texts.push(text.to_owned());
+        self.text_numbers.insert(text.into(), number);
+        number
+    }
+
+    fn stream(&mut self, args: &Args<'_>, event: &Event<'_>) -> u32 {
+        let of_row = |id: Id<'_>| match id {
+            Id::Number(number) => Some(number),
+            _ => None,
+        };
+        let number = |raw: Option<&str>, row: Option<i64>| {
+            let number = Args::integer(raw).or(row).unwrap_or(0);
+            u32::try_from(number).unwrap_or(u32::MAX)
+        };
+        let key = (
+            number(args.device, of_row(event.process)),
+            number(args.context, None),
+            number(args.stream, of_row(event.thread)),
+        );
+        let next = self.trace.streams.len() as u32;
+        let index = *self.stream_numbers.entry(key).or_insert(next);
+        if index == next {
+            self.trace.streams.push(Stream {
+                index,
+                device: key.0,
+                context: key.1,
+                number: key.2,
+            });
+        }
+        index
+    }
+
+    fn work(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
+        let args = &event.args;
+        let correlation = Args::integer(args.correlation).unwrap_or(0) as u32;
+        let work = Work {
+            start_ticks: start as u64,
+            end_ticks: end as u64,
+            stream: self.stream(args, event),
+            correlation,
+            graph_node: 0,
+        };
+        let bytes = Args::integer(args.bytes).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
+        let name = event.name.as_str();
+        let activity = match event.category {
+            Category::Copy => Activity::Copy {
+                work,
+                bytes,
+                direction: DIRECTIONS
+                    .iter()
+                    .find(|(beginning, _)| name.starts_with(beginning))
+                    .map_or(0, |&(_, number)| number),
+                peer_device: -1,
+            },
+            Category::Set => Activity::Set { work, bytes },
+            _ => {
+                if is_communication(name.as_bytes()) {
+                    self.trace.communication.insert(correlation);
+                }
+                Activity::Kernel {
+                    work,
+                    name: self.text(name) as i32,
+                    grid: Args::dimensions(args.grid),
+                    block: Args::dimensions(args.block),
+                    graph: 0,
+                }
+            }
+        };
+        self.trace.works += 1;
+        self.trace.spool.push(DEVICE_LANE, activity.to_record())
+    }
+
+    fn host_call(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
+        let name = event.name.as_str();
+        let is_runtime = event.category == Category::Runtime;
+        // The number is CUDA's where the name is; HIP has numbers of its own.
+        let by_number = Args::integer(event.args.function)
+            .and_then(|number| cuda_function(u32::try_from(number).ok()?, is_runtime))
+            .filter(|function| name.starts_with(function.name));
+        let function = by_number.or_else(|| {
+            let name = name.split("_v").next().unwrap_or(name);
+            CUDA_FUNCTIONS
+                .iter()
+                .find(|function| function.is_runtime == is_runtime && function.name == name)
+        });
+        let Some(function) = function else {
+            return Ok(());
+        };
+        let thread = self.thread_of(event);
+        let call = HostCall {
+            start_ticks: start as u64,
+            end_ticks: end as u64,
+            thread,
+            correlation: Args::integer(event.args.correlation).unwrap_or(0) as u32,
+            function: function.number,
+            is_runtime,
+            has_failed: false,
+        };
+        let waits = function.waits;
+        self.trace.spool.push(DEVICE_LANE, Activity::Call { call, waits }.to_record())
+    }
+
+    fn thread_of(&mut self, event: &Event<'_>) -> u32 {
+        if let Id::Number(process) = event.process {
+            // A trace without names still tells whose it is.
+            if self.trace.process == 0 {
+                self.trace.process = u32::try_from(process).unwrap_or(0);
+            }
+        }
+        match event.thread {
+            Id::Number(thread) => thread as u32,
+            _ => 0,
+        }
+    }
+
+    fn annotation(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
+        let name = event.name.as_str();
+        let thread = self.thread_of(event);
+        if let Some((backend, what)) = name.split_once(':')
+            && let Some(operation) = words::operation(what)
+        {
+            if let Some(library) = words::library(backend) {
+                let (elements, element_bytes) = shape(&event.args);
+                self.ranges.push(Range {
+                    thread,
+                    start_ns: start,
+                    end_ns: end,
+                    library,
+                    operation,
+                    peer: words::peer(what),
+                    elements,
+                    element_bytes,
+                });
+                return Ok(());
+            }
+            if backend.bytes().all(|byte| byte.is_ascii_lowercase()) {
+                *self.foreign.entry(backend.to_owned()).or_default() += 1;
+            }
+        }
+        if let Some(number) = name.strip_prefix(STEP).and_then(|number| number.trim().parse().ok()) {
+            self.trace.steps.push((number, start));
+        }
+        self.mark(thread, name, start, end)
+    }
+
+    /// A range of the program. A number at its end is told apart from the text: programs count.
+    fn mark(&mut self, thread: u32, name: &str, start: i64, end: i64) -> io::Result<()> {
+        let lane = self.trace.lane_for(thread);
+        let counted = name
+            .rsplit_once('#')
+            .and_then(|(what, number)| Some((&name[..=what.len()], number.parse::<u32>().ok()?)));
+        let (text, number) = match counted {
+            Some((text, number)) => (text, Some(number)),
+            None => (name, None),
+        };
+        let record = Record {
+            enter_ticks: start as u64,
+            leave_ticks: end as u64,
+            object: u64::from(self.text(text)),
+            tag: u32::from(number.is_some()),
+            sequence: number.unwrap_or(0),
+            ..Record::new(RecordKind::Mark)
+        };
+        self.trace.spool.push(lane, record)
+    }
+
+    fn operator(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
+        let name = event.name.as_str();
+        let thread = self.thread_of(event);
+        if name == "record_param_comms" {
+            self.parameters.entry(thread).or_default().push(parameters(&event.args, start, end));
+        } else if let Some(operation) = name.strip_prefix("c10d::").and_then(words::operation) {
+            self.issues.push(Issue {
+                thread,
+                start_ns: start,
+                end_ns: end,
+                operation,
+                peer: issued_peer(operation, event.args.inputs),
+            });
+        }
+        if self.options.operators {
+            self.mark(thread, name, start, end)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, outcome: Outcome) -> Trace {
+        let info = std::mem::take(&mut self.info);
+        self.trace.rank = info.rank;
+        self.trace.world = info.world_size;
+        self.trace.nccl_version = info.nccl_version;
+        self.trace.groups = info
+            .pg_config
+            .into_iter()
+            .filter(|group| !group.name_is_empty() && !group.ranks.is_empty())
+            .map(|group| Group {
+                name: group.pg_name,
+                ranks: group.ranks,
+            })
+            .collect();
+        self.trace.steps.sort_unstable();
+        for list in self.parameters.values_mut() {
+            list.sort_by_key(|parameters| (parameters.start_ns, std::cmp::Reverse(parameters.end_ns)));
+        }
+        self.ranges.sort_by_key(|range| range.start_ns);
+        self.issues.sort_by_key(|issue| issue.start_ns);
+        let ranges = std::mem::take(&mut self.ranges);
+        let mut issues = Issues::new(std::mem::take(&mut self.issues));
+        for range in ranges {
+            let call = self.call(range, &mut issues);
+            self.trace.calls.push(call);
+        }
+        // A queue keeps its order, and its order is that of being asked.
+        self.trace
+            .calls
+            .sort_by_key(|call| call.issue.map_or(call.start_ns, |(_, start, _)| start));
+        let mut foreign: Vec<(String, u64)> = std::mem::take(&mut self.foreign).into_iter().collect();
+        foreign.sort();
+        for (backend, count) in foreign {
+            self.trace.notes.push(format!(
+                "{count} operations of the process-group backend {backend}, which is not known, are kept as ranges"
+            ));
+        }
+        if self.odd_times > 0 {
+            self.trace
+                .notes
+                .push(format!("{} spans without times that make sense were left out", self.odd_times));
+        }
+        self.trace.outcome = outcome;
+        self.trace
+    }
+
+    fn call(&mut self, range: Range, issues: &mut Issues) -> Call {
+        let parameters = self
+            .parameters
+            .get(&range.thread)
+            .and_then(|list| enclosing(list, range.start_ns, range.end_ns));
+        let group = parameters.and_then(|parameters| {
+            let name = parameters.group.as_ref()?;
+            let known = self.trace.groups.iter().position(|group| &group.name == name);
+            known.or_else(|| {
+                (!parameters.ranks.is_empty()).then(|| {
+                    self.trace.groups.push(Group {
+                        name: name.clone(),
+                        ranks: parameters.ranks.clone(),
+                    });
+                    self.trace.groups.len() - 1
+                })
+            })
+        });
+        let issue = (range.library == Library::Gloo)
+            .then(|| issues.take(range.operation, range.start_ns))
+            .flatten();
+        Call {
+            thread: range.thread,
+            start_ns: range.start_ns,
+            end_ns: range.end_ns,
+            peer: range.peer,
+            peer_rank: parameters
+                .and_then(|parameters| parameters.peer_rank)
+                .or_else(|| u32::try_from(issue.as_ref()?.peer?).ok()),
+            issue: issue.map(|issue| (issue.thread, issue.start_ns, issue.end_ns)),
+            library: range.library,
+            operation: match parameters {
+                Some(parameters) if !parameters.split.is_empty() && range.operation == Operation::AllToAll => {
+                    Operation::AllToAllV
+                }
+                _ => range.operation,
+            },
+            group,
+            group_size: parameters.and_then(|parameters| parameters.group_size),
+            elements: match parameters.map(|parameters| parameters.elements) {
+                Some(told) if told != (None, None) => told,
+                _ => (range.elements, None),
+            },
+            split: parameters.map_or_else(Vec::new, |parameters| parameters.split.clone()),
+            element_bytes: parameters
+                .and_then(|parameters| parameters.element_bytes)
+                .or(range.element_bytes),
+            sequence: parameters.and_then(|parameters| parameters.sequence),
+        }
+    }
+}
+
+impl GroupConfig {
+    fn name_is_empty(&self) -> bool {
+        self.pg_name.is_empty()
+    }
+}
+
+/// Operators that asked for something that has not run yet, by operation, in order: queues keep it.
+struct Issues {
+    waiting: FxHashMap<Operation, std::collections::VecDeque<Issue>>,
+}
+
+impl Issues {
+    fn new(issues: Vec<Issue>) -> Self {
+        let mut waiting: FxHashMap<Operation, std::collections::VecDeque<Issue>> = FxHashMap::default();
+        for issue in issues {
+            waiting.entry(issue.operation).or_default().push_back(issue);
+        }
+        Self { waiting }
+    }
+
+    /// The first that asked for `operation` before it ran.
+    fn take(&mut self, operation: Operation, start_ns: i64) -> Option<Issue> {
+        let waiting = self.waiting.get_mut(&operation)?;
+        if waiting.front()?.start_ns > start_ns {
+            // What runs now was asked for before the trace began.
+            return None;
+        }
+        waiting.pop_front()
+    }
+}
+
+/// The innermost of nested intervals, in order of their begin, that holds another.
+fn enclosing(list: &[Parameters], start: i64, end: i64) -> Option<&Parameters> {
+    let behind = list.partition_point(|parameters| parameters.start_ns <= start);
+    // Operators nest a few deep at most; what ended before is not looked at for long.
+    list[..behind]
+        .iter()
+        .rev()
+        .take(16)
+        .find(|parameters| parameters.end_ns >= end)
+}
+
+fn count(raw: Option<&str>) -> Option<u64> {
+    Args::integer(raw).and_then(|value| u64::try_from(value).ok())
+}
+
+/// Numbers of a list in a string: `"[0, 1, 2]"`. `None` if it is cut short by dots.
+fn numbers(raw: Option<&str>) -> Option<Vec<u64>> {
+    let text = Args::text(raw)?;
+    let inside = text.as_str().trim().strip_prefix('[')?.strip_suffix(']')?;
+    if inside.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    inside.split(',').map(|part| part.trim().parse().ok()).collect()
+}
+
+fn parameters(args: &Args<'_>, start_ns: i64, end_ns: i64) -> Parameters {
+    let ranks = numbers(args.group_ranks).unwrap_or_default();
+    let rank = |raw: Option<&str>| count(raw).and_then(|rank| u32::try_from(rank).ok());
+    Parameters {
+        start_ns,
+        end_ns,
+        group: Args::text(args.group_name).map(|text| text.as_str().to_owned()),
+        ranks: ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok()).collect(),
+        group_size: rank(args.group_size).filter(|&size| size > 0),
+        elements: (count(args.elements_in), count(args.elements_out)),
+        split: numbers(args.split_in).unwrap_or_default(),
+        element_bytes: Args::text(args.element_type).and_then(|text| words::element_bytes(text.as_str())),
+        peer_rank: rank(args.destination_rank).or_else(|| rank(args.source_rank)),
+        sequence: rank(args.sequence),
+    }
+}
+
+/// Elements of a range's inputs and the bytes of one: shapes are written since the profiler is asked for them.
+fn shape(args: &Args<'_>) -> (Option<u64>, Option<u8>) {
+    let types: Vec<String> = args
+        .input_types
+        .and_then(|raw| serde_json::from_str(raw).ok())
+        .unwrap_or_default();
+    let shapes: Vec<serde_json::Value> = args
+        .input_dimensions
+        .and_then(|raw| serde_json::from_str(raw).ok())
+        .unwrap_or_default();
+    let elements = shapes
+        .iter()
+        .map(elements_of)
+        .try_fold(0u64, |sum, elements| sum.checked_add(elements?));
+    (
+        elements.filter(|&elements| elements > 0),
+        types.first().and_then(|name| words::element_bytes(name)),
+    )
+}
+
+/// Elements of a tensor's shape, or of a list of tensors' shapes.
+fn elements_of(shape: &serde_json::Value) -> Option<u64> {
+    let list = shape.as_array()?;
+    if list.iter().any(serde_json::Value::is_array) {
+        return list
+            .iter()
+            .map(elements_of)
+            .try_fold(0u64, |sum, elements| sum.checked_add(elements?));
+    }
+    if list.is_empty() {
+        // A scalar, or no tensor at all.
+        return Some(0);
+    }
+    list.iter()
+        .map(serde_json::Value::as_u64)
+        .try_fold(1u64, |product, size| product.checked_mul(size?))
+}
+
+/// The peer that a message's operator names among its inputs: `["", "", "1", "0"]`, rank and tag.
+fn issued_peer(operation: Operation, inputs: Option<&str>) -> Option<i32> {
+    if !matches!(operation, Operation::Send | Operation::Receive) {
+        return None;
+    }
+    let inputs: Vec<String> = serde_json::from_str(inputs?).ok()?;
+    inputs.get(2)?.parse().ok()
+}
+
+/// How a problem of a file is told.
+pub fn shown(problem: &Problem) -> String {
+    format!("at byte {}: {}", problem.offset, problem.what)
+}

@@ -1,0 +1,32 @@
+//! What the logs of an import say of where they come from.
+
+use super::{HTA, SOURCE};
+use rankscope_formats::ranklog::reader::RankLog;
+use rankscope_formats::session::{HtaFigures, Imported};
+
+/// What a session of these logs says of its origin; `None` if they were recorded.
+pub fn of_logs(logs: &[RankLog]) -> Option<Imported> {
+    let source = logs.iter().find_map(|log| log.properties.get(SOURCE))?;
+    let mut figures = HtaFigures::default();
+    let rows = logs
+        .iter()
+        .flat_map(|log| log.properties.range(HTA.to_owned()..).take_while(|(key, _)| key.starts_with(HTA)));
+    for (_, row) in rows {
+        let Ok(row) = serde_json::from_str::<serde_json::Value>(row) else {
+            continue;
+        };
+        match row["table"].as_str() {
+            Some("overlap") => figures.overlap.extend(serde_json::from_value(row)),
+            Some("temporal") => figures.temporal.extend(serde_json::from_value(row)),
+            Some("idle") => figures.idle.extend(serde_json::from_value(row)),
+            _ => {}
+        }
+    }
+    figures.overlap.sort_by_key(|row| row.rank);
+    figures.temporal.sort_by_key(|row| row.rank);
+    figures.idle.sort_by_key(|row| row.rank);
+    Some(Imported {
+        source: source.clone(),
+        hta: (figures != HtaFigures::default()).then_some(figures),
+    })
+}

@@ -1,0 +1,647 @@
+//! Cuts a trace into its parts while it is read: events, and the members that say whose trace it is. Memory holds one part
+//! and a block of the file, however long that is.
+
+use super::event::Event;
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Bytes read at once.
+const BLOCK_BYTES: usize = 1 << 18;
+/// Longest event or member; a longer one is damage, or nothing for us.
+const MOST_BYTES: usize = 1 << 26;
+/// Problems told one by one; of more only the number is known.
+const MOST_PROBLEMS: usize = 20;
+/// The member that is the list of events.
+const EVENTS: &[u8] = b"traceEvents";
+
+/// Something in a trace that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, in bytes of the unpacked file.
+    pub offset: u64,
+    /// What, and what became of it.
+    pub what: String,
+}
+
+/// A part of a trace.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// An event.
+    Event(Event<'a>),
+    /// Another member of the outermost object: its name, and its value as it stands there.
+    Member(&'a str, &'a str),
+}
+
+/// How reading went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// There was a list of events, empty or not.
+    pub has_events: bool,
+    /// Events that were read.
+    pub events: u64,
+    /// Length of the unpacked file, as far as it could be read.
+    pub bytes: u64,
+    /// What could not be read, in order.
+    pub problems: Vec<Problem>,
+    /// Problems that came after so many that they are only counted.
+    pub more_problems: u64,
+}
+
+/// Reads a file, gzipped or not: its first bytes tell, not its name. Every part is handed to `visit`, with its offset in the
+/// unpacked file.
+///
+/// # Errors
+///
+/// If the file cannot be opened. What cannot be read of it is in the outcome; the parts before it, and those behind it that
+/// can be found, are handed out.
+pub fn read_file(path: &Path, visit: &mut dyn FnMut(u64, Part<'_>)) -> io::Result<Outcome> {
+    let mut file = BufReader::with_capacity(BLOCK_BYTES, File::open(path)?);
+    let is_gzip = file.fill_buf()?.starts_with(&[0x1F, 0x8B]);
+    Ok(if is_gzip {
+        read(MultiGzDecoder::new(file), visit)
+    } else {
+        read(file, visit)
+    })
+}
+
+/// The same for any input, unpacked.
+pub fn read(input: impl Read, visit: &mut dyn FnMut(u64, Part<'_>)) -> Outcome {
+    let mut reader = Reader {
+        input,
+        data: Vec::new(),
+        done: 0,
+        before: 0,
+        is_at_end: false,
+        place: Place::Outside,
+        is_list: false,
+        outcome: Outcome::default(),
+    };
+    while let Some(found) = reader.find() {
+        reader.hand_out(found, visit);
+    }
+    reader.outcome.bytes = reader.offset(reader.done);
+    reader.outcome
+}
+
+/// Where the reader is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before the outermost object or list.
+    Outside,
+    /// In the outermost object, before a member.
+    Members,
+    /// In the list of events.
+    Events,
+    /// Behind the end.
+    End,
+}
+
+/// What stands next, by positions in the data that is held.
+enum Found {
+    Event(usize, usize),
+    Member { name: (usize, usize), value: (usize, usize) },
+}
+
+struct Reader<R> {
+    input: R,
+    data: Vec<u8>,
+    /// Of `data`, what was handed out.
+    done: usize,
+    /// Bytes of the file before `data`.
+    before: u64,
+    is_at_end: bool,
+    place: Place,
+    /// The events are the outermost list, not a member of an object.
+    is_list: bool,
+    outcome: Outcome,
+}
+
+impl<R: Read> Reader<R> {
+    fn hand_out(&mut self, found: Found, visit: &mut dyn FnMut(u64, Part<'_>)) {
+        match found {
+            Found::Member { name, value } => {
+                let offset = self.offset(name.0);
+                let text = |(start, end): (usize, usize)| std::str::from_utf8(&self.data[start..end]);
+                match (text(name), text(value)) {
+                    (Ok(name), Ok(value)) => visit(offset, Part::Member(name, value)),
+                    _ => self.problem(name.0, "a member that is no text was left out".to_owned()),
+                }
+                self.done = value.1;
+            }
+            Found::Event(start, end) => {
+                let offset = self.offset(start);
+                let bytes = &self.data[start..end];
+                let error = match serde_json::from_slice(bytes) {
+                    Ok(event) => {
+                        self.outcome.events += 1;
+                        visit(offset, Part::Event(event));
+                        self.done = end;
+                        return;
+                    }
+                    Err(error) => error,
+                };
+                if let Ok(event) = serde_json::from_slice(&mended(bytes)) {
+                    self.outcome.events += 1;
+                    visit(offset, Part::Event(event));
+                    self.done = end;
+                    return;
+                }
+                // A quote that is missing lets an event end far behind its end: the next one may be inside it.
+                self.done = next_event(&self.data[start + 1..end]).map_or(end, |behind| start + 1 + behind);
+                let left_out = self.done - start;
+                self.problem(
+                    start,
+                    format!("an event that is no JSON ({error}): {left_out} bytes were left out"),
+                );
+            }
+        }
+    }
+
+    /// The next part, without looking into it; `None` at the end.
+    fn find(&mut self) -> Option<Found> {
+        loop {
+            self.forget();
+            let next = self.skip_space();
+            match (self.place, next) {
+                (Place::End, _) => return None,
+                (Place::Outside, Some(b'{')) => {
+                    self.done += 1;
+                    self.place = Place::Members;
+                }
+                (Place::Outside, Some(b'[')) => {
+                    self.done += 1;
+                    self.begin_events(true);
+                }
+                // A byte-order mark.
+                (Place::Outside, Some(0xEF | 0xBB | 0xBF)) => self.done += 1,
+                (Place::Outside, Some(_)) => {
+                    self.problem(self.done, "this is no JSON object and no list of events".to_owned());
+                    self.place = Place::End;
+                }
+                (Place::Outside, None) => {
+                    self.problem(self.done, "the file is empty".to_owned());
+                    self.place = Place::End;
+                }
+                (Place::Members | Place::Events, None) => {
+                    let kept = self.outcome.events;
+                    self.problem(
+                        self.done,
+                        format!("the file ends before the trace does; {kept} events before were kept"),
+                    );
+                    self.place = Place::End;
+                }
+                (Place::Members, Some(b'}')) => {
+                    self.done += 1;
+                    self.place = Place::End;
+                }
+                (Place::Members, Some(b'"')) => {
+                    if let Some(found) = self.find_member() {
+                        return Some(found);
+                    }
+                }
+                (Place::Members, Some(_)) => {
+                    self.problem(self.done, "no member stands here; what follows was left out".to_owned());
+                    self.place = Place::End;
+                }
+                (Place::Events, Some(b']')) => {
+                    self.done += 1;
+                    self.place = if self.is_list { Place::End } else { Place::Members };
+                }
+                (Place::Events, Some(b'{')) => {
+                    let start = self.done;
+                    if let Some(end) = self.end_of_value(start) {
+                        return Some(Found::Event(start, end));
+                    }
+                    self.skip_endless(start);
+                }
+                (Place::Events, Some(_)) => self.skip_to_event(),
+            }
+        }
+    }
+
+    fn begin_events(&mut self, is_list: bool) {
+        self.place = Place::Events;
+        self.is_list = is_list;
+        self.outcome.has_events = true;
+    }
+
+    /// The member whose name stands here; `None` if it is the list of events, which begins, or cannot be read.
+    fn find_member(&mut self) -> Option<Found> {
+        let start = self.done;
+        let Some(end) = self.end_of_value(start) else {
+            self.cut_off(start);
+            return None;
+        };
+        let name = (start + 1, end - 1);
+        let mut value = self.behind_space(end);
+        if self.data.get(value) == Some(&b':') {
+            value = self.behind_space(value + 1);
+        }
+        if self.data.get(value) == Some(&b'[') && &self.data[name.0..name.1] == EVENTS {
+            self.done = value + 1;
+            self.begin_events(false);
+            return None;
+        }
+        let Some(end) = self.end_of_value(value).filter(|&end| end > value) else {
+            self.cut_off(start);
+            return None;
+        };
+        Some(Found::Member { name, value: (value, end) })
+    }
+
+    /// The file ends inside what begins here, or it goes on for too long.
+    fn cut_off(&mut self, start: usize) {
+        let kept = self.outcome.events;
+        self.problem(
+            start,
+            format!("a member that does not end; {kept} events before it were kept"),
+        );
+        self.place = Place::End;
+    }
+
+    /// An event begins here and does not end: goes on with the next one that can be seen.
+    fn skip_endless(&mut self, start: usize) {
+        let behind = next_event(&self.data[start + 1..]);
+        let kept = self.outcome.events;
+        self.problem(
+            start,
+            if self.is_at_end && behind.is_none() {
+                format!("the file ends in the middle of an event; {kept} events before it were kept")
+            } else {
+                "an event that does not end was left out".to_owned()
+            },
+        );
+        match behind {
+            Some(behind) => self.done = start + 1 + behind,
+            None if self.is_at_end => self.place = Place::End,
+            None => self.done = self.data.len(),
+        }
+    }
+
+    /// Something else stands where an event should: goes on with the next one.
+    fn skip_to_event(&mut self) {
+        let start = self.done;
+        let offset = self.offset(start);
+        loop {
+            let behind = self.data[self.done..].iter().position(|&byte| byte == b'{' || byte == b']');
+            match behind {
+                Some(behind) => {
+                    self.done += behind;
+                    break;
+                }
+                None => {
+                    self.done = self.data.len();
+                    self.forget();
+                    if !self.fill() {
+                        break;
+                    }
+                }
+            }
+        }
+        let left_out = self.offset(self.done) - offset;
+        self.problem_at(offset, format!("no event stands here; {left_out} bytes were left out"));
+    }
+
+    /// Where the value that begins at `start` ends. `None` if it does not.
+    fn end_of_value(&mut self, start: usize) -> Option<usize> {
+        let mut scan = Scan { at: start, depth: 0, in_string: false };
+        loop {
+            if let Some(end) = scan.end(&self.data) {
+                return Some(end);
+            }
+            if self.data.len() - start > MOST_BYTES || !self.fill() {
+                // A number may end with the file.
+                let is_scalar = scan.depth == 0 && !scan.in_string && self.is_at_end && scan.at > start;
+                return is_scalar.then_some(scan.at);
+            }
+        }
+    }
+
+    /// The next byte that is neither space nor comma.
+    fn skip_space(&mut self) -> Option<u8> {
+        loop {
+            while let Some(&byte) = self.data.get(self.done) {
+                if !is_space(byte) {
+                    return Some(byte);
+                }
+                self.done += 1;
+            }
+            self.forget();
+            if !self.fill() {
+                return None;
+            }
+        }
+    }
+
+    /// The next such byte from `at` on, while what stands before it is kept.
+    fn behind_space(&mut self, mut at: usize) -> usize {
+        loop {
+            while self.data.get(at).is_some_and(|&byte| is_space(byte)) {
+                at += 1;
+            }
+            if at < self.data.len() || self.data.len() - self.done > MOST_BYTES || !self.fill() {
+                return at;
+            }
+        }
+    }
+
+    /// Gives up what was handed out, once it is worth the move.
+    fn forget(&mut self) {
+        if self.done >= BLOCK_BYTES || self.done == self.data.len() {
+            self.before += self.done as u64;
+            self.data.drain(..self.done);
+            self.done = 0;
+        }
+    }
+
+    /// Reads another block; false at the end of the file, or of what can be read of it.
+    fn fill(&mut self) -> bool {
+        if self.is_at_end {
+            return false;
+        }
+        let held = self.data.len();
+        self.data.resize(held + BLOCK_BYTES, 0);
+        let read = loop {
+            match self.input.read(&mut self.data[held..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let kept = self.outcome.events;
+                    let what = format!("cannot be read from here on: {error}; {kept} events before were kept");
+                    self.problem(held, what);
+                    break 0;
+                }
+                Ok(read) => break read,
+            }
+        };
+        self.data.truncate(held + read);
+        self.is_at_end = read == 0;
+        read > 0
+    }
+
+    fn offset(&self, at: usize) -> u64 {
+        self.before + at as u64
+    }
+
+    fn problem(&mut self, at: usize, what: String) {
+        self.problem_at(self.offset(at), what);
+    }
+
+    fn problem_at(&mut self, offset: u64, what: String) {
+        if self.outcome.problems.len() < MOST_PROBLEMS {
+            self.outcome.problems.push(Problem { offset, what });
+        } else {
+            self.outcome.more_problems += 1;
+        }
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',')
+}
+
+/// How far the end of a value was looked for.
+struct Scan {
+    at: usize,
+    depth: usize,
+    in_string: bool,
+}
+
+impl Scan {
+    /// The end, if it is in `data`; else the scan goes on when there is more.
+    fn end(&mut self, data: &[u8]) -> Option<usize> {
+        while self.at < data.len() {
+            if self.in_string {
+                let rest = &data[self.at..];
+                let Some(hit) = memchr::memchr2(b'"', b'\\', rest) else {
+                    self.at = data.len();
+                    return None;
+                };
+                if rest[hit] == b'\\' {
+                    if self.at + hit + 1 >= data.len() {
+                        // What is escaped is not there yet.
+                        self.at += hit;
+                        return None;
+                    }
+                    self.at += hit + 2;
+                    continue;
+                }
+                self.at += hit + 1;
+                self.in_string = false;
+                if self.depth == 0 {
+                    return Some(self.at);
+                }
+                continue;
+            }
+            match data[self.at] {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    if self.depth <= 1 {
+                        // Of a scalar this is the end of what holds it.
+                        return Some(self.at + self.depth);
+                    }
+                    self.depth -= 1;
+                }
+                b',' | b' ' | b'\n' | b'\r' | b'\t' if self.depth == 0 => return Some(self.at),
+                _ => {}
+            }
+            self.at += 1;
+        }
+        None
+    }
+}
+
+/// Where an event seems to begin: Kineto writes the phase or the category first, and nothing else of it does.
+fn next_event(data: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'{', data).find(|&at| {
+        let inside = data[at + 1..].trim_ascii_start();
+        inside.starts_with(b"\"ph\"") || inside.starts_with(b"\"cat\"")
+    })
+}
+
+/// What some versions write and JSON does not know, written as JSON: numbers that are none become null, control characters
+/// spaces, and backslashes that escape nothing are doubled.
+fn mended(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len() + 16);
+    let (mut at, mut in_string) = (0, false);
+    while at < bytes.len() {
+        let byte = bytes[at];
+        at += 1;
+        if in_string {
+            match byte {
+                b'"' => in_string = false,
+                b'\\' => {
+                    let escaped = bytes.get(at).copied().unwrap_or(b' ');
+                    if !matches!(escaped, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u') {
+                        out.push(b'\\');
+                    } else {
+                        out.push(b'\\');
+                        out.push(escaped);
+                        at += 1;
+                        continue;
+                    }
+                }
+                0..0x20 => {
+                    out.push(b' ');
+                    continue;
+                }
+                _ => {}
+            }
+            out.push(byte);
+            continue;
+        }
+        if byte == b'"' {
+            in_string = true;
+        }
+        let word = [&b"NaN"[..], b"nan", b"Infinity", b"inf"]
+            .into_iter()
+            .find(|word| bytes[at - 1..].starts_with(word));
+        if let Some(word) = word {
+            if out.last() == Some(&b'-') {
+                out.pop();
+            }
+            out.extend_from_slice(b"null");
+            at += word.len() - 1;
+        } else {
+            out.push(byte);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives a few bytes at a time.
+    struct Slowly<'a>(&'a [u8], usize);
+
+    impl Read for Slowly<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let take = self.1.min(out.len()).min(self.0.len());
+            out[..take].copy_from_slice(&self.0[..take]);
+            self.0 = &self.0[take..];
+            Ok(take)
+        }
+    }
+
+    fn names(text: &[u8], at_once: usize) -> (Vec<String>, Vec<String>, Outcome) {
+        let (mut events, mut members) = (Vec::new(), Vec::new());
+        let outcome = read(Slowly(text, at_once), &mut |_, part| match part {
+            Part::Event(event) => events.push(event.name.as_str().to_owned()),
+            Part::Member(name, value) => members.push(format!("{name}={value}")),
+        });
+        (events, members, outcome)
+    }
+
+    const TRACE: &[u8] = br#"
+{ "schemaVersion": 1, "text": "a ] } \" , b", "list": [1, [2], {"a": "]"}],
+  "traceEvents": [
+  {
+    "ph": "X", "name": "one \"{\"", "args": {"x": [1, "}"]}
+  },
+  {"ph": "X", "name": "two"}
+  ],
+  "traceName": "t", "baseTimeNanoseconds": 17
+}
+"#;
+
+    #[test]
+    fn members_before_and_behind_the_events_are_found_however_the_bytes_come() {
+        for at_once in [1, 2, 3, 7, 1000] {
+            let (events, members, outcome) = names(TRACE, at_once);
+            assert_eq!(events, ["one \"{\"", "two"]);
+            assert_eq!(
+                members,
+                [
+                    "schemaVersion=1",
+                    r#"text="a ] } \" , b""#,
+                    r#"list=[1, [2], {"a": "]"}]"#,
+                    r#"traceName="t""#,
+                    "baseTimeNanoseconds=17"
+                ]
+            );
+            assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+            assert_eq!((outcome.events, outcome.bytes), (2, TRACE.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_list_of_events_is_a_trace_too() {
+        let (events, _, outcome) = names(br#"[{"name": "a"}, {"name": "b"},"#, 5);
+        assert_eq!(events, ["a", "b"]);
+        assert_eq!(outcome.problems.len(), 1, "it has no end");
+        let (events, _, outcome) = names(br#"[{"name": "a"}]"#, 5);
+        assert_eq!((events.len(), outcome.problems.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_the_events_before_the_cut_and_says_so() {
+        for cut in 0..TRACE.len() - 2 {
+            let (events, _, outcome) = names(&TRACE[..cut], 64);
+            let whole = ["}\"]}\n  }", "\"two\"}"]
+                .iter()
+                .filter(|end| {
+                    let at = TRACE.windows(end.len()).position(|window| window == end.as_bytes());
+                    at.is_some_and(|at| at + end.len() <= cut)
+                })
+                .count();
+            assert_eq!(events.len(), whole, "cut at {cut}");
+            assert!(!outcome.problems.is_empty(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn damage_costs_the_event_that_it_is_in() {
+        let text = br#"{"traceEvents": [
+  {"ph": "X", "name": "a"},
+  {"ph": "X", "name": "no end, "ts": 1},
+  {"ph": "X", "name": "b"},
+  7 what
+  {"ph": "X", "name": "c"},
+  {"ph": "X", "name": "d" "ts"}
+]}"#;
+        let (events, _, outcome) = names(text, 64);
+        assert_eq!(events, ["a", "b", "c"]);
+        let offsets: Vec<usize> = outcome.problems.iter().map(|problem| problem.offset as usize).collect();
+        assert_eq!(offsets.len(), 3, "{:?}", outcome.problems);
+        assert!(text[offsets[0]..].starts_with(br#"{"ph": "X", "name": "no end"#));
+        assert!(text[offsets[1]..].starts_with(b"7 what"));
+        assert!(text[offsets[2]..].starts_with(br#"{"ph": "X", "name": "d""#));
+    }
+
+    #[test]
+    fn what_other_readers_take_is_taken() {
+        let text = b"{\"traceEvents\": [{\"name\": \"a\", \"args\": {\"x\": NaN, \"y\": [-Infinity, inf]}},\
+            {\"name\": \"C:\\Users\tb\xFF\"}]}";
+        let (events, _, outcome) = names(text, 64);
+        assert_eq!(events, ["a", "C:\\Users b\u{FFFD}"]);
+        assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+    }
+
+    #[test]
+    fn other_files_are_no_traces() {
+        for text in [&b""[..], b"   ", b"<html>", b"PK\x03\x04", b"{\"a\": 1}", b"17"] {
+            let (events, _, outcome) = names(text, 64);
+            assert!(events.is_empty() && !outcome.has_events, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(
+            prop_oneof![Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b'"'), Just(b'\\'), Just(b','), Just(b':'), any::<u8>()],
+            0..200,
+        ), at_once in 1usize..64) {
+            names(&bytes, at_once);
+            let mut inside = b"{\"traceEvents\": [".to_vec();
+            inside.extend_from_slice(&bytes);
+            names(&inside, at_once);
+        }
+    }
+}
