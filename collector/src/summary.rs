@@ -173,7 +173,9 @@ fn coverage(parts: &Parts<'_>) -> Coverage {
         let files = "if ranks ran on other hosts, merge their run directories too (rankscope merge DIR DIR …)";
         let forward = "pass LD_PRELOAD and RANKSCOPE_DIR on to every rank: mpirun -x LD_PRELOAD -x RANKSCOPE_DIR, \
                        srun --export=ALL, deepspeed .deepspeed_env, Ray runtime_env env_vars, Kubernetes env";
-        if several { format!("{files}; else {forward}") } else { format!("{forward}; {files}") }
+        if parts.logs.iter().any(|log| log.properties.contains_key(import::SOURCE)) {
+            "import the other ranks' traces with these: torch.profiler writes one per rank".to_owned()
+        } else if several { format!("{files}; else {forward}") } else { format!("{forward}; {files}") }
     });
     Coverage {
         ranks_seen,

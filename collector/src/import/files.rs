@@ -16,7 +16,9 @@ pub enum FileError {
         source: io::Error,
     },
     /// A folder without traces.
-    #[error("no trace (*.json, *.json.gz) in {0}; torch.profiler writes one with export_chrome_trace or tensorboard_trace_handler")]
+    #[error(
+        "no trace (*.json, *.json.gz) in {0}; torch.profiler writes one with export_chrome_trace or tensorboard_trace_handler"
+    )]
     Empty(PathBuf),
 }
 
@@ -57,7 +59,10 @@ pub fn trace_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
 }
 
 fn is_trace_name(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
     name.ends_with(".json") || name.ends_with(".json.gz")
 }
 
@@ -71,13 +76,20 @@ mod tests {
         for name in ["b.json", "a.pt.trace.json.gz", "c.json.tmp", "notes.txt"] {
             fs::write(folder.path().join(name), "x").expect("written");
         }
-        let found = trace_files(&[folder.path().to_path_buf(), folder.path().join("b.json")]).expect("traces");
+        let found =
+            trace_files(&[folder.path().to_path_buf(), folder.path().join("b.json")]).expect("traces");
         let names: Vec<_> = found.iter().map(|path| super::super::shown(path)).collect();
         assert_eq!(names, ["a.pt.trace.json.gz", "b.json"]);
         let tmp = folder.path().join("c.json.tmp");
         assert_eq!(trace_files(&[tmp.clone()]).expect("a file"), [tmp]);
         let empty = tempfile::tempdir().expect("a folder");
-        assert!(matches!(trace_files(&[empty.path().to_path_buf()]), Err(FileError::Empty(_))));
-        assert!(matches!(trace_files(&[empty.path().join("x")]), Err(FileError::Io { .. })));
+        assert!(matches!(
+            trace_files(&[empty.path().to_path_buf()]),
+            Err(FileError::Empty(_))
+        ));
+        assert!(matches!(
+            trace_files(&[empty.path().join("x")]),
+            Err(FileError::Io { .. })
+        ));
     }
 }

@@ -27,10 +27,15 @@ enum Class {
 impl Class {
     /// `get_kernel_type`: three expressions, tried one after the other.
     fn of(name: &str) -> Self {
-        let is_communication = name.strip_prefix("nccl").is_some_and(|rest| rest.contains("Kernel"));
+        let is_communication = name
+            .strip_prefix("nccl")
+            .is_some_and(|rest| rest.contains("Kernel"));
         if is_communication {
             Self::Communication
-        } else if ["Memcpy", "Memset", "dma"].iter().any(|word| name.starts_with(word)) {
+        } else if ["Memcpy", "Memset", "dma"]
+            .iter()
+            .any(|word| name.starts_with(word))
+        {
             Self::Memory
         } else if name.contains("Memcpy") || name.contains("Sync") {
             Self::Other
@@ -83,7 +88,10 @@ impl HtaTrace {
             return;
         };
         self.is_fractional |= !start.is_whole();
-        let (Some(start), Some(duration)) = (start.as_f64(), event.duration.and_then(|duration| duration.as_f64())) else {
+        let (Some(start), Some(duration)) = (
+            start.as_f64(),
+            event.duration.and_then(|duration| duration.as_f64()),
+        ) else {
             return;
         };
         if matches!(event.category, Category::None | Category::Trace) {
@@ -92,7 +100,8 @@ impl HtaTrace {
         let name = event.name.as_str();
         let stream = Args::integer(event.args.stream).unwrap_or(-1);
         let correlation = Args::integer(event.args.correlation).unwrap_or(-1);
-        let is_on_device = (stream >= 0 && correlation >= 0) || name == "Event Sync" || name == "Context Sync";
+        let is_on_device =
+            (stream >= 0 && correlation >= 0) || name == "Event Sync" || name == "Context Sync";
         if is_on_device {
             if stream != -1 {
                 self.on_stream.push(OnStream {
@@ -132,11 +141,19 @@ impl HtaTrace {
 
     /// Times as they are compared: whole µs, begins rounded up and ends down where the file has fractions.
     fn up(&self, time: f64) -> i64 {
-        if self.is_fractional { time.ceil() as i64 } else { time as i64 }
+        if self.is_fractional {
+            time.ceil() as i64
+        } else {
+            time as i64
+        }
     }
 
     fn down(&self, time: f64) -> i64 {
-        if self.is_fractional { time.floor() as i64 } else { time as i64 }
+        if self.is_fractional {
+            time.floor() as i64
+        } else {
+            time as i64
+        }
     }
 
     /// The figures of one rank. `is_filtered`: kernels of the last step, and those that nothing launched, are left out.
@@ -323,7 +340,12 @@ mod tests {
         assert_eq!(figures.overlap[0].comp_comm_overlap_pctg, Some(33.33));
         let temporal = &figures.temporal[0];
         assert_eq!(
-            (temporal.idle_us, temporal.compute_us, temporal.non_compute_us, temporal.kernel_us),
+            (
+                temporal.idle_us,
+                temporal.compute_us,
+                temporal.non_compute_us,
+                temporal.kernel_us
+            ),
             (0, 20, 20, 40)
         );
         let rows: Vec<(i64, &str, i64)> = figures

@@ -61,7 +61,11 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
     let mut before: Vec<BTreeMap<Counted, u32>> = Vec::new();
     for (trace, joined) in traces.iter().zip(&all) {
         let until = common.and_then(|number| {
-            trace.steps.iter().find(|step| step.0 == number).map(|step| step.1)
+            trace
+                .steps
+                .iter()
+                .find(|step| step.0 == number)
+                .map(|step| step.1)
         });
         let mut counts: BTreeMap<Counted, u32> = BTreeMap::new();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
@@ -85,7 +89,9 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         for (call, at) in trace.calls.iter().zip(0..) {
             let what = counted(call, &joined.keys[at]);
             let is_message = what.2 != NO_DIRECTION;
-            let own = call.sequence.filter(|_| !is_message && call.library == Library::Nccl);
+            let own = call
+                .sequence
+                .filter(|_| !is_message && call.library == Library::Nccl);
             let sequence = own.unwrap_or_else(|| {
                 let first = most.get(&shared(joined, what)).copied().unwrap_or(0)
                     - counts.get(&what).copied().unwrap_or(0);
@@ -156,11 +162,10 @@ fn common_step(traces: &[Trace]) -> Option<u64> {
     let mut with_calls = traces.iter().filter(|trace| !trace.calls.is_empty());
     let first = with_calls.next()?;
     let rest: Vec<&Trace> = with_calls.collect();
-    first
-        .steps
-        .iter()
-        .map(|step| step.0)
-        .find(|number| rest.iter().all(|trace| trace.steps.iter().any(|step| step.0 == *number)))
+    first.steps.iter().map(|step| step.0).find(|number| {
+        rest.iter()
+            .all(|trace| trace.steps.iter().any(|step| step.0 == *number))
+    })
 }
 
 /// A name by which traces of one host have one clock.
@@ -182,7 +187,10 @@ fn communicators(trace: &Trace) -> Joined {
     let world = trace.world.unwrap_or(own + 1).max(own + 1);
     let (mut assumed, mut not_member) = (0u64, 0u64);
     for call in &trace.calls {
-        let group = call.group.and_then(|group| trace.groups.get(group)).or_else(|| only_group(trace, call));
+        let group = call
+            .group
+            .and_then(|group| trace.groups.get(group))
+            .or_else(|| only_group(trace, call));
         let number = group.and_then(|group| group.ranks.iter().position(|&rank| rank == own));
         let communicator = match (group, number) {
             (Some(group), Some(number)) => Communicator {
@@ -209,16 +217,30 @@ fn communicators(trace: &Trace) -> Joined {
                 }
             }
         };
-        let known = joined.communicators.iter().position(|known| *known == communicator);
+        let known = joined
+            .communicators
+            .iter()
+            .position(|known| *known == communicator);
         let position = known.unwrap_or_else(|| {
             joined.communicators.push(communicator);
             joined.communicators.len() - 1
         });
         let ranks = &joined.communicators[position].ranks;
-        let by_rank = |rank: u32| ranks.iter().position(|&member| member == rank).map(|at| at as i32);
-        let peer = call
-            .peer
-            .or_else(|| call.peer_rank.and_then(|rank| if ranks.is_empty() { i32::try_from(rank).ok() } else { by_rank(rank) }));
+        let by_rank = |rank: u32| {
+            ranks
+                .iter()
+                .position(|&member| member == rank)
+                .map(|at| at as i32)
+        };
+        let peer = call.peer.or_else(|| {
+            call.peer_rank.and_then(|rank| {
+                if ranks.is_empty() {
+                    i32::try_from(rank).ok()
+                } else {
+                    by_rank(rank)
+                }
+            })
+        });
         joined.keys.push(CallKey {
             communicator: position as u32,
             sequence: 0,
@@ -243,7 +265,8 @@ fn communicators(trace: &Trace) -> Joined {
 /// Of Gloo no group is told: where all of them have the same members, that does not matter.
 fn only_group<'a>(trace: &'a Trace, call: &Call) -> Option<&'a super::kineto::Group> {
     let first = trace.groups.first()?;
-    let is_same = call.library == Library::Gloo && trace.groups.iter().all(|group| group.ranks == first.ranks);
+    let is_same =
+        call.library == Library::Gloo && trace.groups.iter().all(|group| group.ranks == first.ranks);
     is_same.then_some(first)
 }
 
@@ -257,6 +280,9 @@ fn identity(library: Library, name: &str, ranks: &[u32]) -> [u8; 16] {
     add(library as u8);
     name.bytes().for_each(&mut add);
     add(0);
-    ranks.iter().flat_map(|rank| rank.to_le_bytes()).for_each(&mut add);
+    ranks
+        .iter()
+        .flat_map(|rank| rank.to_le_bytes())
+        .for_each(&mut add);
     hash.to_le_bytes()
 }

@@ -4,12 +4,12 @@
 use super::hta::HtaTrace;
 use super::spool::Spool;
 use super::words;
+use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part, Problem};
 use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::ranklog::definition::Stream;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
@@ -206,7 +206,12 @@ impl Trace {
     ///
     /// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in
     /// [`Trace::outcome`].
-    pub fn read(path: &Path, directory: &Path, options: ReadOptions, told: &mut dyn FnMut(u64)) -> io::Result<Self> {
+    pub fn read(
+        path: &Path,
+        directory: &Path,
+        options: ReadOptions,
+        told: &mut dyn FnMut(u64),
+    ) -> io::Result<Self> {
         let mut reading = Reading {
             options,
             trace: Self {
@@ -284,7 +289,10 @@ impl Reading {
         match name {
             "distributedInfo" => match serde_json::from_str(value) {
                 Ok(info) => self.info = info,
-                Err(error) => self.trace.notes.push(format!("distributedInfo is not understood: {error}")),
+                Err(error) => self
+                    .trace
+                    .notes
+                    .push(format!("distributedInfo is not understood: {error}")),
             },
             "baseTimeNanoseconds" => self.trace.base_ns = Args::integer(Some(value)).unwrap_or(0),
             "host_name" => {
@@ -339,7 +347,10 @@ impl Reading {
                 if let Ok(thread) = u32::try_from(thread) {
                     let lane = self.trace.lane_for(thread) as usize;
                     // `thread 4037 (python3.8)`
-                    let inside = name.as_str().split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+                    let inside = name
+                        .as_str()
+                        .split_once('(')
+                        .and_then(|(_, rest)| rest.strip_suffix(')'));
                     self.trace.threads[lane].1 = Some(inside.unwrap_or(name.as_str()).to_owned());
                 }
             }
@@ -394,7 +405,9 @@ impl Reading {
             correlation,
             graph_node: 0,
         };
-        let bytes = Args::integer(args.bytes).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
+        let bytes = Args::integer(args.bytes)
+            .and_then(|bytes| u64::try_from(bytes).ok())
+            .unwrap_or(0);
         let name = event.name.as_str();
         let activity = match event.category {
             Category::Copy => Activity::Copy {
@@ -451,7 +464,9 @@ impl Reading {
             has_failed: false,
         };
         let waits = function.waits;
-        self.trace.spool.push(DEVICE_LANE, Activity::Call { call, waits }.to_record())
+        self.trace
+            .spool
+            .push(DEVICE_LANE, Activity::Call { call, waits }.to_record())
     }
 
     fn thread_of(&mut self, event: &Event<'_>) -> u32 {
@@ -491,7 +506,10 @@ impl Reading {
                 *self.foreign.entry(backend.to_owned()).or_default() += 1;
             }
         }
-        if let Some(number) = name.strip_prefix(STEP).and_then(|number| number.trim().parse().ok()) {
+        if let Some(number) = name
+            .strip_prefix(STEP)
+            .and_then(|number| number.trim().parse().ok())
+        {
             self.trace.steps.push((number, start));
         }
         self.mark(thread, name, start, end)
@@ -522,7 +540,10 @@ impl Reading {
         let name = event.name.as_str();
         let thread = self.thread_of(event);
         if name == "record_param_comms" {
-            self.parameters.entry(thread).or_default().push(parameters(&event.args, start, end));
+            self.parameters
+                .entry(thread)
+                .or_default()
+                .push(parameters(&event.args, start, end));
         } else if let Some(operation) = name.strip_prefix("c10d::").and_then(words::operation) {
             self.issues.push(Issue {
                 thread,
@@ -576,9 +597,10 @@ impl Reading {
             ));
         }
         if self.odd_times > 0 {
-            self.trace
-                .notes
-                .push(format!("{} spans without times that make sense were left out", self.odd_times));
+            self.trace.notes.push(format!(
+                "{} spans without times that make sense were left out",
+                self.odd_times
+            ));
         }
         self.trace.outcome = outcome;
         self.trace
@@ -616,7 +638,9 @@ impl Reading {
             issue: issue.map(|issue| (issue.thread, issue.start_ns, issue.end_ns)),
             library: range.library,
             operation: match parameters {
-                Some(parameters) if !parameters.split.is_empty() && range.operation == Operation::AllToAll => {
+                Some(parameters)
+                    if !parameters.split.is_empty() && range.operation == Operation::AllToAll =>
+                {
                     Operation::AllToAllV
                 }
                 _ => range.operation,
@@ -699,7 +723,10 @@ fn parameters(args: &Args<'_>, start_ns: i64, end_ns: i64) -> Parameters {
         start_ns,
         end_ns,
         group: Args::text(args.group_name).map(|text| text.as_str().to_owned()),
-        ranks: ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok()).collect(),
+        ranks: ranks
+            .into_iter()
+            .filter_map(|rank| u32::try_from(rank).ok())
+            .collect(),
         group_size: rank(args.group_size).filter(|&size| size > 0),
         elements: (count(args.elements_in), count(args.elements_out)),
         split: numbers(args.split_in).unwrap_or_default(),

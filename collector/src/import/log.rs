@@ -94,7 +94,10 @@ fn define<W: io::Write>(
     let mut properties: Vec<(String, String)> = vec![
         (SOURCE.to_owned(), "kineto".to_owned()),
         ("host".to_owned(), joined.host.clone()),
-        ("command_line".to_owned(), trace.process_name.clone().unwrap_or_else(|| shown(&trace.path))),
+        (
+            "command_line".to_owned(),
+            trace.process_name.clone().unwrap_or_else(|| shown(&trace.path)),
+        ),
         ("env.RANK".to_owned(), rank.to_string()),
     ];
     if let Some(world) = trace.world {
@@ -111,7 +114,10 @@ fn define<W: io::Write>(
     let more = (more > 0).then(|| format!("{more} more problems of this kind"));
     let notes = problems.chain(more).chain(joined.notes.iter().cloned());
     for (number, note) in notes.enumerate() {
-        properties.push((format!("{NOTE}{number}"), format!("{}: {note}", shown(&trace.path))));
+        properties.push((
+            format!("{NOTE}{number}"),
+            format!("{}: {note}", shown(&trace.path)),
+        ));
     }
     if let Some(figures) = hta {
         properties.extend(hta_properties(figures, rank));
@@ -153,9 +159,21 @@ fn hta_properties(figures: &HtaFigures, rank: u32) -> Vec<(String, String)> {
         value["table"] = table.into();
         value.to_string()
     }
-    let overlap = figures.overlap.iter().filter(|of| of.rank == rank).map(|of| row("overlap", of));
-    let temporal = figures.temporal.iter().filter(|of| of.rank == rank).map(|of| row("temporal", of));
-    let idle = figures.idle.iter().filter(|of| of.rank == rank).map(|of| row("idle", of));
+    let overlap = figures
+        .overlap
+        .iter()
+        .filter(|of| of.rank == rank)
+        .map(|of| row("overlap", of));
+    let temporal = figures
+        .temporal
+        .iter()
+        .filter(|of| of.rank == rank)
+        .map(|of| row("temporal", of));
+    let idle = figures
+        .idle
+        .iter()
+        .filter(|of| of.rank == rank)
+        .map(|of| row("idle", of));
     overlap
         .chain(temporal)
         .chain(idle)
@@ -204,7 +222,10 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
         }
         let Some((thread, start, end)) = call.issue else {
             // Who asked is not told; the worker's time is.
-            let executed = Record { aux: position, ..record };
+            let executed = Record {
+                aux: position,
+                ..record
+            };
             trace.spool.push(lane, executed)?;
             continue;
         };
@@ -217,7 +238,13 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
             ..Record::new(RecordKind::Issue)
         };
         trace.spool.push(issuing, issue)?;
-        trace.spool.push(lane, Record { aux: position, ..record })?;
+        trace.spool.push(
+            lane,
+            Record {
+                aux: position,
+                ..record
+            },
+        )?;
         let execute = Record {
             enter_ticks: call.start_ns as u64,
             leave_ticks: call.end_ns as u64,
@@ -243,7 +270,9 @@ fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
         for (place, rows) in counts.iter_mut().zip(some) {
             *place = rows.saturating_mul(row_bytes);
         }
-        trace.spool.push(lane, Record::continuation(counts, call.start_ns as u64))?;
+        trace
+            .spool
+            .push(lane, Record::continuation(counts, call.start_ns as u64))?;
     }
     Ok(())
 }
@@ -304,7 +333,12 @@ fn linked(call: &Call, key: &CallKey) -> LinkedTo {
     }
 }
 
-fn write_records<W: io::Write>(writer: &mut LogWriter<W>, trace: Trace, links: &Links, base: Base) -> io::Result<()> {
+fn write_records<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    trace: Trace,
+    links: &Links,
+    base: Base,
+) -> io::Result<()> {
     let Trace {
         spool,
         threads,

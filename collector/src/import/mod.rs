@@ -81,9 +81,7 @@ pub enum ImportError {
     #[error("{0} holds no events of torch.profiler: a trace is a JSON object with the member traceEvents")]
     NoTrace(PathBuf),
     /// Two files say that they are the same rank's.
-    #[error(
-        "{one} and {other} are both of rank {rank}: name the files of one recording, one per rank"
-    )]
+    #[error("{one} and {other} are both of rank {rank}: name the files of one recording, one per rank")]
     TwoOfARank {
         /// The rank.
         rank: u32,
@@ -143,10 +141,11 @@ fn read_all(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<
             current.store(offset, Ordering::Relaxed);
             progress(done.load(Ordering::Relaxed) as f64 / files);
         };
-        let trace = Trace::read(&path, &options.output, options.read, told).map_err(|source| ImportError::Io {
-            path: path.clone(),
-            source,
-        })?;
+        let trace =
+            Trace::read(&path, &options.output, options.read, told).map_err(|source| ImportError::Io {
+                path: path.clone(),
+                source,
+            })?;
         done.fetch_add(1, Ordering::Relaxed);
         progress(done.load(Ordering::Relaxed) as f64 / files);
         if trace.outcome.has_events {
@@ -164,7 +163,10 @@ fn in_parallel<T: Send, R: Send>(
     work: impl Fn(T) -> Result<R, ImportError> + Sync,
 ) -> Result<Vec<R>, ImportError> {
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.unwrap_or_else(available).clamp(1, MOST_THREADS).min(things.len().max(1));
+    let threads = threads
+        .unwrap_or_else(available)
+        .clamp(1, MOST_THREADS)
+        .min(things.len().max(1));
     let count = things.len();
     let waiting = Mutex::new(things.into_iter().enumerate());
     let results: Mutex<Vec<(usize, Result<R, ImportError>)>> = Mutex::new(Vec::with_capacity(count));
@@ -172,7 +174,10 @@ fn in_parallel<T: Send, R: Send>(
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let next = waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+                    let next = waiting
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .next();
                     let Some((position, thing)) = next else {
                         return;
                     };
@@ -185,7 +190,9 @@ fn in_parallel<T: Send, R: Send>(
             });
         }
     });
-    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut results = results
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|&(position, _)| position);
     results.into_iter().map(|(_, result)| result).collect()
 }
@@ -218,7 +225,11 @@ fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
 }
 
 fn hta_figures(traces: &[Trace]) -> HtaFigures {
-    let steps: BTreeSet<&str> = traces.iter().filter_map(|trace| trace.hta.as_ref()).flat_map(|hta| hta.steps()).collect();
+    let steps: BTreeSet<&str> = traces
+        .iter()
+        .filter_map(|trace| trace.hta.as_ref())
+        .flat_map(|hta| hta.steps())
+        .collect();
     let is_filtered = steps.len() >= 2;
     let mut all = HtaFigures::default();
     for trace in traces {
@@ -259,5 +270,8 @@ fn problems(trace: &Trace) -> Vec<ProblemSummary> {
 
 /// The name of a file without its folders, for people.
 fn shown(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }

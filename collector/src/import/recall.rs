@@ -8,9 +8,11 @@ use rankscope_formats::session::{HtaFigures, Imported};
 pub fn of_logs(logs: &[RankLog]) -> Option<Imported> {
     let source = logs.iter().find_map(|log| log.properties.get(SOURCE))?;
     let mut figures = HtaFigures::default();
-    let rows = logs
-        .iter()
-        .flat_map(|log| log.properties.range(HTA.to_owned()..).take_while(|(key, _)| key.starts_with(HTA)));
+    let rows = logs.iter().flat_map(|log| {
+        log.properties
+            .range(HTA.to_owned()..)
+            .take_while(|(key, _)| key.starts_with(HTA))
+    });
     for (_, row) in rows {
         let Ok(row) = serde_json::from_str::<serde_json::Value>(row) else {
             continue;

@@ -66,7 +66,11 @@ impl Spool {
     pub fn sorted(mut self) -> io::Result<Sorted> {
         self.sort();
         let mut sorted = Sorted {
-            runs: self.runs.drain(..).map(|file| BufReader::with_capacity(1 << 16, file)).collect(),
+            runs: self
+                .runs
+                .drain(..)
+                .map(|file| BufReader::with_capacity(1 << 16, file))
+                .collect(),
             held: self.held.into_iter(),
             heads: BinaryHeap::new(),
         };
@@ -136,9 +140,15 @@ fn read_entry(file: &mut BufReader<File>) -> io::Result<Option<Entry>> {
     let (record, lane) = bytes.split_at(RECORD_BYTES);
     let mut words = [0; RECORD_BYTES / 8];
     for (word, bytes) in words.iter_mut().zip(record.chunks_exact(8)) {
-        *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        *word = bytes
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte));
     }
-    let lane = lane.iter().rev().fold(0, |lane, &byte| lane << 8 | u32::from(byte));
+    let lane = lane
+        .iter()
+        .rev()
+        .fold(0, |lane, &byte| lane << 8 | u32::from(byte));
     Ok(Some((lane, Record::from_words(words))))
 }
 
@@ -153,7 +163,9 @@ mod tests {
             let mut spool = Spool::new(std::env::temp_dir());
             let mut state = 1u64;
             for number in 0..count {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let record = Record {
                     leave_ticks: state >> 40,
                     object: number,

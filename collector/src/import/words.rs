@@ -76,7 +76,10 @@ mod tests {
         }
         assert_eq!(operation("coalesced"), None);
         assert_eq!(operation("wait"), None);
-        assert_eq!((peer("send 0->12"), peer("recv 0<-3"), peer("send")), (Some(12), Some(3), None));
+        assert_eq!(
+            (peer("send 0->12"), peer("recv 0<-3"), peer("send")),
+            (Some(12), Some(3), None)
+        );
         assert_eq!(element_bytes("c10::BFloat16"), Some(2));
         assert_eq!(element_bytes("signed char"), Some(1));
         assert_eq!(element_bytes("Float8_e4m3fn"), Some(1));

@@ -86,7 +86,10 @@ pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
                     )),
                     Ending::Closed | Ending::LiveArea => {}
                 }
-                let notes = log.properties.range(NOTE.to_owned()..).take_while(|(key, _)| key.starts_with(NOTE));
+                let notes = log
+                    .properties
+                    .range(NOTE.to_owned()..)
+                    .take_while(|(key, _)| key.starts_with(NOTE));
                 problems.extend(notes.map(|(_, note)| problem(&path, note.clone())));
                 logs.push(log);
             }

@@ -1,5 +1,6 @@
 //! What people read: the summary on a terminal, and the page. Both are made from `session.json` alone.
 
+mod beside_hta;
 mod html;
 mod look;
 mod paint;

@@ -1,5 +1,6 @@
 //! The summary on a terminal: who was seen and what was lost first, then the figures, then where to look further.
 
+use super::beside_hta;
 use super::paint::Paint;
 use super::reasons::Reasons;
 use super::text_table::TextTable;
@@ -44,6 +45,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     text.operations(session);
     text.breakdown(session);
     text.activity(session);
+    text.beside_hta(session);
     text.lateness(session);
     text.other_findings(session);
     text.problems(session);
@@ -258,6 +260,20 @@ impl Text {
         for line in words::stalls(session) {
             self.faint(&line);
         }
+    }
+
+    /// What Holistic Trace Analysis says of an import, where it was asked for.
+    fn beside_hta(&mut self, session: &Session) {
+        let Some(figures) = beside_hta::figures(session) else {
+            return;
+        };
+        self.heading("As Holistic Trace Analysis counts");
+        let mut table = TextTable::new(1, &beside_hta::COLUMNS);
+        for row in beside_hta::rows(session, figures).into_iter().take(MOST_RANKS) {
+            table.push(row);
+        }
+        self.table(&table, &Reasons::default());
+        self.faint(beside_hta::NOTE);
     }
 
     fn breakdown(&mut self, session: &Session) {

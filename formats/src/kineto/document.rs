@@ -101,7 +101,10 @@ enum Place {
 /// What stands next, by positions in the data that is held.
 enum Found {
     Event(usize, usize),
-    Member { name: (usize, usize), value: (usize, usize) },
+    Member {
+        name: (usize, usize),
+        value: (usize, usize),
+    },
 }
 
 struct Reader<R> {
@@ -177,7 +180,10 @@ impl<R: Read> Reader<R> {
                 // A byte-order mark.
                 (Place::Outside, Some(0xEF | 0xBB | 0xBF)) => self.done += 1,
                 (Place::Outside, Some(_)) => {
-                    self.problem(self.done, "this is no JSON object and no list of events".to_owned());
+                    self.problem(
+                        self.done,
+                        "this is no JSON object and no list of events".to_owned(),
+                    );
                     self.place = Place::End;
                 }
                 (Place::Outside, None) => {
@@ -202,7 +208,10 @@ impl<R: Read> Reader<R> {
                     }
                 }
                 (Place::Members, Some(_)) => {
-                    self.problem(self.done, "no member stands here; what follows was left out".to_owned());
+                    self.problem(
+                        self.done,
+                        "no member stands here; what follows was left out".to_owned(),
+                    );
                     self.place = Place::End;
                 }
                 (Place::Events, Some(b']')) => {
@@ -248,7 +257,10 @@ impl<R: Read> Reader<R> {
             self.cut_off(start);
             return None;
         };
-        Some(Found::Member { name, value: (value, end) })
+        Some(Found::Member {
+            name,
+            value: (value, end),
+        })
     }
 
     /// The file ends inside what begins here, or it goes on for too long.
@@ -285,7 +297,9 @@ impl<R: Read> Reader<R> {
         let start = self.done;
         let offset = self.offset(start);
         loop {
-            let behind = self.data[self.done..].iter().position(|&byte| byte == b'{' || byte == b']');
+            let behind = self.data[self.done..]
+                .iter()
+                .position(|&byte| byte == b'{' || byte == b']');
             match behind {
                 Some(behind) => {
                     self.done += behind;
@@ -301,12 +315,19 @@ impl<R: Read> Reader<R> {
             }
         }
         let left_out = self.offset(self.done) - offset;
-        self.problem_at(offset, format!("no event stands here; {left_out} bytes were left out"));
+        self.problem_at(
+            offset,
+            format!("no event stands here; {left_out} bytes were left out"),
+        );
     }
 
     /// Where the value that begins at `start` ends. `None` if it does not.
     fn end_of_value(&mut self, start: usize) -> Option<usize> {
-        let mut scan = Scan { at: start, depth: 0, in_string: false };
+        let mut scan = Scan {
+            at: start,
+            depth: 0,
+            in_string: false,
+        };
         loop {
             if let Some(end) = scan.end(&self.data) {
                 return Some(end);
@@ -368,7 +389,8 @@ impl<R: Read> Reader<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let kept = self.outcome.events;
-                    let what = format!("cannot be read from here on: {error}; {kept} events before were kept");
+                    let what =
+                        format!("cannot be read from here on: {error}; {kept} events before were kept");
                     self.problem(held, what);
                     break 0;
                 }
@@ -476,7 +498,10 @@ fn mended(bytes: &[u8]) -> Vec<u8> {
                 b'"' => in_string = false,
                 b'\\' => {
                     let escaped = bytes.get(at).copied().unwrap_or(b' ');
-                    if !matches!(escaped, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u') {
+                    if !matches!(
+                        escaped,
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u'
+                    ) {
                         out.push(b'\\');
                     } else {
                         out.push(b'\\');
@@ -587,7 +612,9 @@ mod tests {
             let whole = ["}\"]}\n  }", "\"two\"}"]
                 .iter()
                 .filter(|end| {
-                    let at = TRACE.windows(end.len()).position(|window| window == end.as_bytes());
+                    let at = TRACE
+                        .windows(end.len())
+                        .position(|window| window == end.as_bytes());
                     at.is_some_and(|at| at + end.len() <= cut)
                 })
                 .count();
@@ -608,7 +635,11 @@ mod tests {
 ]}"#;
         let (events, _, outcome) = names(text, 64);
         assert_eq!(events, ["a", "b", "c"]);
-        let offsets: Vec<usize> = outcome.problems.iter().map(|problem| problem.offset as usize).collect();
+        let offsets: Vec<usize> = outcome
+            .problems
+            .iter()
+            .map(|problem| problem.offset as usize)
+            .collect();
         assert_eq!(offsets.len(), 3, "{:?}", outcome.problems);
         assert!(text[offsets[0]..].starts_with(br#"{"ph": "X", "name": "no end"#));
         assert!(text[offsets[1]..].starts_with(b"7 what"));

@@ -241,7 +241,9 @@ impl<'a> Args<'a> {
         if let Some(raw) = raw {
             let inside = raw.trim_start_matches('[').trim_end_matches(']');
             for (place, part) in out.iter_mut().zip(inside.split(',')) {
-                *place = integer(part).and_then(|value| u32::try_from(value).ok()).unwrap_or(1);
+                *place = integer(part)
+                    .and_then(|value| u32::try_from(value).ok())
+                    .unwrap_or(1);
             }
         }
         out

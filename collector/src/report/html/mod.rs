@@ -16,6 +16,7 @@ mod table;
 mod tables;
 mod traffic_map;
 
+use super::beside_hta;
 use super::units;
 use super::words::{self, Line, Mood};
 use markup::escape;
@@ -310,6 +311,11 @@ fn activity_section(out: &mut String, session: &Session) {
     }
     details(out, "Why streams did nothing", &tables::idle(session));
     details(out, "The kernels that took most time", &tables::kernels(session));
+    if let Some(figures) = beside_hta::figures(session) {
+        let note = format!("<p class=\"note\">{}.</p>", escape(beside_hta::NOTE));
+        let table = tables::beside_hta(session, figures);
+        details(out, "As Holistic Trace Analysis counts", &(note + &table));
+    }
 }
 
 fn waits(out: &mut String, session: &Session) {

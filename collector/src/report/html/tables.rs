@@ -2,9 +2,9 @@
 
 use super::table::{Column, Table};
 use crate::kernel_name;
-use crate::report::{units, words};
+use crate::report::{beside_hta, units, words};
 use Column::{Long, Number, Word};
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{HtaFigures, Session};
 
 /// Rows at most in lists that grow with the job.
 pub const MOST: usize = 500;
@@ -311,6 +311,33 @@ pub fn activity(session: &Session) -> String {
         table.push(row);
     }
     table.finish()
+}
+
+/// What Holistic Trace Analysis says of an import, and why streams did nothing in its words.
+pub fn beside_hta(session: &Session, figures: &HtaFigures) -> String {
+    let columns = beside_hta::COLUMNS.map(Number);
+    let mut table = Table::new(&columns);
+    for row in beside_hta::rows(session, figures).into_iter().take(MOST) {
+        table.push(row);
+    }
+    let mut idle = Table::new(&[
+        Number("rank"),
+        Number("stream"),
+        Word("idle category"),
+        Number("idle time"),
+        Number("ratio"),
+    ]);
+    for row in figures.idle.iter().take(MOST) {
+        idle.push(vec![
+            row.rank.to_string(),
+            row.stream.to_string(),
+            row.idle_category.clone(),
+            units::time(row.idle_time_us.saturating_mul(1000)),
+            row.idle_time_ratio
+                .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
+        ]);
+    }
+    table.finish() + &idle.finish()
 }
 
 /// Stretches of at least 1 ms in which devices did not compute.
