@@ -98,8 +98,14 @@ impl HtaTrace {
             return;
         }
         let name = event.name.as_str();
-        let stream = Args::integer(event.args.stream).unwrap_or(-1);
-        let correlation = Args::integer(event.args.correlation).unwrap_or(-1);
+        // Most events are of operators, which have neither.
+        let args = if event.may_tell("correlation") || event.may_tell("stream") {
+            event.args()
+        } else {
+            Args::default()
+        };
+        let stream = Args::integer(args.stream).unwrap_or(-1);
+        let correlation = Args::integer(args.correlation).unwrap_or(-1);
         let is_on_device =
             (stream >= 0 && correlation >= 0) || name == "Event Sync" || name == "Context Sync";
         if is_on_device {
@@ -315,11 +321,16 @@ fn idle(rank: u32, kernels: &[Kernel]) -> Vec<HtaIdle> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_formats::kineto::{self, Part};
 
     fn seen(events: &[&str]) -> HtaTrace {
         let mut trace = HtaTrace::default();
         for (index, text) in (0..).zip(events) {
-            trace.see(index, &serde_json::from_str(text).expect("an event"));
+            kineto::read(format!("[{text}]").as_bytes(), &mut |_, part| {
+                if let Part::Event(event) = part {
+                    trace.see(index, &event);
+                }
+            });
         }
         trace
     }

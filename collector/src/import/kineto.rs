@@ -334,7 +334,7 @@ impl Reading {
     }
 
     fn name(&mut self, event: &Event<'_>) {
-        let Some(name) = Args::text(event.args.name) else {
+        let Some(name) = Args::text(event.args().name) else {
             return;
         };
         match (event.name.as_str(), event.process, event.thread) {
@@ -396,7 +396,7 @@ impl Reading {
     }
 
     fn work(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
-        let args = &event.args;
+        let args = &event.args();
         let correlation = Args::integer(args.correlation).unwrap_or(0) as u32;
         let work = Work {
             start_ticks: start as u64,
@@ -440,8 +440,9 @@ impl Reading {
     fn host_call(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
         let name = event.name.as_str();
         let is_runtime = event.category == Category::Runtime;
+        let args = event.args();
         // The number is CUDA's where the name is; HIP has numbers of its own.
-        let by_number = Args::integer(event.args.function)
+        let by_number = Args::integer(args.function)
             .and_then(|number| cuda_function(u32::try_from(number).ok()?, is_runtime))
             .filter(|function| name.starts_with(function.name));
         let function = by_number.or_else(|| {
@@ -458,7 +459,7 @@ impl Reading {
             start_ticks: start as u64,
             end_ticks: end as u64,
             thread,
-            correlation: Args::integer(event.args.correlation).unwrap_or(0) as u32,
+            correlation: Args::integer(args.correlation).unwrap_or(0) as u32,
             function: function.number,
             is_runtime,
             has_failed: false,
@@ -489,7 +490,7 @@ impl Reading {
             && let Some(operation) = words::operation(what)
         {
             if let Some(library) = words::library(backend) {
-                let (elements, element_bytes) = shape(&event.args);
+                let (elements, element_bytes) = shape(&event.args());
                 self.ranges.push(Range {
                     thread,
                     start_ns: start,
@@ -543,14 +544,14 @@ impl Reading {
             self.parameters
                 .entry(thread)
                 .or_default()
-                .push(parameters(&event.args, start, end));
+                .push(parameters(&event.args(), start, end));
         } else if let Some(operation) = name.strip_prefix("c10d::").and_then(words::operation) {
             self.issues.push(Issue {
                 thread,
                 start_ns: start,
                 end_ns: end,
                 operation,
-                peer: issued_peer(operation, event.args.inputs),
+                peer: issued_peer(operation, event.args().inputs),
             });
         }
         if self.options.operators {

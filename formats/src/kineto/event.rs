@@ -1,9 +1,7 @@
 //! What one event says. Only what somebody asks for is kept; the rest is passed over without being copied.
 
 use super::number::Microseconds;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
-use std::fmt;
+use super::scan::{self, Broken};
 
 /// A string, borrowed from the file unless it holds an escape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +18,21 @@ impl Text<'_> {
         match self {
             Self::Borrowed(text) => text,
             Self::Owned(text) => text,
+        }
+    }
+}
+
+impl<'a> Text<'a> {
+    /// From a value as it stands in the file. What is no string is taken as it stands; what UTF-8 does not know is replaced.
+    fn of(raw: &'a [u8]) -> Self {
+        let inside = raw
+            .strip_prefix(b"\"")
+            .and_then(|rest| rest.strip_suffix(b"\""))
+            .unwrap_or(raw);
+        match std::str::from_utf8(inside) {
+            Ok(text) if !inside.contains(&b'\\') => Self::Borrowed(text),
+            Ok(text) => Self::Owned(serde_json::from_slice(raw).unwrap_or_else(|_| text.to_owned())),
+            Err(_) => Self::Owned(String::from_utf8_lossy(inside).into_owned()),
         }
     }
 }
@@ -107,16 +120,43 @@ pub struct Event<'a> {
     pub start: Option<Microseconds<'a>>,
     /// Length.
     pub duration: Option<Microseconds<'a>>,
-    /// What else is told.
-    pub args: Args<'a>,
+    /// What else is told, as it stands in the file: most of an event, and looked into only where somebody asks.
+    args: &'a [u8],
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
+    /// Reads the event that begins at `start`, and tells where it ends.
+    pub(super) fn read(data: &'a [u8], start: usize) -> Result<(Self, usize), Broken> {
+        let mut event = Self::default();
+        let end = scan::members(data, start, &mut |name, value| match name {
+            b"ph" => event.phase = value.get(1).copied().unwrap_or(0),
+            b"cat" => event.category = Category::of(Text::of(value).as_str()),
+            b"name" => event.name = Text::of(value),
+            b"pid" => event.process = id(value),
+            b"tid" => event.thread = id(value),
+            b"ts" => event.start = text(value).map(Microseconds),
+            b"dur" => event.duration = text(value).map(Microseconds),
+            b"args" => event.args = value,
+            _ => {}
+        })?;
+        Ok((event, end))
+    }
+
     /// Begin and end, ns since the trace's base; `None` if it is no span, or has no times that make sense.
     pub fn span_ns(&self) -> Option<(i64, i64)> {
         let start = self.start?.ns()?;
         let end = start.checked_add(self.duration?.ns()?.max(0))?;
         (self.phase == b'X').then_some((start, end))
+    }
+
+    /// What else it tells; nothing if that is damaged.
+    pub fn args(&self) -> Args<'a> {
+        Args::of(self.args)
+    }
+
+    /// True if its arguments may hold this key: a look that costs a fraction of [`Self::args`].
+    pub fn may_tell(&self, key: &str) -> bool {
+        memchr::memmem::find(self.args, key.as_bytes()).is_some()
     }
 }
 
@@ -128,36 +168,22 @@ macro_rules! args {
             $($(#[$doc])* pub $field: Option<&'a str>,)*
         }
 
-        impl<'de: 'a, 'a> Deserialize<'de> for Args<'a> {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct ArgsVisitor;
-                impl<'de> Visitor<'de> for ArgsVisitor {
-                    type Value = Args<'de>;
-                    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        out.write_str("an object")
-                    }
-                    // Old versions write `"args": ""`.
-                    fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
-                        Ok(Args::default())
-                    }
-                    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-                        Ok(Args::default())
-                    }
-                    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                        let mut args = Args::default();
-                        // A key that comes twice is no error to Kineto: the last one counts, as for other readers.
-                        while let Some(key) = map.next_key::<Text<'de>>()? {
-                            match key.as_str() {
-                                $($key => args.$field = Some(map.next_value::<&RawValue>()?.get()),)*
-                                _ => {
-                                    map.next_value::<IgnoredAny>()?;
-                                }
-                            }
-                        }
-                        Ok(args)
+        impl<'a> Args<'a> {
+            /// From an object. A key that comes twice is no error to Kineto: the last one counts, as for other readers.
+            fn of(raw: &'a [u8]) -> Self {
+                let mut args = Self::default();
+                // Old versions write `"args": ""`.
+                if raw.first() == Some(&b'{') {
+                    let read = scan::members(raw, 0, &mut |name, value| {
+                        $(if name == $key.as_bytes() {
+                            args.$field = text(value);
+                        })*
+                    });
+                    if read.is_err() {
+                        return Self::default();
                     }
                 }
-                deserializer.deserialize_any(ArgsVisitor)
+                args
             }
         }
     };
@@ -231,7 +257,7 @@ impl<'a> Args<'a> {
 
     /// A value as a string, without its quotes and with its escapes resolved; `None` also for an empty one.
     pub fn text(raw: Option<&'a str>) -> Option<Text<'a>> {
-        let text: Text<'a> = serde_json::from_str(raw?).ok()?;
+        let text = Text::of(raw?.as_bytes());
         (!text.as_str().is_empty()).then_some(text)
     }
 
@@ -250,69 +276,18 @@ impl<'a> Args<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("a string")
-            }
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text::Borrowed(text))
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text::Owned(text.to_owned()))
-            }
-        }
-        deserializer.deserialize_str(TextVisitor)
-    }
+fn text(raw: &[u8]) -> Option<&str> {
+    std::str::from_utf8(raw).ok()
 }
 
-fn id(raw: &RawValue) -> Id<'_> {
-    match integer(raw.get()) {
+fn id(raw: &[u8]) -> Id<'_> {
+    let Some(raw) = text(raw) else {
+        return Id::None;
+    };
+    match integer(raw) {
         Some(number) => Id::Number(number),
-        None if raw.get() == "null" => Id::None,
-        None => Id::Word(raw.get().trim_matches('"')),
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Event<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EventVisitor;
-        impl<'de> Visitor<'de> for EventVisitor {
-            type Value = Event<'de>;
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an event: an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut event = Event::default();
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match key.as_str() {
-                        "ph" => {
-                            let phase: Text<'de> = map.next_value()?;
-                            event.phase = phase.as_str().bytes().next().unwrap_or(0);
-                        }
-                        "cat" => {
-                            let category: Option<Text<'de>> = map.next_value()?;
-                            event.category =
-                                category.map_or(Category::None, |category| Category::of(category.as_str()));
-                        }
-                        "name" => event.name = map.next_value()?,
-                        "pid" => event.process = id(map.next_value()?),
-                        "tid" => event.thread = id(map.next_value()?),
-                        "ts" => event.start = Some(Microseconds(map.next_value::<&RawValue>()?.get())),
-                        "dur" => event.duration = Some(Microseconds(map.next_value::<&RawValue>()?.get())),
-                        "args" => event.args = map.next_value()?,
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(event)
-            }
-        }
-        deserializer.deserialize_map(EventVisitor)
+        None if raw == "null" => Id::None,
+        None => Id::Word(raw.trim_matches('"')),
     }
 }
 
@@ -325,26 +300,30 @@ mod tests {
         let old = r#"{"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": "stream 7", "ts": 12, "dur": 3,
             "args": {"queued": 0, "device": 0, "context": 1, "stream": "7", "correlation": 9, "grid": [1, 2, 3],
             "external id": 4, "memory bandwidth (GB/s)": 1.5}}"#;
-        let event: Event<'_> = serde_json::from_str(old).expect("an event");
+        let (event, end) = Event::read(old.as_bytes(), 0).expect("an event");
+        assert_eq!(end, old.len());
+        let args = event.args();
         assert_eq!(event.category, Category::Kernel);
         assert_eq!(event.thread, Id::Word("stream 7"));
         assert_eq!(event.span_ns(), Some((12_000, 15_000)));
-        assert_eq!(Args::integer(event.args.stream), Some(7));
-        assert_eq!(Args::dimensions(event.args.grid), [1, 2, 3]);
-        assert_eq!(Args::dimensions(event.args.block), [1; 3]);
+        assert_eq!(Args::integer(args.stream), Some(7));
+        assert_eq!(Args::dimensions(args.grid), [1, 2, 3]);
+        assert_eq!(Args::dimensions(args.block), [1; 3]);
 
         let new = r#"{"ph": "X", "cat": "cpu_op", "name": "a\"b", "pid": 5, "tid": 6, "ts": 1.001, "dur": 0.002,
             "args": {"External id": 1, "External id": 2, "Process Group Name": "0", "dtype": ""}}"#;
-        let event: Event<'_> = serde_json::from_str(new).expect("an event");
+        let (event, _) = Event::read(new.as_bytes(), 0).expect("an event");
+        let args = event.args();
+        assert!(event.may_tell("dtype") && !event.may_tell("correlation"));
         assert_eq!(event.name.as_str(), "a\"b");
         assert_eq!(event.span_ns(), Some((1001, 1003)));
-        assert_eq!(Args::text(event.args.group_name), Some(Text::Borrowed("0")));
-        assert_eq!(Args::text(event.args.element_type), None);
+        assert_eq!(Args::text(args.group_name), Some(Text::Borrowed("0")));
+        assert_eq!(Args::text(args.element_type), None);
     }
 
     #[test]
     fn what_is_missing_is_none() {
-        let event: Event<'_> = serde_json::from_str(r#"{"args": "", "tid": null}"#).expect("an event");
+        let (event, _) = Event::read(br#"{"args": "", "tid": null}"#, 0).expect("an event");
         assert_eq!(event.thread, Id::None);
         assert_eq!(event.span_ns(), None);
         assert_eq!(event.category, Category::None);

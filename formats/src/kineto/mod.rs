@@ -4,11 +4,14 @@
 //! `traceEvents` is a list of Chrome trace events; other members say whose trace it is, some of them behind the list.
 //! Files are read as a stream: what a reader keeps is one event.
 //!
-//! `document` cuts the bytes into events and members, `event` says what an event means, `number` reads its times.
+//! `document` cuts the bytes into events and members (`unpack` gives it the bytes, `scan` finds where these end), `event` says what an event means,
+//! `number` reads its times.
 
 mod document;
 mod event;
 mod number;
+mod scan;
+mod unpack;
 
 pub use document::{Outcome, Part, Problem, read, read_file};
 pub use event::{Args, Category, Event, Id, Text};
