@@ -51,6 +51,11 @@ fn dumps_of_cupti() {
 }
 
 #[test]
+fn traces_of_torch_profiler() {
+    replay("kineto", targets::kineto);
+}
+
+#[test]
 fn runs_of_definitions() {
     replay("definitions", targets::definitions);
 }

@@ -5,6 +5,31 @@ pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',')
 }
 
+/// Strings that are longer are looked through many bytes at a time.
+const SHORT: usize = 16;
+
+/// Bytes that begin or end a string, an object or a list.
+static IS_STRUCTURE: [bool; 256] = {
+    let mut table = [false; 256];
+    let bytes = *b"\"{}[]";
+    let mut at = 0;
+    while at < bytes.len() {
+        table[bytes[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+/// The first quote or backslash.
+#[inline]
+fn string_byte(rest: &[u8]) -> Option<usize> {
+    let short = &rest[..rest.len().min(SHORT)];
+    short
+        .iter()
+        .position(|&byte| byte == b'"' || byte == b'\\')
+        .or_else(|| memchr::memchr2(b'"', b'\\', &rest[short.len()..]).map(|hit| hit + short.len()))
+}
+
 /// How far the end of a value was looked for.
 pub struct Scan {
     /// Where to go on.
@@ -30,7 +55,7 @@ impl Scan {
         while self.at < data.len() {
             if self.in_string {
                 let rest = &data[self.at..];
-                let Some(hit) = memchr::memchr2(b'"', b'\\', rest) else {
+                let Some(hit) = string_byte(rest) else {
                     self.at = data.len();
                     return None;
                 };
@@ -49,6 +74,17 @@ impl Scan {
                     return Some(self.at);
                 }
                 continue;
+            }
+            if self.depth > 0 {
+                // Most bytes mean nothing here.
+                let plain = data[self.at..]
+                    .iter()
+                    .position(|&byte| IS_STRUCTURE[usize::from(byte)]);
+                let Some(plain) = plain else {
+                    self.at = data.len();
+                    return None;
+                };
+                self.at += plain;
             }
             match data[self.at] {
                 b'"' => self.in_string = true,

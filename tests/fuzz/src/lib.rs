@@ -297,3 +297,23 @@ pub fn cupti_dump(input: &[u8]) {
         .map_or(0, |at| at + 1);
     assert_eq!(head + bytes, input.len(), "nothing is skipped");
 }
+
+/// A trace of torch.profiler: whatever its bytes are, what is read of it is looked at.
+pub fn kineto(input: &[u8]) {
+    use rankscope_formats::kineto::{Args, Part, read};
+    let outcome = read(input, &mut |offset, part| {
+        assert!(offset <= input.len() as u64);
+        if let Part::Event(event) = part {
+            if let Some((start, end)) = event.span_ns() {
+                assert!(start <= end);
+            }
+            let args = event.args();
+            let _ = (
+                Args::dimensions(args.grid),
+                Args::integer(args.correlation),
+                Args::text(args.group_name),
+            );
+        }
+    });
+    assert!(outcome.bytes <= input.len() as u64);
+}
