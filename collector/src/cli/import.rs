@@ -22,6 +22,7 @@ Examples:
   rankscope import kineto log/                       the traces that torch.profiler wrote there, one per rank
   rankscope import kineto rank0.json.gz rank1.json.gz -o imported
   rankscope import kineto log/ --compat hta          also what Holistic Trace Analysis says, digit by digit
+  rankscope import nsys node0.sqlite node1.sqlite -o imported      exported with nsys export --type sqlite
 What is made is a run directory like any other: rankscope report, export, heatmap, compare and view take it.";
 
 /// Turn what another profiler recorded into a run like any other.
@@ -35,6 +36,24 @@ pub struct Import {
 #[derive(Debug, Subcommand)]
 enum From {
     Kineto(Kineto),
+    Nsys(Nsys),
+}
+
+/// Reports of Nsight Systems, exported with `nsys export --type sqlite`, one per host.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Nsys {
+    /// Exported reports.
+    #[arg(required = true, value_name = "FILE")]
+    reports: Vec<PathBuf>,
+
+    /// The run directory to make.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Print the session's summary as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Whose figures to compute besides.
@@ -77,6 +96,7 @@ impl Import {
     pub fn run(self) -> Result<Exit> {
         match self.from {
             From::Kineto(kineto) => kineto.run(),
+            From::Nsys(nsys) => nsys.run(),
         }
     }
 }
@@ -89,19 +109,9 @@ impl Kineto {
             (None, [only]) if only.is_dir() => only.join(FOLDER),
             (None, _) => bail!("files need a place for what is made of them: -o DIR"),
         };
-        clear(&output)?;
-        let abandoned = output.clone();
-        let _watch = StopWatch::start(move |signal| {
-            merge::abandon(&abandoned);
-            let _ = writeln!(
-                io::stderr().lock(),
-                "rankscope: stopped; the traces are untouched, import them again"
-            );
-            Ending::Signal(signal).end_likewise()
-        });
         let options = ImportOptions {
             files,
-            output: output.clone(),
+            output,
             read: ReadOptions {
                 operators: self.operators,
                 hta: self.compat == Some(Compat::Hta),
@@ -109,18 +119,49 @@ impl Kineto {
             one_host: self.one_host,
             threads: None,
         };
-        {
-            let progress = Mutex::new(Progress::new());
-            import::kineto(&options, &|share| {
-                if let Ok(progress) = progress.try_lock() {
-                    progress.tell("reading traces", Some(share));
-                }
-            })?;
-        }
-        let merged = merge::merge(&[output.clone()], &output)?;
-        merged.print(self.json)?;
-        Ok(merged.exit())
+        import(&options, self.json, import::kineto)
     }
+}
+
+impl Nsys {
+    fn run(self) -> Result<Exit> {
+        let options = ImportOptions {
+            files: self.reports,
+            output: self.output,
+            ..ImportOptions::default()
+        };
+        import(&options, self.json, import::nsys)
+    }
+}
+
+/// Reads files with `read`, merges what is made of them, and prints the summary.
+fn import(
+    options: &ImportOptions,
+    json: bool,
+    read: impl Fn(&ImportOptions, &(dyn Fn(f64) + Sync)) -> Result<import::Imported, import::ImportError>,
+) -> Result<Exit> {
+    let output = &options.output;
+    clear(output)?;
+    let abandoned = output.clone();
+    let _watch = StopWatch::start(move |signal| {
+        merge::abandon(&abandoned);
+        let _ = writeln!(
+            io::stderr().lock(),
+            "rankscope: stopped; the traces are untouched, import them again"
+        );
+        Ending::Signal(signal).end_likewise()
+    });
+    {
+        let progress = Mutex::new(Progress::new());
+        read(options, &|share| {
+            if let Ok(progress) = progress.try_lock() {
+                progress.tell("reading traces", Some(share));
+            }
+        })?;
+    }
+    let merged = merge::merge(std::slice::from_ref(output), output)?;
+    merged.print(json)?;
+    Ok(merged.exit())
 }
 
 /// Takes away the logs of an earlier import. What was recorded is never touched.

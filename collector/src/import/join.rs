@@ -1,7 +1,7 @@
 //! What the traces of several ranks say together: which communicators there are, which call is which of theirs, and whose
 //! clock is whose.
 
-use super::kineto::{Call, Trace};
+use super::trace::{Call, Group, Trace};
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::{Library, Operation};
 use std::collections::BTreeMap;
@@ -247,6 +247,18 @@ fn communicators(trace: &Trace) -> Joined {
             peer,
         });
     }
+    if joined.communicators.is_empty() {
+        // A process that was not seen to communicate is one of the job all the same.
+        joined.communicators.push(Communicator {
+            library: Library::Nccl,
+            identity: identity(Library::Nccl, "", &[world]),
+            source: IdentitySource::Partial,
+            rank: own,
+            size: world,
+            name: "world".to_owned(),
+            ranks: Vec::new(),
+        });
+    }
     if assumed > 0 {
         joined.notes.push(format!(
             "{assumed} of {} operations do not name their process group (PyTorch before 2.3, or Gloo with several groups): they \
@@ -263,7 +275,7 @@ fn communicators(trace: &Trace) -> Joined {
 }
 
 /// Of Gloo no group is told: where all of them have the same members, that does not matter.
-fn only_group<'a>(trace: &'a Trace, call: &Call) -> Option<&'a super::kineto::Group> {
+fn only_group<'a>(trace: &'a Trace, call: &Call) -> Option<&'a Group> {
     let first = trace.groups.first()?;
     let is_same =
         call.library == Library::Gloo && trace.groups.iter().all(|group| group.ranks == first.ranks);

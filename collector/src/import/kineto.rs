@@ -2,22 +2,18 @@
 //! as the records that a recorder would have written.
 
 use super::hta::HtaTrace;
-use super::spool::Spool;
+use super::trace::{Call, DEVICE_LANE, Group, Trace};
 use super::words;
 use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part, Problem};
 use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
-use rankscope_formats::ranklog::definition::Stream;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::{Library, Operation};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Lane of what devices did and of the calls that launched it; threads of the program have the lanes behind it.
-pub const DEVICE_LANE: u32 = 0;
 /// Beginning of the ranges that PyTorch's scheduler puts around iterations.
 const STEP: &str = "ProfilerStep#";
 /// Directions of copies, by the beginning of their events' names: numbers of `CUpti_ActivityMemcpyKind`.
@@ -37,97 +33,6 @@ pub struct ReadOptions {
     pub operators: bool,
     /// Compute what Holistic Trace Analysis would.
     pub hta: bool,
-}
-
-/// A process group, as a trace describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Group {
-    /// Its name, the same on all members.
-    pub name: String,
-    /// Global ranks of its members, in order.
-    pub ranks: Vec<u32>,
-}
-
-/// A process group's operation on this rank.
-#[derive(Clone, Debug)]
-pub struct Call {
-    /// Thread on which the library was called.
-    pub thread: u32,
-    /// Begin of the call, or of its execution, ns since the trace's base.
-    pub start_ns: i64,
-    /// Its end.
-    pub end_ns: i64,
-    /// Where it was queued: thread, begin, end.
-    pub issue: Option<(u32, i64, i64)>,
-    /// Which library did it.
-    pub library: Library,
-    /// Which operation.
-    pub operation: Operation,
-    /// Position in [`Trace::groups`], `None` where the trace does not tell.
-    pub group: Option<usize>,
-    /// Members that the trace tells of without naming the group.
-    pub group_size: Option<u32>,
-    /// Elements given and got.
-    pub elements: (Option<u64>, Option<u64>),
-    /// Elements to each member, where they differ.
-    pub split: Vec<u64>,
-    /// Bytes of an element.
-    pub element_bytes: Option<u8>,
-    /// Peer in the group's numbering.
-    pub peer: Option<i32>,
-    /// Global rank of the peer.
-    pub peer_rank: Option<u32>,
-    /// The group's own number of it.
-    pub sequence: Option<u32>,
-}
-
-/// A trace, read.
-pub struct Trace {
-    /// Its file.
-    pub path: PathBuf,
-    /// Its rank, as PyTorch says.
-    pub rank: Option<u32>,
-    /// Size of its world, as PyTorch says.
-    pub world: Option<u32>,
-    /// Name of its host; traces before 2025 have none.
-    pub host: Option<String>,
-    /// System id of its process.
-    pub process: u32,
-    /// Name of its process.
-    pub process_name: Option<String>,
-    /// Version of NCCL.
-    pub nccl_version: Option<String>,
-    /// What its times count from, ns since 1970.
-    pub base_ns: i64,
-    /// For how long it was recorded, ns since the base.
-    pub window: Option<(i64, i64)>,
-    /// First and last moment of any event.
-    pub span: Option<(i64, i64)>,
-    /// Process groups.
-    pub groups: Vec<Group>,
-    /// What process groups did, in the order in which it was asked for.
-    pub calls: Vec<Call>,
-    /// Number and begin of each step that PyTorch's scheduler marked.
-    pub steps: Vec<(u64, i64)>,
-    /// Correlations of communication kernels.
-    pub communication: FxHashSet<u32>,
-    /// Works of devices.
-    pub works: u64,
-    /// The records, but for process groups' operations.
-    pub spool: Spool,
-    /// Texts that records refer to, by their number.
-    pub texts: Vec<String>,
-    /// Streams that records refer to, by their number.
-    pub streams: Vec<Stream>,
-    /// Threads of the program by lane; lane 0 is none's.
-    pub threads: Vec<(u32, Option<String>)>,
-    lanes: FxHashMap<u32, u32>,
-    /// What Holistic Trace Analysis needs to know of it.
-    pub hta: Option<HtaTrace>,
-    /// How reading went.
-    pub outcome: Outcome,
-    /// What the trace says and an import cannot tell.
-    pub notes: Vec<String>,
 }
 
 /// `distributedInfo`.
@@ -188,8 +93,6 @@ struct Reading {
     options: ReadOptions,
     trace: Trace,
     info: DistributedInfo,
-    text_numbers: FxHashMap<Box<str>, u32>,
-    stream_numbers: FxHashMap<(u32, u32, u32), u32>,
     parameters: FxHashMap<u32, Vec<Parameters>>,
     ranges: Vec<Range>,
     issues: Vec<Issue>,
@@ -199,89 +102,51 @@ struct Reading {
     failed: Option<io::Error>,
 }
 
-impl Trace {
-    /// Reads a file. Records that do not fit in memory go to files in `directory`.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in
-    /// [`Trace::outcome`].
-    pub fn read(
-        path: &Path,
-        directory: &Path,
-        options: ReadOptions,
-        told: &mut dyn FnMut(u64),
-    ) -> io::Result<Self> {
-        let mut reading = Reading {
-            options,
-            trace: Self {
-                path: path.to_path_buf(),
-                rank: None,
-                world: None,
-                host: None,
-                process: 0,
-                process_name: None,
-                nccl_version: None,
-                base_ns: 0,
-                window: None,
-                span: None,
-                groups: Vec::new(),
-                calls: Vec::new(),
-                steps: Vec::new(),
-                communication: FxHashSet::default(),
-                works: 0,
-                spool: Spool::new(directory.to_path_buf()),
-                texts: Vec::new(),
-                streams: Vec::new(),
-                threads: vec![(0, None)],
-                lanes: FxHashMap::default(),
-                hta: options.hta.then(HtaTrace::default),
-                outcome: Outcome::default(),
-                notes: Vec::new(),
-            },
-            info: DistributedInfo::default(),
-            text_numbers: FxHashMap::default(),
-            stream_numbers: FxHashMap::default(),
-            parameters: FxHashMap::default(),
-            ranges: Vec::new(),
-            issues: Vec::new(),
-            index: 0,
-            foreign: FxHashMap::default(),
-            odd_times: 0,
-            failed: None,
-        };
-        let outcome = kineto::read_file(path, &mut |offset, part| {
-            if reading.failed.is_some() {
-                return;
-            }
-            match part {
-                Part::Member(name, value) => reading.member(name, value),
-                Part::Event(event) => {
-                    if let Err(error) = reading.event(&event) {
-                        reading.failed = Some(error);
-                    }
-                    reading.index += 1;
-                    if reading.index % 4096 == 0 {
-                        told(offset);
-                    }
+/// Reads a file. Records that do not fit in memory go to files in `directory`.
+///
+/// # Errors
+///
+/// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in [`Trace::outcome`].
+pub fn read(
+    path: &Path,
+    directory: &Path,
+    options: ReadOptions,
+    told: &mut dyn FnMut(u64),
+) -> io::Result<Trace> {
+    let mut reading = Reading {
+        options,
+        trace: Trace::new("kineto", path, directory),
+        info: DistributedInfo::default(),
+        parameters: FxHashMap::default(),
+        ranges: Vec::new(),
+        issues: Vec::new(),
+        index: 0,
+        foreign: FxHashMap::default(),
+        odd_times: 0,
+        failed: None,
+    };
+    reading.trace.hta = options.hta.then(HtaTrace::default);
+    let outcome = kineto::read_file(path, &mut |offset, part| {
+        if reading.failed.is_some() {
+            return;
+        }
+        match part {
+            Part::Member(name, value) => reading.member(name, value),
+            Part::Event(event) => {
+                if let Err(error) = reading.event(&event) {
+                    reading.failed = Some(error);
+                }
+                reading.index += 1;
+                if reading.index % 4096 == 0 {
+                    told(offset);
                 }
             }
-        })?;
-        if let Some(error) = reading.failed.take() {
-            return Err(error);
         }
-        Ok(reading.finish(outcome))
+    })?;
+    if let Some(error) = reading.failed.take() {
+        return Err(error);
     }
-
-    /// Lane of a thread of the program.
-    pub fn lane_for(&mut self, thread: u32) -> u32 {
-        let next = self.threads.len() as u32;
-        let lane = *self.lanes.entry(thread).or_insert(next);
-        if lane == next {
-            self.threads.push((thread, None));
-        }
-        lane
-    }
+    Ok(reading.finish(outcome))
 }
 
 impl Reading {
@@ -322,8 +187,7 @@ impl Reading {
             *window = (window.0.min(start), window.1.max(end));
             return Ok(());
         }
-        let span = self.trace.span.get_or_insert((start, end));
-        *span = (span.0.min(start), span.1.max(end));
+        self.trace.saw(start, end);
         match event.category {
             Category::Kernel | Category::Copy | Category::Set => self.work(event, start, end),
             Category::Runtime | Category::Driver => self.host_call(event, start, end),
@@ -358,16 +222,6 @@ impl Reading {
         }
     }
 
-    fn text(&mut self, text: &str) -> u32 {
-        if let Some(&number) = self.text_numbers.get(text) {
-            return number;
-        }
-        let number = self.trace.texts.len() as u32;
-        self.trace.texts.push(text.to_owned());
-        self.text_numbers.insert(text.into(), number);
-        number
-    }
-
     fn stream(&mut self, args: &Args<'_>, event: &Event<'_>) -> u32 {
         let of_row = |id: Id<'_>| match id {
             Id::Number(number) => Some(number),
@@ -382,17 +236,7 @@ impl Reading {
             number(args.context, None),
             number(args.stream, of_row(event.thread)),
         );
-        let next = self.trace.streams.len() as u32;
-        let index = *self.stream_numbers.entry(key).or_insert(next);
-        if index == next {
-            self.trace.streams.push(Stream {
-                index,
-                device: key.0,
-                context: key.1,
-                number: key.2,
-            });
-        }
-        index
+        self.trace.stream(key)
     }
 
     fn work(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
@@ -426,7 +270,7 @@ impl Reading {
                 }
                 Activity::Kernel {
                     work,
-                    name: self.text(name) as i32,
+                    name: self.trace.text(name) as i32,
                     grid: Args::dimensions(args.grid),
                     block: Args::dimensions(args.block),
                     graph: 0,
@@ -513,28 +357,7 @@ impl Reading {
         {
             self.trace.steps.push((number, start));
         }
-        self.mark(thread, name, start, end)
-    }
-
-    /// A range of the program. A number at its end is told apart from the text: programs count.
-    fn mark(&mut self, thread: u32, name: &str, start: i64, end: i64) -> io::Result<()> {
-        let lane = self.trace.lane_for(thread);
-        let counted = name
-            .rsplit_once('#')
-            .and_then(|(what, number)| Some((&name[..=what.len()], number.parse::<u32>().ok()?)));
-        let (text, number) = match counted {
-            Some((text, number)) => (text, Some(number)),
-            None => (name, None),
-        };
-        let record = Record {
-            enter_ticks: start as u64,
-            leave_ticks: end as u64,
-            object: u64::from(self.text(text)),
-            tag: u32::from(number.is_some()),
-            sequence: number.unwrap_or(0),
-            ..Record::new(RecordKind::Mark)
-        };
-        self.trace.spool.push(lane, record)
+        self.trace.mark(thread, name, start, end)
     }
 
     fn operator(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
@@ -555,7 +378,7 @@ impl Reading {
             });
         }
         if self.options.operators {
-            self.mark(thread, name, start, end)?;
+            self.trace.mark(thread, name, start, end)?;
         }
         Ok(())
     }
@@ -648,6 +471,7 @@ impl Reading {
             },
             group,
             group_size: parameters.and_then(|parameters| parameters.group_size),
+            launch_group: 0,
             elements: match parameters.map(|parameters| parameters.elements) {
                 Some(told) if told != (None, None) => told,
                 _ => (range.elements, None),

@@ -1,7 +1,7 @@
 //! Writes what a trace said as a rank log.
 
 use super::join::{CallKey, Joined};
-use super::kineto::{Call, DEVICE_LANE, Trace};
+use super::trace::{Call, DEVICE_LANE, Trace};
 use super::{HTA, NOTE, SOURCE, shown};
 use crate::rank::CUPTI;
 use rankscope_formats::ranklog::activity::{Activity, Coverage, LinkedTo};
@@ -10,7 +10,7 @@ use rankscope_formats::ranklog::definition::{
     KIND_COMMUNICATOR, KIND_PROPERTY, KIND_STREAM, KIND_TEXT, Payload,
 };
 use rankscope_formats::ranklog::record::{
-    CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, NO_PEER, Record, RecordKind,
+    CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_LINKED, NO_PEER, Record, RecordKind,
 };
 use rankscope_formats::ranklog::writer::LogWriter;
 use rankscope_formats::session::HtaFigures;
@@ -92,7 +92,7 @@ fn define<W: io::Write>(
     created: u64,
 ) -> io::Result<()> {
     let mut properties: Vec<(String, String)> = vec![
-        (SOURCE.to_owned(), "kineto".to_owned()),
+        (SOURCE.to_owned(), trace.source.to_owned()),
         ("host".to_owned(), joined.host.clone()),
         (
             "command_line".to_owned(),
@@ -107,7 +107,7 @@ fn define<W: io::Write>(
         properties.push(("version.nccl".to_owned(), version.clone()));
     }
     if trace.works > 0 {
-        properties.push((CUPTI.to_owned(), "kineto".to_owned()));
+        properties.push((CUPTI.to_owned(), trace.source.to_owned()));
     }
     let problems = trace.outcome.problems.iter().map(super::kineto::shown);
     let more = trace.outcome.more_problems;
@@ -206,6 +206,7 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
             let enqueued = Enqueued {
                 data_type: Enqueued::NONE,
                 reduction: Enqueued::NONE,
+                group: call.launch_group,
                 is_linked: trace.works > 0,
                 ..Enqueued::default()
             };
@@ -252,6 +253,19 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
             ..Record::new(RecordKind::Execute)
         };
         trace.spool.push(lane, execute)?;
+    }
+    for (number, group) in (1u64..).zip(trace.launch_groups.clone()) {
+        let lane = trace.lane_for(group.thread);
+        let record = Record {
+            flags: FLAG_LINKED,
+            enter_ticks: group.end.0 as u64,
+            leave_ticks: group.end.1 as u64,
+            object: number,
+            bytes: u64::from(group.calls),
+            aux: group.begun_ns as u64,
+            ..Record::new(RecordKind::Group)
+        };
+        trace.spool.push(lane, record)?;
     }
     trace.calls = calls;
     Ok(())
@@ -302,12 +316,18 @@ impl Links {
     fn new(trace: &Trace, joined: &Joined) -> Self {
         let mut inside: FxHashMap<u32, Vec<(i64, i64, LinkedTo)>> = FxHashMap::default();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
-            if call.library == Library::Nccl {
+            if call.library == Library::Nccl && call.launch_group == 0 {
                 inside
                     .entry(call.thread)
                     .or_default()
                     .push((call.start_ns, call.end_ns, linked(call, key)));
             }
+        }
+        for (number, group) in (1..).zip(&trace.launch_groups) {
+            inside
+                .entry(group.thread)
+                .or_default()
+                .push((group.end.0, group.end.1, LinkedTo::Group(number)));
         }
         for calls in inside.values_mut() {
             calls.sort_by_key(|call| call.0);
@@ -351,6 +371,9 @@ fn write_records<W: io::Write>(
     while let Some((lane, mut record)) = sorted.next()? {
         record.enter_ticks = base.ticks(record.enter_ticks as i64);
         record.leave_ticks = base.ticks(record.leave_ticks as i64);
+        if record.kind == RecordKind::Group as u8 {
+            record.aux = base.ticks(record.aux as i64);
+        }
         let until = record.leave_ticks;
         let link = match Activity::of(&record) {
             Some(Activity::Call { call, waits: false }) if communication.contains(&call.correlation) => links

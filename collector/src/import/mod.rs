@@ -1,7 +1,7 @@
 //! Runs that other profilers recorded. Their files become rank logs, so that an imported run is one like any other: whatever
 //! is computed, shown, exported or compared is the same code.
 //!
-//! In the order of the data: `files` which files are meant, `kineto` what one trace says (`words` what PyTorch calls things,
+//! In the order of the data: `files` which files are meant, `kineto` and `nsys` what one trace says (`words` what PyTorch calls things, `trace` what is known of a process then,
 //! `spool` puts its records in order), `join` what several ranks say together (who is who, which operation is which),
 //! `log` writes a rank's log, `recall` reads from it where it came from. `hta` computes what Holistic Trace Analysis would.
 
@@ -10,22 +10,25 @@ mod hta;
 mod join;
 mod kineto;
 mod log;
+mod nsys;
 mod recall;
 mod spool;
+mod trace;
 mod words;
 
 pub use files::{FileError, trace_files};
 pub use kineto::ReadOptions;
+pub use nsys::NsysError;
 pub use recall::of_logs;
 
-use kineto::Trace;
 use rankscope_formats::session::{HtaFigures, ProblemSummary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trace::Trace;
 
 /// Says that a log was not recorded but made from another profiler's file, and which profiler's.
 pub const SOURCE: &str = "import.source";
@@ -80,6 +83,9 @@ pub enum ImportError {
     /// No file is a trace.
     #[error("{0} holds no events of torch.profiler: a trace is a JSON object with the member traceEvents")]
     NoTrace(PathBuf),
+    /// A report of Nsight Systems that cannot be read.
+    #[error(transparent)]
+    Nsys(#[from] NsysError),
     /// Two files say that they are the same rank's.
     #[error("{one} and {other} are both of rank {rank}: name the files of one recording, one per rank")]
     TwoOfARank {
@@ -98,11 +104,36 @@ pub enum ImportError {
 ///
 /// If no file is a trace, two are of one rank, or a file cannot be opened or written.
 pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
-    fs::create_dir_all(&options.output).map_err(|source| ImportError::Io {
-        path: options.output.clone(),
-        source,
+    let traces = read_all(options, progress, |path, told| {
+        let trace =
+            kineto::read(path, &options.output, options.read, told).map_err(|source| ImportError::Io {
+                path: path.to_path_buf(),
+                source,
+            })?;
+        if trace.outcome.has_events {
+            Ok(vec![trace])
+        } else {
+            Err(ImportError::NoTrace(path.to_path_buf()))
+        }
     })?;
-    let mut traces = read_all(options, progress)?;
+    finish(options, traces)
+}
+
+/// Reads reports of Nsight Systems, exported as SQLite, one per host, and writes rank logs, one per process that used a device.
+/// `progress` is told the share that is done.
+///
+/// # Errors
+///
+/// If a file is no report, or cannot be opened or written.
+pub fn nsys(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
+    let traces = read_all(options, progress, |path, _| {
+        Ok(nsys::read(path, &options.output)?)
+    })?;
+    finish(options, traces)
+}
+
+/// Joins what was read, and writes the logs.
+fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, ImportError> {
     // Without a rank of its own a trace is told by its place among the others.
     traces.sort_by(|one, other| (one.rank, &one.path).cmp(&(other.rank, &other.path)));
     number(&mut traces)?;
@@ -131,29 +162,26 @@ pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Resul
 }
 
 /// Reads all files, each on one thread.
-fn read_all(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Vec<Trace>, ImportError> {
-    // What is unpacked is told in unpacked bytes; how many there will be is not known, so files count as a whole.
+fn read_all(
+    options: &ImportOptions,
+    progress: &(dyn Fn(f64) + Sync),
+    read: impl Fn(&Path, &mut dyn FnMut(u64)) -> Result<Vec<Trace>, ImportError> + Sync,
+) -> Result<Vec<Trace>, ImportError> {
+    fs::create_dir_all(&options.output).map_err(|source| ImportError::Io {
+        path: options.output.clone(),
+        source,
+    })?;
+    // How long an unpacked file is nobody knows before its end: files count as a whole.
     let done = AtomicUsize::new(0);
-    let current = AtomicU64::new(0);
     let files = options.files.len().max(1) as f64;
-    in_parallel(options.threads, options.files.clone(), |path| {
-        let told = &mut |offset: u64| {
-            current.store(offset, Ordering::Relaxed);
-            progress(done.load(Ordering::Relaxed) as f64 / files);
-        };
-        let trace =
-            Trace::read(&path, &options.output, options.read, told).map_err(|source| ImportError::Io {
-                path: path.clone(),
-                source,
-            })?;
+    let tell = || progress(done.load(Ordering::Relaxed) as f64 / files);
+    let traces = in_parallel(options.threads, options.files.clone(), |path| {
+        let traces = read(&path, &mut |_| tell())?;
         done.fetch_add(1, Ordering::Relaxed);
-        progress(done.load(Ordering::Relaxed) as f64 / files);
-        if trace.outcome.has_events {
-            Ok(trace)
-        } else {
-            Err(ImportError::NoTrace(path))
-        }
-    })
+        tell();
+        Ok(traces)
+    })?;
+    Ok(traces.into_iter().flatten().collect())
 }
 
 /// Does something with each of many things, in their order, on several threads.
@@ -217,10 +245,16 @@ fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
         taken.insert(free);
         trace.rank = Some(free);
         trace.notes.push(format!(
-            "the trace does not say whose it is; it is called rank {free} by the order of the files' names"
+            "nothing says whose process {} is; it is called rank {free} by the order of files and devices",
+            trace.process
         ));
     }
     traces.sort_by_key(|trace| trace.rank);
+    // Who does not say how large the job is belongs to one of those that were named together.
+    let highest = traces.iter().filter_map(|trace| trace.rank).max().unwrap_or(0);
+    for trace in traces.iter_mut() {
+        trace.world.get_or_insert(highest.saturating_add(1));
+    }
     Ok(())
 }
 

@@ -1,0 +1,567 @@
+//! What a report of Nsight Systems says, exported as SQLite: `nsys export --type sqlite`. One report holds all processes that
+//! were profiled on a host.
+//!
+//! Source: the schema in the files themselves (`nsys` 2022.2 to 2024.5), NVIDIA's "SQLite Export Schema Reference", and NCCL's
+//! ranges in the NVTX domain `NCCL`.
+
+use super::trace::{Call, DEVICE_LANE, LaunchGroup, Trace};
+use super::words;
+use rankscope_formats::Library;
+use rankscope_formats::communication_kernel::is_communication;
+use rankscope_formats::kineto::Problem;
+use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
+use rankscope_formats::ranklog::cuda_calls::CUDA_FUNCTIONS;
+use rusqlite::{Connection, OpenFlags, Row, params};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// `eventType` of ranges: pushed and popped, begun and ended, and the same since 2021 in domains.
+const RANGES: &str = "(59, 60, 70, 71)";
+/// `eventType` of a domain's name.
+const DOMAIN: i64 = 75;
+/// `eventType` of a thread's name.
+const THREAD_NAME: i64 = 39;
+/// A serialised id holds a process's and a thread's number, of this many bits each.
+const ID_BITS: u32 = 24;
+
+/// A report that cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum NsysError {
+    /// It is no database, or cannot be opened.
+    #[error("{path}: {source}; export a report with: nsys export --type sqlite FILE.nsys-rep")]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// It is a database without what Nsight Systems writes.
+    #[error("{0} has no table StringIds: it is no report of Nsight Systems exported as SQLite")]
+    Foreign(PathBuf),
+    /// Nothing in it is about CUDA or NCCL.
+    #[error(
+        "{0} holds neither device activity nor ranges of NCCL: profile with nsys profile --trace=cuda,nvtx"
+    )]
+    Empty(PathBuf),
+    /// Records could not be put aside.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A range of NCCL on a thread.
+struct NcclRange {
+    start_ns: i64,
+    end_ns: i64,
+    name: String,
+}
+
+/// A report that is being read.
+struct Reading<'a> {
+    path: &'a Path,
+    directory: &'a Path,
+    database: Connection,
+    /// By process.
+    traces: BTreeMap<u32, Trace>,
+    /// Texts by their number in the report.
+    texts: FxHashMap<i64, String>,
+    nccl: BTreeMap<(u32, u32), Vec<NcclRange>>,
+    problems: Vec<Problem>,
+}
+
+/// Reads a report: one trace per process that used a device or NCCL.
+///
+/// # Errors
+///
+/// If the file is no such report. Tables that cannot be read to their end are problems of the traces.
+pub fn read(path: &Path, directory: &Path) -> Result<Vec<Trace>, NsysError> {
+    let failed = |source| NsysError::Database {
+        path: path.to_path_buf(),
+        source,
+    };
+    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
+    let mut reading = Reading {
+        path,
+        directory,
+        database,
+        traces: BTreeMap::new(),
+        texts: FxHashMap::default(),
+        nccl: BTreeMap::new(),
+        problems: Vec::new(),
+    };
+    if reading.columns("StringIds").map_err(failed)?.is_empty() {
+        return Err(NsysError::Foreign(path.to_path_buf()));
+    }
+    let io = |source| NsysError::Io {
+        path: path.to_path_buf(),
+        source,
+    };
+    reading.kernels().map_err(io)?;
+    reading.copies().map_err(io)?;
+    reading.host_calls().map_err(io)?;
+    reading.ranges().map_err(io)?;
+    reading.calls();
+    reading.describe();
+    let mut traces: Vec<Trace> = reading
+        .traces
+        .into_values()
+        .filter(|trace| trace.works > 0 || !trace.calls.is_empty())
+        .collect();
+    if traces.is_empty() {
+        return Err(NsysError::Empty(path.to_path_buf()));
+    }
+    // Ranks of a host take its devices in their order, whatever order their processes were made in.
+    traces.sort_by_key(|trace| {
+        (
+            trace
+                .streams
+                .iter()
+                .map(|stream| stream.device)
+                .min()
+                .unwrap_or(u32::MAX),
+            trace.process,
+        )
+    });
+    for trace in &mut traces {
+        trace.outcome.has_events = true;
+        trace.outcome.events = trace.works;
+    }
+    if let Some(first) = traces.first_mut() {
+        first.outcome.problems = reading.problems;
+    }
+    Ok(traces)
+}
+
+fn process_of(id: i64) -> u32 {
+    (id >> ID_BITS) as u32 & ((1 << ID_BITS) - 1)
+}
+
+fn thread_of(id: i64) -> u32 {
+    id as u32 & ((1 << ID_BITS) - 1)
+}
+
+impl Reading<'_> {
+    /// Names of a table's columns; none if there is no such table.
+    fn columns(&self, table: &str) -> rusqlite::Result<Vec<String>> {
+        let mut query = self.database.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let names = query.query_map(params![table], |row| row.get(0))?;
+        names.collect()
+    }
+
+    /// Reads the named columns of a table, as far as it has them: what is missing is null. Rows that cannot be read end the
+    /// table, and are told.
+    fn rows(
+        &mut self,
+        table: &str,
+        wanted: &[&str],
+        condition: &str,
+        visit: &mut dyn FnMut(&mut Self, &Row<'_>) -> rusqlite::Result<io::Result<()>>,
+    ) -> io::Result<()> {
+        let columns = match self.columns(table) {
+            Ok(columns) if columns.is_empty() => return Ok(()),
+            Ok(columns) => columns,
+            Err(error) => {
+                self.problem(table, 0, &error);
+                return Ok(());
+            }
+        };
+        let chosen: Vec<String> = wanted
+            .iter()
+            .map(|name| {
+                if columns.iter().any(|column| column == name) {
+                    format!("\"{name}\"")
+                } else {
+                    "NULL".to_owned()
+                }
+            })
+            .collect();
+        let text = format!("SELECT {} FROM {table} {condition}", chosen.join(", "));
+        // The statement borrows the connection, and what is visited needs the rest.
+        let database = std::mem::replace(
+            &mut self.database,
+            match Connection::open_in_memory() {
+                Ok(empty) => empty,
+                Err(error) => {
+                    self.problem(table, 0, &error);
+                    return Ok(());
+                }
+            },
+        );
+        let (mut read, mut failed) = (0u64, Ok(()));
+        let outcome = (|| -> rusqlite::Result<()> {
+            let mut query = database.prepare(&text)?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                failed = visit(self, row)?;
+                if failed.is_err() {
+                    return Ok(());
+                }
+                read += 1;
+            }
+            Ok(())
+        })();
+        self.database = database;
+        if let Err(error) = outcome {
+            self.problem(table, read, &error);
+        }
+        failed
+    }
+
+    fn problem(&mut self, table: &str, read: u64, error: &rusqlite::Error) {
+        self.problems.push(Problem {
+            offset: 0,
+            what: format!("table {table} cannot be read further: {error}; {read} rows before were kept"),
+        });
+    }
+
+    fn trace(&mut self, process: u32) -> &mut Trace {
+        let (path, directory) = (self.path, self.directory);
+        self.traces.entry(process).or_insert_with(|| {
+            let mut trace = Trace::new("nsys", path, directory);
+            trace.process = process;
+            trace
+        })
+    }
+
+    /// All texts: names of kernels, functions and ranges are numbers everywhere else.
+    fn learn_texts(&mut self) -> io::Result<()> {
+        if !self.texts.is_empty() {
+            return Ok(());
+        }
+        self.rows("StringIds", &["id", "value"], "", &mut |reading, row| {
+            reading.texts.insert(row.get(0)?, row.get(1)?);
+            Ok(Ok(()))
+        })
+    }
+
+    fn kernels(&mut self) -> io::Result<()> {
+        self.learn_texts()?;
+        let columns = [
+            "start",
+            "end",
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "demangledName",
+            "gridX",
+            "gridY",
+            "gridZ",
+            "blockX",
+            "blockY",
+            "blockZ",
+            "graphNodeId",
+        ];
+        self.rows("CUPTI_ACTIVITY_KIND_KERNEL", &columns, "", &mut |reading, row| {
+            let name: Option<i64> = row.get(7)?;
+            let name = name
+                .and_then(|id| reading.texts.get(&id))
+                .cloned()
+                .unwrap_or_default();
+            let size = |first: usize| -> rusqlite::Result<[u32; 3]> {
+                let mut out = [1; 3];
+                for (place, at) in out.iter_mut().zip(first..) {
+                    *place = row.get::<_, Option<u32>>(at)?.unwrap_or(1);
+                }
+                Ok(out)
+            };
+            let (grid, block) = (size(8)?, size(11)?);
+            let (trace, mut work) = reading.work(row)?;
+            work.graph_node = row.get::<_, Option<i64>>(14)?.unwrap_or(0) as u64;
+            if is_communication(name.as_bytes()) {
+                trace.communication.insert(work.correlation);
+            }
+            let kernel = Activity::Kernel {
+                work,
+                name: trace.text(&name) as i32,
+                grid,
+                block,
+                graph: 0,
+            };
+            Ok(trace.spool.push(DEVICE_LANE, kernel.to_record()))
+        })
+    }
+
+    fn copies(&mut self) -> io::Result<()> {
+        let columns = [
+            "start",
+            "end",
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "bytes",
+            "copyKind",
+        ];
+        self.rows("CUPTI_ACTIVITY_KIND_MEMCPY", &columns, "", &mut |reading, row| {
+            let bytes = row.get::<_, Option<i64>>(7)?.unwrap_or(0) as u64;
+            // The same numbers as CUPTI's.
+            let direction = row.get::<_, Option<u8>>(8)?.unwrap_or(0);
+            let (trace, work) = reading.work(row)?;
+            let copy = Activity::Copy {
+                work,
+                bytes,
+                direction,
+                peer_device: -1,
+            };
+            Ok(trace.spool.push(DEVICE_LANE, copy.to_record()))
+        })?;
+        self.rows(
+            "CUPTI_ACTIVITY_KIND_MEMSET",
+            &columns[..8],
+            "",
+            &mut |reading, row| {
+                let bytes = row.get::<_, Option<i64>>(7)?.unwrap_or(0) as u64;
+                let (trace, work) = reading.work(row)?;
+                Ok(trace
+                    .spool
+                    .push(DEVICE_LANE, Activity::Set { work, bytes }.to_record()))
+            },
+        )
+    }
+
+    /// Begin, end, device, context, stream, correlation and process stand first in every table of works.
+    fn work(&mut self, row: &Row<'_>) -> rusqlite::Result<(&mut Trace, Work)> {
+        let (start, end): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let number = |at: usize| row.get::<_, Option<u32>>(at).map(Option::unwrap_or_default);
+        let stream = (number(2)?, number(3)?, number(4)?);
+        let correlation = row.get::<_, Option<i64>>(5)?.unwrap_or(0) as u32;
+        let process = row.get::<_, Option<i64>>(6)?.map_or(0, process_of);
+        let trace = self.trace(process);
+        trace.saw(start, end.max(start));
+        trace.works += 1;
+        let work = Work {
+            start_ticks: start as u64,
+            end_ticks: end.max(start) as u64,
+            stream: trace.stream(stream),
+            correlation,
+            graph_node: 0,
+        };
+        Ok((trace, work))
+    }
+
+    fn host_calls(&mut self) -> io::Result<()> {
+        let functions: FxHashMap<(&str, bool), usize> = CUDA_FUNCTIONS
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(position, function)| ((function.name, function.is_runtime), position))
+            .collect();
+        let columns = [
+            "start",
+            "end",
+            "globalTid",
+            "correlationId",
+            "nameId",
+            "returnValue",
+        ];
+        self.rows(
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            &columns,
+            "",
+            &mut |reading, row| {
+                let name: Option<i64> = row.get(4)?;
+                let known = name.and_then(|id| reading.texts.get(&id)).and_then(|name| {
+                    // `cudaLaunchKernel_v7000`
+                    let plain = name.split("_v").next().unwrap_or(name);
+                    functions.get(&(plain, plain.starts_with("cuda")))
+                });
+                let Some(&position) = known else {
+                    return Ok(Ok(()));
+                };
+                let function = &CUDA_FUNCTIONS[position];
+                let (start, end): (i64, i64) = (row.get(0)?, row.get(1)?);
+                let id = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
+                let call = HostCall {
+                    start_ticks: start as u64,
+                    end_ticks: end.max(start) as u64,
+                    thread: thread_of(id),
+                    correlation: row.get::<_, Option<i64>>(3)?.unwrap_or(0) as u32,
+                    function: function.number,
+                    is_runtime: function.is_runtime,
+                    has_failed: row.get::<_, Option<i64>>(5)?.unwrap_or(0) != 0,
+                };
+                let trace = reading.trace(process_of(id));
+                trace.saw(start, end.max(start));
+                let activity = Activity::Call {
+                    call,
+                    waits: function.waits,
+                };
+                Ok(trace.spool.push(DEVICE_LANE, activity.to_record()))
+            },
+        )
+    }
+
+    /// Ranges: NCCL's own say what it was asked for, the rest is the program's.
+    fn ranges(&mut self) -> io::Result<()> {
+        let named = format!("WHERE eventType = {THREAD_NAME}");
+        self.rows(
+            "NVTX_EVENTS",
+            &["text", "textId", "globalTid"],
+            &named,
+            &mut |reading, row| {
+                // Nsight Systems' own tracing of MPI names the thread that calls it.
+                let name = reading.range_name(row, 0)?;
+                let rank = name
+                    .as_deref()
+                    .and_then(|name| name.strip_prefix("MPI Rank ")?.parse().ok());
+                let process = row.get::<_, Option<i64>>(2)?.map_or(0, process_of);
+                if let (Some(rank), Some(trace)) = (rank, reading.traces.get_mut(&process)) {
+                    trace.rank = Some(rank);
+                }
+                Ok(Ok(()))
+            },
+        )?;
+        let mut nccl_domains: Vec<(u32, i64)> = Vec::new();
+        let columns = ["text", "textId", "globalTid", "domainId"];
+        self.rows(
+            "NVTX_EVENTS",
+            &columns,
+            &format!("WHERE eventType = {DOMAIN}"),
+            &mut |reading, row| {
+                if reading.range_name(row, 0)?.as_deref() == Some("NCCL") {
+                    let process = row.get::<_, Option<i64>>(2)?.map_or(0, process_of);
+                    nccl_domains.push((process, row.get::<_, Option<i64>>(3)?.unwrap_or(0)));
+                }
+                Ok(Ok(()))
+            },
+        )?;
+        let columns = ["text", "textId", "globalTid", "domainId", "start", "end"];
+        let condition = format!("WHERE eventType IN {RANGES} AND \"end\" IS NOT NULL");
+        self.rows("NVTX_EVENTS", &columns, &condition, &mut |reading, row| {
+            let Some(name) = reading.range_name(row, 0)? else {
+                return Ok(Ok(()));
+            };
+            let id = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
+            let (process, thread) = (process_of(id), thread_of(id));
+            let domain = row.get::<_, Option<i64>>(3)?.unwrap_or(0);
+            let (start, end): (i64, i64) = (row.get(4)?, row.get(5)?);
+            let end = end.max(start);
+            if nccl_domains.contains(&(process, domain)) && name.starts_with("nccl") {
+                reading
+                    .nccl
+                    .entry((process, thread))
+                    .or_default()
+                    .push(NcclRange {
+                        start_ns: start,
+                        end_ns: end,
+                        name,
+                    });
+                return Ok(Ok(()));
+            }
+            let trace = reading.trace(process);
+            trace.saw(start, end);
+            Ok(trace.mark(thread, &name, start, end))
+        })
+    }
+
+    fn range_name(&self, row: &Row<'_>, first: usize) -> rusqlite::Result<Option<String>> {
+        let text: Option<String> = row.get(first)?;
+        let id: Option<i64> = row.get(first + 1)?;
+        Ok(text.or_else(|| self.texts.get(&id?).cloned()))
+    }
+
+    /// NCCL's ranges as calls, and groups of them: what is called in a group is launched when the outermost one ends.
+    fn calls(&mut self) {
+        for ((process, thread), mut ranges) in std::mem::take(&mut self.nccl) {
+            ranges.sort_by_key(|range| (range.start_ns, std::cmp::Reverse(range.end_ns)));
+            let trace = self.trace(process);
+            let (mut depth, mut begun, mut in_group) = (0u32, 0i64, 0u32);
+            let mut until = i64::MIN;
+            for range in ranges {
+                match range.name.as_str() {
+                    "ncclGroupStart" => {
+                        if depth == 0 {
+                            (begun, in_group) = (range.start_ns, 0);
+                        }
+                        depth += 1;
+                    }
+                    "ncclGroupEnd" => {
+                        depth = depth.saturating_sub(1);
+                        if depth == 0 && in_group > 0 {
+                            trace.launch_groups.push(LaunchGroup {
+                                thread,
+                                begun_ns: begun,
+                                end: (range.start_ns, range.end_ns),
+                                calls: in_group,
+                            });
+                            in_group = 0;
+                        }
+                    }
+                    name => {
+                        let plain = name.trim_start_matches("nccl").to_lowercase();
+                        // NCCL calls itself: the outermost counts.
+                        let is_inner = range.end_ns <= until;
+                        if let Some(operation) = words::operation(&plain).filter(|_| !is_inner) {
+                            until = range.end_ns;
+                            in_group += u32::from(depth > 0);
+                            trace.saw(range.start_ns, range.end_ns);
+                            trace.calls.push(Call {
+                                thread,
+                                start_ns: range.start_ns,
+                                end_ns: range.end_ns,
+                                issue: None,
+                                library: Library::Nccl,
+                                operation,
+                                group: None,
+                                group_size: None,
+                                launch_group: if depth > 0 {
+                                    trace.launch_groups.len() as u32 + 1
+                                } else {
+                                    0
+                                },
+                                elements: (None, None),
+                                split: Vec::new(),
+                                element_bytes: None,
+                                peer: None,
+                                peer_rank: None,
+                                sequence: None,
+                            });
+                        }
+                    }
+                }
+            }
+            trace.calls.sort_by_key(|call| call.start_ns);
+        }
+    }
+
+    /// What the report says of host and processes.
+    fn describe(&mut self) {
+        let one = |sql: &str| -> Option<String> {
+            let value: rusqlite::types::Value = self.database.query_row(sql, [], |row| row.get(0)).ok()?;
+            match value {
+                rusqlite::types::Value::Integer(number) => Some(number.to_string()),
+                rusqlite::types::Value::Text(text) => Some(text),
+                _ => None,
+            }
+        };
+        let host = one("SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
+        let base: i64 = one("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        let names: Vec<(u32, String)> = self
+            .traces
+            .keys()
+            .filter_map(|&process| {
+                let sql = format!("SELECT name FROM PROCESSES WHERE pid = {process}");
+                Some((process, one(&sql)?))
+            })
+            .collect();
+        for trace in self.traces.values_mut() {
+            trace.host.clone_from(&host);
+            trace.base_ns = base;
+            trace.process_name = names
+                .iter()
+                .find(|(process, _)| *process == trace.process)
+                .map(|(_, name)| name.clone());
+        }
+    }
+}
