@@ -385,3 +385,180 @@ fn what_cannot_be_imported_says_why() {
     let error = import::kineto(&options(vec![work.path().join("none")], &run), &|_| {}).expect_err("no file");
     assert!(matches!(error, ImportError::Io { .. }), "{error}");
 }
+
+/// A report of two processes of one host, in the schema that Nsight Systems 2024.5 writes: each asks for an all-reduce in a group,
+/// whose end launches it; the kernel of process 500 waits 200 µs for the other's.
+fn report(path: &Path) {
+    let database = rusqlite::Connection::open(path).expect("a database");
+    database
+        .execute_batch(
+            "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+             CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT NOT NULL, value TEXT NOT NULL);
+             CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);
+             CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+                contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+                demangledName INTEGER NOT NULL, gridX INTEGER, gridY INTEGER, gridZ INTEGER);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+                contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER,
+                correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL);
+             CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, text TEXT,
+                globalTid INTEGER, textId INTEGER, domainId INTEGER);
+             INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'),
+                (3, 'cudaLaunchKernel_v7000'), (4, 'cudaLaunchKernelExC_v11060'), (5, 'ncclAllReduce');
+             INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'node7');
+             INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000);",
+        )
+        .expect("tables");
+    let kernel = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, 8, 1, 1)";
+    let call = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?1, ?2, ?3, ?4, ?5, 0)";
+    let range = "INSERT INTO NVTX_EVENTS VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    for (device, pid, late) in [(0i64, 500i64, 0i64), (1, 501, 200_000)] {
+        let process = pid << 24;
+        let thread = process | pid;
+        let put = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
+            database.execute(sql, values).expect("a row");
+        };
+        put(
+            "INSERT INTO PROCESSES VALUES (?1, ?2, 'python train.py')",
+            &[&process, &pid],
+        );
+        put(
+            range,
+            &[&0, &None::<i64>, &75, &"NCCL", &thread, &None::<i64>, &3],
+        );
+        for step in 0..8i64 {
+            let begin = 1_000_000 * (step + 1);
+            let correlation = 10 * step + 1;
+            put(
+                range,
+                &[
+                    &begin,
+                    &(begin + 900_000),
+                    &59,
+                    &format!("step #{step}"),
+                    &thread,
+                    &None::<i64>,
+                    &0,
+                ],
+            );
+            put(
+                call,
+                &[&(begin + 1000), &(begin + 3000), &thread, &correlation, &3],
+            );
+            put(
+                kernel,
+                &[
+                    &(begin + 10_000),
+                    &(begin + 60_000 + late),
+                    &device,
+                    &7,
+                    &correlation,
+                    &process,
+                    &1,
+                ],
+            );
+            for (from, to, name, id) in [
+                (70_000, 71_000, Some("ncclGroupStart"), None),
+                (72_000, 73_000, None, Some(5i64)),
+                (74_000, 90_000, Some("ncclGroupEnd"), None),
+            ] {
+                put(
+                    range,
+                    &[&(begin + from), &(begin + to), &59, &name, &thread, &id, &3],
+                );
+            }
+            let correlation = correlation + 1;
+            put(
+                call,
+                &[&(begin + 80_000), &(begin + 85_000), &thread, &correlation, &4],
+            );
+            put(
+                kernel,
+                &[
+                    &(begin + 100_000 + late),
+                    &(begin + 400_000),
+                    &device,
+                    &20,
+                    &correlation,
+                    &process,
+                    &2,
+                ],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_report_of_nsight_systems_is_a_run_of_all_its_processes() {
+    let work = tempfile::tempdir().expect("a folder");
+    let path = work.path().join("node7.sqlite");
+    report(&path);
+    let run = work.path().join("run");
+    let imported = import::nsys(&options(vec![path], &run), &|_| {}).expect("imported");
+    assert_eq!(imported.logs.len(), 2);
+    let session = merge(&MergeOptions::of_run(&run), &mut |_| {}).expect("merged");
+    assert_eq!(
+        (session.coverage.ranks_seen, session.coverage.ranks_expected.value),
+        (2, Some(2))
+    );
+    assert_eq!(session.hosts[0].name, "node7");
+    assert_eq!(
+        session.imported.as_ref().map(|imported| imported.source.as_str()),
+        Some("nsys")
+    );
+    let class = &session.operations[0];
+    assert_eq!((class.operation.as_str(), class.operations), ("all-reduce", 16));
+    // Rank 0's kernel begins 100 µs into the step, rank 1's at 300, both end at 400.
+    assert_eq!(class.exposed_wait_rank_ns, 8 * 200_000);
+    assert_eq!(
+        class.transfer_ns.value.as_ref().map(|times| times.p50),
+        Some(100_000.0)
+    );
+    assert!(class.bytes.value.is_none(), "ranges tell no sizes");
+    let rank_1 = &session.activity[1];
+    assert_eq!((rank_1.kernels, rank_1.communication_kernels), (8, 8));
+    assert!(rank_1.adds_up);
+}
+
+#[test]
+fn a_damaged_report_says_what_was_kept() {
+    let work = tempfile::tempdir().expect("a folder");
+    let path = work.path().join("report.sqlite");
+    report(&path);
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    // A row of another type, as damage leaves it, in the middle of a table.
+    database
+        .execute(
+            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'x' WHERE rowid = 20",
+            [],
+        )
+        .expect("damaged");
+    drop(database);
+    let imported =
+        import::nsys(&options(vec![path.clone()], &work.path().join("run")), &|_| {}).expect("imported");
+    assert_eq!(imported.problems.len(), 1);
+    assert!(
+        imported.problems[0].what.contains("CUPTI_ACTIVITY_KIND_KERNEL"),
+        "{:?}",
+        imported.problems
+    );
+    assert!(
+        imported.problems[0].what.contains("19 rows"),
+        "{:?}",
+        imported.problems
+    );
+    for (content, word) in [
+        (
+            &b"no database at all, but long enough to be looked at"[..],
+            "nsys export",
+        ),
+        (b"", "StringIds"),
+    ] {
+        fs::write(&path, content).expect("written");
+        let error = import::nsys(&options(vec![path.clone()], &work.path().join("other")), &|_| {})
+            .expect_err("no report");
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
