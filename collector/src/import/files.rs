@@ -81,7 +81,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|path| super::super::shown(path)).collect();
         assert_eq!(names, ["a.pt.trace.json.gz", "b.json"]);
         let tmp = folder.path().join("c.json.tmp");
-        assert_eq!(trace_files(&[tmp.clone()]).expect("a file"), [tmp]);
+        assert_eq!(trace_files(std::slice::from_ref(&tmp)).expect("a file"), [tmp]);
         let empty = tempfile::tempdir().expect("a folder");
         assert!(matches!(
             trace_files(&[empty.path().to_path_buf()]),

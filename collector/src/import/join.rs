@@ -51,10 +51,12 @@ pub struct CallKey {
 
 /// What is counted together: a communicator's collectives, or its messages in one direction.
 type Counted = (u32, u8, i32);
+/// The same in words of all ranks: communicator, class, and of messages who sends to whom.
+type Shared = ([u8; 16], u8, (i32, i32));
 
 /// Joins the traces of a job.
 pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
-    let mut all: Vec<Joined> = traces.iter().map(|trace| communicators(trace)).collect();
+    let mut all: Vec<Joined> = traces.iter().map(communicators).collect();
     let common = common_step(traces);
     let has_steps = common.is_some();
     // Calls before the first step that all ranks have: where the trace of one began earlier, it has more of them.
@@ -76,7 +78,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         before.push(counts);
     }
     // The most calls that any rank has before that step, by communicator as all ranks know it.
-    let mut most: BTreeMap<([u8; 16], u8, (i32, i32)), u32> = BTreeMap::new();
+    let mut most: BTreeMap<Shared, u32> = BTreeMap::new();
     for (joined, counts) in all.iter().zip(&before) {
         for (&what, &count) in counts {
             let place = most.entry(shared(joined, what)).or_default();
@@ -114,14 +116,16 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
             );
         }
     }
-    if hosts_unknown > 0 && traces.len() > 1 && !one_host {
-        if let Some(first) = all.first_mut() {
-            first.notes.push(format!(
+    if hosts_unknown > 0
+        && traces.len() > 1
+        && !one_host
+        && let Some(first) = all.first_mut()
+    {
+        first.notes.push(format!(
                 "{hosts_unknown} of {} traces do not name their host, so that each is taken to have a clock of its own; if all \
                  ran on one host, import them with --one-host",
                 traces.len()
             ));
-        }
     }
     all
 }
@@ -146,7 +150,7 @@ fn counted(call: &Call, key: &CallKey) -> Counted {
 }
 
 /// The same, as other ranks would say it: a message is its sender's and its receiver's.
-fn shared(joined: &Joined, what: Counted) -> ([u8; 16], u8, (i32, i32)) {
+fn shared(joined: &Joined, what: Counted) -> Shared {
     let communicator = &joined.communicators[what.0 as usize];
     if what.2 == NO_DIRECTION {
         return (communicator.identity, what.1, (NO_DIRECTION, NO_DIRECTION));

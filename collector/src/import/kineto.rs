@@ -11,6 +11,7 @@ use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -93,7 +94,7 @@ struct Reading {
     options: ReadOptions,
     trace: Trace,
     info: DistributedInfo,
-    parameters: FxHashMap<u32, Vec<Parameters>>,
+    parameters: BTreeMap<u32, Vec<Parameters>>,
     ranges: Vec<Range>,
     issues: Vec<Issue>,
     index: u64,
@@ -117,7 +118,7 @@ pub fn read(
         options,
         trace: Trace::new("kineto", path, directory),
         info: DistributedInfo::default(),
-        parameters: FxHashMap::default(),
+        parameters: BTreeMap::new(),
         ranges: Vec::new(),
         issues: Vec::new(),
         index: 0,
@@ -137,7 +138,7 @@ pub fn read(
                     reading.failed = Some(error);
                 }
                 reading.index += 1;
-                if reading.index % 4096 == 0 {
+                if reading.index.is_multiple_of(4096) {
                     told(offset);
                 }
             }

@@ -15,8 +15,8 @@ use rankscope_formats::ranklog::record::{
 use rankscope_formats::ranklog::writer::LogWriter;
 use rankscope_formats::session::HtaFigures;
 use rankscope_formats::{Library, Operation};
-use rustc_hash::FxHashMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -309,12 +309,12 @@ fn bytes(call: &Call, size: u32) -> Option<u64> {
 /// Which launches are of which call: those of communication kernels that a thread makes while it is inside one.
 struct Links {
     /// By thread, in order of their begin: begin, end, call.
-    inside: FxHashMap<u32, Vec<(i64, i64, LinkedTo)>>,
+    inside: BTreeMap<u32, Vec<(i64, i64, LinkedTo)>>,
 }
 
 impl Links {
     fn new(trace: &Trace, joined: &Joined) -> Self {
-        let mut inside: FxHashMap<u32, Vec<(i64, i64, LinkedTo)>> = FxHashMap::default();
+        let mut inside: BTreeMap<u32, Vec<(i64, i64, LinkedTo)>> = BTreeMap::new();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
             if call.library == Library::Nccl && call.launch_group == 0 {
                 inside
