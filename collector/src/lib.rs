@@ -32,11 +32,13 @@ pub mod pool;
 pub mod quantiles;
 pub mod rank;
 pub mod report;
+pub mod routes;
 pub mod stalls;
 pub mod step_board;
 pub mod step_marks;
 pub mod steps;
 pub mod summary;
+pub mod traffic;
 pub mod waiting;
 
 pub use merge::{MergeError, MergeOptions, Progress, merge};

@@ -362,6 +362,7 @@ impl Job {
             steps: columns.clone(),
             steps_per_column: per_column as u32,
             exposed_wait_ns: cells(&|rank, step| self.wait_ns(rank, step)),
+            exposed_communication_ns: cells(&|rank, step| self.wait_ns(rank, step) + 14 * MS),
             own_delay_ns: cells(&|rank, step| self.delay_ns(rank, step)),
             duration_ns: cells(&|_, _| self.step_ns()),
             reason: None,
