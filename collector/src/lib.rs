@@ -18,6 +18,7 @@ pub mod device_summary;
 pub mod export;
 pub mod findings;
 pub mod heap;
+pub mod heatmap;
 pub mod identity;
 pub mod import;
 pub mod ingest;

@@ -54,9 +54,14 @@ pub fn route(library: Library, operation: Operation, algorithm: Algorithm) -> Op
     }
 }
 
-/// Neighbour to which a member of a ring sends: Gloo's rings go downwards, NCCL's upwards.
-pub fn next_in_ring(library: Library, member: u32, members: u32) -> u32 {
-    let step = if library == Library::Gloo { members - 1 } else { 1 };
+/// Neighbour to which a member of a ring sends: upwards, but downwards where Gloo reduces.
+pub fn next_in_ring(library: Library, operation: Operation, member: u32, members: u32) -> u32 {
+    let gathers = matches!(operation, Operation::AllGather | Operation::AllGatherV);
+    let step = if library == Library::Gloo && !gathers {
+        members - 1
+    } else {
+        1
+    };
     (member + step) % members
 }
 
@@ -79,7 +84,7 @@ pub fn ways(route: TrafficRoute, called: Called<'_>) -> Vec<Way> {
             for member in 0..members {
                 ways.add(
                     member,
-                    next_in_ring(called.library, member, members),
+                    next_in_ring(called.library, called.operation, member, members),
                     times * (n - 1),
                     n,
                 );
@@ -219,6 +224,10 @@ mod tests {
         assert_eq!(
             of(Library::Nccl, Operation::AllGather, 0, 3),
             [(0, 1, 2, 3), (1, 2, 2, 3), (2, 0, 2, 3)]
+        );
+        assert_eq!(
+            of(Library::Gloo, Operation::AllGather, 0, 3),
+            of(Library::Nccl, Operation::AllGather, 0, 3)
         );
     }
 

@@ -431,17 +431,25 @@ impl<'a> Rows<'a> {
             root: kind.root,
             hosts: &hosts,
         };
-        let ways = routes::ways(route, called);
+        let mut ways = routes::ways(route, called);
         self.routed += ways.len();
-        let seen = self.nested.get(&(kind.communicator, kind.operation as u8));
         // Of operations with a root the messages do not say which: their ways together are those of all roots.
-        let strays = seen.filter(|seen| {
-            let has_root = called.operation.pattern() != rankscope_formats::Pattern::AllToAll;
-            !has_root
-                && seen
-                    .iter()
-                    .any(|seen| ways.binary_search_by_key(seen, |way| (way.from, way.to)).is_err())
-        });
+        let has_root = called.operation.pattern() != rankscope_formats::Pattern::AllToAll;
+        let seen = self.nested.get(&(kind.communicator, kind.operation as u8));
+        let strays = seen
+            .filter(|seen| !has_root && !goes(&ways, seen))
+            .filter(|seen| {
+                // The ring in its other direction, as another version of the library may have it.
+                let mut back = ways.clone();
+                back.iter_mut()
+                    .for_each(|way| std::mem::swap(&mut way.from, &mut way.to));
+                back.sort_unstable_by_key(|way| (way.from, way.to));
+                let goes_back = goes(&back, seen);
+                if goes_back {
+                    ways = back;
+                }
+                !goes_back
+            });
         if let Some(seen) = strays.cloned() {
             let total = ways.iter().map(|way| way.numerator).sum::<u64>();
             let denominator = ways.first().map_or(1, |way| way.denominator) * seen.len() as u64;
@@ -497,6 +505,12 @@ impl<'a> Rows<'a> {
             self.push((communicator, Operation::Unknown, (from, to)), told, &moved);
         }
     }
+}
+
+/// True if all that was seen is among these ways, which are in order.
+fn goes(ways: &[Way], seen: &BTreeSet<(u32, u32)>) -> bool {
+    seen.iter()
+        .all(|seen| ways.binary_search_by_key(seen, |way| (way.from, way.to)).is_ok())
 }
 
 fn kind(communicator: u32, first: &RankOperation) -> Kind {
@@ -560,7 +574,7 @@ fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(u32, u32, u64)
                 .iter()
                 .fold(0u64, |sum, &bytes| sum.saturating_add(bytes));
             for member in 0..members {
-                let next = routes::next_in_ring(first.library, member, members);
+                let next = routes::next_in_ring(first.library, first.operation, member, members);
                 let stays = if first.operation == Operation::AllGatherV {
                     next
                 } else {

@@ -278,3 +278,61 @@ fn an_algorithm_without_pairs_is_left_out_and_said_so() {
         .collect();
     assert_eq!(told, [(Source::LeftOut, Operation::AllReduce, 1, 4_096, None)]);
 }
+
+/// A run of three ranks with one all-reduce of 3,000 bytes, in which rank 0 saw messages to and from these.
+fn seen_inside(run: &Path, sent_to: &[i32], received_from: &[i32]) -> Vec<(u32, u32, Source, Route, u64)> {
+    for rank in 0..3u32 {
+        let mut log = SyntheticLog::create(run, rank, 3, "host-a").expect("create");
+        log.communicator(0, rank, 3, 7).expect("communicator");
+        let enter = START + 1_000_000;
+        if rank == 0 {
+            let ways = [(Operation::Send, sent_to), (Operation::Receive, received_from)];
+            for (operation, peer) in ways
+                .iter()
+                .flat_map(|(operation, peers)| peers.iter().map(move |peer| (*operation, *peer)))
+            {
+                log.push(
+                    0,
+                    Record {
+                        operation: operation as u8,
+                        communicator: 0,
+                        peer,
+                        object: (Operation::AllReduce as u64) << 32,
+                        enter_ticks: enter + 10,
+                        leave_ticks: enter + 20,
+                        ..Record::new(RecordKind::Evidence)
+                    },
+                );
+            }
+        }
+        log.push(0, call(Operation::AllReduce, enter, enter + 100_000, 0, 3_000, 0));
+        log.end().expect("end");
+    }
+    merged(run)
+        .iter()
+        .filter_map(|row| Some((row.from_rank?, row.to_rank?, row.source, row.route, row.bytes)))
+        .collect()
+}
+
+#[test]
+fn messages_that_were_seen_go_before_the_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Round the other way: the ring is turned.
+    assert_eq!(
+        seen_inside(&folder.path().join("turned"), &[1], &[]),
+        [
+            (0, 1, Source::Nested, Route::Ring, 4_000),
+            (1, 2, Source::Modelled, Route::Ring, 4_000),
+            (2, 0, Source::Modelled, Route::Ring, 4_000),
+        ]
+    );
+    // No ring at all: three ways share what a ring would carry.
+    assert_eq!(
+        seen_inside(&folder.path().join("star"), &[1, 2], &[1]),
+        [
+            (0, 1, Source::Nested, Route::AsSeen, 4_000),
+            (0, 2, Source::Nested, Route::AsSeen, 4_000),
+            (1, 0, Source::Nested, Route::AsSeen, 4_000),
+        ]
+    );
+}
