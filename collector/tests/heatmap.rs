@@ -33,7 +33,7 @@ const FILE: Look = Look {
     most_elements: 10_000,
     with_words: true,
     spread: None,
-    whole_scale: false,
+    clips: false,
 };
 
 /// A session on disk: the made-up job's summary, its steps as a table, and what went from rank to rank.
@@ -347,6 +347,27 @@ fn every_pixel_of_eight_and_of_1024_ranks_tells_its_value() {
         assert!(expected.iter().all(|grid| grid.iter().any(Option::is_some)));
         reads_back(&name, drawn, &LIGHT, &expected);
     }
+}
+
+/// One rank of 1,024 is late in every step: a thousandth of the cells, and what the picture is for.
+#[test]
+fn a_late_rank_is_the_only_bright_row() {
+    let made = made(1024, 40);
+    let (_, _, drawn) = &pictures(&made, &[Kind::Delay], &FILE)[0];
+    let bright = |row: usize| {
+        let values = &drawn.values[0][row * 40..(row + 1) * 40];
+        let seen = values.iter().flatten();
+        seen.filter(|value| drawn.scale.number(**value) > 200).count()
+    };
+    assert_eq!(bright(512), 39, "all steps but the one without a delay");
+    assert!((0..1024).filter(|row| *row != 512).all(|row| bright(row) == 0));
+    let look = Look { clips: true, ..FILE };
+    let (_, _, clipped) = &pictures(&made, &[Kind::Delay], &look)[0];
+    let said = words(&svg::file(&clipped.scene, Theme::Light));
+    assert!(
+        clipped.scale.above >= 39 && said.contains("places are beyond the scale, up to 20"),
+        "{said}"
+    );
 }
 
 #[test]

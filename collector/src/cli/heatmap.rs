@@ -80,9 +80,9 @@ pub struct Heatmap {
     #[arg(long, value_enum, default_value_t = Spreading::Auto)]
     scale: Spreading,
 
-    /// Let the scale reach to the largest value even if a few are far beyond all others.
+    /// End the scale at the 99th percentile where a few values are far beyond all others; they get its last colour.
     #[arg(long)]
-    whole_scale: bool,
+    clip: bool,
 
     /// Pixels for the cells of a map at most.
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1600x1200", value_parser = size)]
@@ -206,7 +206,7 @@ impl Heatmap {
                 Spreading::Linear => Some(Spread::Linear),
                 Spreading::Log => Some(Spread::Log),
             },
-            whole_scale: self.whole_scale,
+            clips: self.clip,
         };
         let progress = Progress::new();
         progress.tell("reading the session", None);

@@ -59,8 +59,8 @@ pub struct Look {
     pub with_words: bool,
     /// How colours are spread; `None`: as suits.
     pub spread: Option<Spread>,
-    /// The scale reaches to the largest value in any case.
-    pub whole_scale: bool,
+    /// The scale ends where nearly all values do, if a few are far beyond ([`Scale::of`]).
+    pub clips: bool,
 }
 
 /// Where the cells of a grid are in a picture.
@@ -152,7 +152,7 @@ pub fn draw(picture: &Picture, look: &Look) -> Option<Drawn> {
         unit,
         look.spread,
         picture.prefers_log,
-        look.whole_scale,
+        look.clips,
     );
     let widest = measured.iter().map(Measured::width).max().unwrap_or(0);
     let beside: u32 = measured.iter().map(Measured::width).sum();

@@ -45,7 +45,7 @@ pub fn write_field(columns: usize, cells: &[Option<u8>]) -> Result<Vec<u8>, Enco
     let mut writer = encoder.write_header()?;
     let pixels: Vec<u8> = cells[..rows * columns]
         .iter()
-        .map(|cell| cell.unwrap_or(NOTHING).min(NOTHING))
+        .map(|cell| cell.unwrap_or(NOTHING))
         .collect();
     writer.write_image_data(&pixels)?;
     writer.finish()?;

@@ -71,14 +71,14 @@ pub struct Scale {
 
 impl Scale {
     /// For these values. `spread`: `None` chooses the logarithm where positive values differ by more than 100 times and
-    /// `prefers_log`. `whole`: the top is the largest value in any case; else, where a few are far above all others, it is
-    /// the 99th percentile.
+    /// `prefers_log`. `clips`: where a few values are far above all others, the top is the 99th percentile; else it is the
+    /// largest in any case, for among a thousand ranks the one that is looked for is less than one in a hundred.
     pub fn of(
         values: impl Iterator<Item = f64>,
         unit: Unit,
         spread: Option<Spread>,
         prefers_log: bool,
-        whole: bool,
+        clips: bool,
     ) -> Self {
         let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -97,7 +97,7 @@ impl Scale {
             .copied()
             .unwrap_or(0.0);
         let is_far = largest > OUTLIER * percentile && positive.len() >= LEAST_FOR_OUTLIERS;
-        let mut top = if is_far && !whole && spread == Spread::Linear {
+        let mut top = if is_far && clips && spread == Spread::Linear {
             percentile
         } else {
             largest
@@ -189,12 +189,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_few_far_values_do_not_leave_all_others_dark_and_are_counted() {
+    fn a_few_far_values_are_cut_off_and_counted_if_that_is_asked_for() {
         let values = || (1..=200).map(f64::from).chain([10_000.0, 20_000.0]);
-        let scale = Scale::of(values(), Unit::Time, None, false, false);
+        let scale = Scale::of(values(), Unit::Time, None, false, true);
         assert_eq!((scale.top, scale.above, scale.largest), (200.0, 2, 20_000.0));
         assert_eq!(scale.number(20_000.0), 254);
-        let whole = Scale::of(values(), Unit::Time, None, false, true);
+        let whole = Scale::of(values(), Unit::Time, None, false, false);
         assert_eq!((whole.top, whole.above), (20_000.0, 0));
     }
 
@@ -222,7 +222,7 @@ mod tests {
         ) {
             let spread = if is_log { Spread::Log } else { Spread::Linear };
             let values: Vec<f64> = values.iter().map(|&value| value as f64).collect();
-            let scale = Scale::of(values.iter().copied(), Unit::Time, Some(spread), false, true);
+            let scale = Scale::of(values.iter().copied(), Unit::Time, Some(spread), false, false);
             for &value in &values {
                 let number = scale.number(value);
                 prop_assert_eq!(scale.number(scale.value(number)), number);

@@ -31,7 +31,7 @@ const MAP: picture::Look = picture::Look {
     most_elements: 1_200,
     with_words: false,
     spread: None,
-    whole_scale: false,
+    clips: false,
 };
 
 /// The page; `moved` is the session's table `traffic`.
