@@ -591,7 +591,7 @@ fn labels_are_large_enough_and_touch_nothing() {
             ..FILE
         },
     ];
-    for (ranks, steps) in [(1, 5), (8, 60), (1024, 256)] {
+    for (ranks, steps) in [(1, 5), (2, 5), (8, 60), (1024, 256)] {
         let mut made = made(ranks, steps);
         // Names as in a job of several worlds.
         if ranks == 8 {

@@ -120,7 +120,8 @@ impl Measured<'_> {
 
     fn width(&self) -> u32 {
         // The last column's label stands half beyond it.
-        self.left + self.plot().0 + 28
+        let title = font::width(&self.grid.title, LABEL).ceil() as u32 + 20;
+        (self.left + self.plot().0 + 28).max(title)
     }
 
     fn top(&self) -> u32 {

@@ -10,13 +10,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// The element for a page.
+/// The element for a page, which has [`shared`] once.
 pub fn element(scene: &Scene) -> String {
     let mut out = String::new();
     open(&mut out, scene, "");
     marks(&mut out, scene);
     out.push_str("</svg>");
     format!(r#"<div class="picture">{out}</div>"#)
+}
+
+/// What a page must have once for its elements: nothing to be seen, but the stripes of places without a value.
+pub fn shared() -> String {
+    let mut out = String::from(r#"<svg width="0" height="0" style="position:absolute" aria-hidden="true">"#);
+    pattern(&mut out);
+    out.push_str("</svg>");
+    out
 }
 
 /// A file of its own.
@@ -40,24 +48,11 @@ pub fn file(scene: &Scene, theme: Theme) -> String {
          text.title{{font-size:{TITLE}px}}text.note{{fill:var(--faint)}}\
          text.on-dark,text.on-light{{font-size:{NUMBER}px}}text.on-dark{{fill:{}}}text.on-light{{fill:{}}}\
          rect{{shape-rendering:crispEdges}}.ink{{fill:var(--ink)}}.faint-fill{{fill:var(--faint)}}\
-         .missing{{fill:url(#missing)}}.paper{{fill:var(--paper)}}</style>",
+         .no-value{{fill:var(--missing)}}.stripe{{fill:var(--stripe)}}.paper{{fill:var(--paper)}}</style>",
         hex(ON_DARK),
         hex(ON_LIGHT)
     );
-    let _ = write!(
-        out,
-        "<defs><pattern id=\"missing\" width=\"{s}\" height=\"{s}\" patternUnits=\"userSpaceOnUse\">\
-         <rect width=\"{s}\" height=\"{s}\" style=\"fill:var(--missing)\"/>",
-        s = STRIPE
-    );
-    for x in 0..STRIPE {
-        let y = (STRIPE - x) % STRIPE;
-        let _ = write!(
-            out,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"1\" height=\"1\" style=\"fill:var(--stripe)\"/>"
-        );
-    }
-    out.push_str("</pattern></defs>");
+    pattern(&mut out);
     let _ = write!(
         out,
         "<rect width=\"{}\" height=\"{}\" class=\"paper\"/>",
@@ -66,6 +61,24 @@ pub fn file(scene: &Scene, theme: Theme) -> String {
     marks(&mut out, scene);
     out.push_str("</svg>\n");
     out
+}
+
+/// The stripes of places without a value.
+fn pattern(out: &mut String) {
+    let _ = write!(
+        out,
+        "<defs><pattern id=\"no-value\" width=\"{s}\" height=\"{s}\" patternUnits=\"userSpaceOnUse\">\
+         <rect width=\"{s}\" height=\"{s}\" class=\"no-value\"/>",
+        s = STRIPE
+    );
+    for x in 0..STRIPE {
+        let y = (STRIPE - x) % STRIPE;
+        let _ = write!(
+            out,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"1\" height=\"1\" class=\"stripe\"/>"
+        );
+    }
+    out.push_str("</pattern></defs>");
 }
 
 fn variables(out: &mut String, palette: &Palette) {
@@ -102,7 +115,7 @@ fn marks(out: &mut String, scene: &Scene) {
                     Paint::Value(number) => format!(r#"fill="{}""#, hex(cividis::colour(*number))),
                     Paint::Ink => r#"class="ink""#.to_owned(),
                     Paint::Faint => r#"class="faint-fill""#.to_owned(),
-                    Paint::Missing => r#"class="missing""#.to_owned(),
+                    Paint::Missing => r##"fill="url(#no-value)""##.to_owned(),
                 };
                 let _ = write!(
                     out,

@@ -141,6 +141,7 @@ impl Job {
             },
             steps: self.steps_summary(),
             breakdown: ranks.iter().map(|&rank| self.breakdown(rank)).collect(),
+            imported: None,
             devices: Vec::new(),
             activity: Vec::new(),
             traffic: Vec::new(),

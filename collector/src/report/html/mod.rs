@@ -319,6 +319,7 @@ fn activity_section(out: &mut String, session: &Session) {
 }
 
 fn waits(out: &mut String, session: &Session) {
+    out.push_str(&heatmap::svg::shared());
     out.push_str("<h2>Who waited when</h2>\n");
     let maps = [
         (Kind::Wait, "Exposed wait"),
