@@ -3,9 +3,9 @@
 //! The files in the order in which the data flows: [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
 //! [`identity`] learns who is who, [`steps`] finds the pattern of a step, [`rank`] reads each log as whole operations
 //! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
-//! [`bandwidth`] and [`blame`] judge them, [`analysis`] adds everything up ([`classes`], [`step_board`],
+//! [`bandwidth`] and [`blame`] judge them, [`traffic`] (by [`routes`]) says what went from rank to rank, [`analysis`] adds everything up ([`classes`], [`step_board`],
 //! [`quantiles`]), [`findings`], [`summary`] and [`device_summary`] say what a person should know. [`merge`] calls them in this order.
-//! [`export`] turns a session into what other tools open; [`heap`] is for programs that call all this.
+//! [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`heap`] is for programs that call all this.
 
 pub mod analysis;
 pub mod bandwidth;

@@ -197,7 +197,7 @@ fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Made {
         Kind::Delay => (
             "Own delay per rank and step",
             "own delay per step, against the median of the peers",
-            "Bright: this rank came late by itself, and others waited for it. Who only passes on a delay stays dark.",
+            "Bright: this rank came late by itself, and others waited for it. Who only passes on a delay is not bright.",
         ),
         _ => (
             "Exposed wait per rank and step",
