@@ -11,6 +11,7 @@ use crate::members::Members;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
+use crate::traffic::TrafficLedger;
 use crate::waiting::{InstanceWait, MemberWait, waits, waits_of};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
@@ -27,6 +28,8 @@ pub struct Analysis<'a> {
     place_of: Vec<Option<(u32, usize)>>,
     /// The table of operations.
     pub classes: Classes,
+    /// What went from rank to rank.
+    pub traffic: TrafficLedger,
     /// Blame.
     pub blame: BlameLedger,
     /// Steps of each world.
@@ -100,6 +103,7 @@ impl<'a> Analysis<'a> {
             error_of,
             place_of,
             classes: Classes::new(&identities.communicators),
+            traffic: TrafficLedger::default(),
             blame: BlameLedger::new(
                 identities.ranks.len(),
                 crate::merge::stride(identities.ranks.len()),
@@ -171,6 +175,7 @@ impl<'a> Analysis<'a> {
             self.totals.enqueued += u64::from(operation.state == OperationState::Enqueued);
             self.classes.operation(operation);
         }
+        self.traffic.moved(communicator, members, state);
         match members.all() {
             Some(calls) if state == InstanceState::Complete => {
                 self.take_complete(number, communicator, calls)
@@ -259,6 +264,16 @@ impl<'a> Analysis<'a> {
             None if !is_shared_message => bandwidth(whole, &wait, error_ns),
             _ => Bandwidth::default(),
         };
+        if let (Some(size), Some(_)) = (band.size_bytes, band.algorithm)
+            && launch.is_none_or(|launch| launch.payload().is_some())
+        {
+            let transfer_ns = if band.shortest_used {
+                wait.shortest_ns
+            } else {
+                wait.transfer_ns
+            };
+            self.traffic.timed(communicator, members, size, transfer_ns);
+        }
         let in_step = whole[0].step != NO_STEP;
         self.blame
             .take(whole, &self.waits, &self.ranks, in_step, &mut self.new_waits);

@@ -3,9 +3,9 @@
 //! The files in the order in which the data flows: [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
 //! [`identity`] learns who is who, [`steps`] finds the pattern of a step, [`rank`] reads each log as whole operations
 //! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
-//! [`bandwidth`] and [`blame`] judge them, [`analysis`] adds everything up ([`classes`], [`step_board`],
+//! [`bandwidth`] and [`blame`] judge them, [`traffic`] (by [`routes`]) says what went from rank to rank, [`analysis`] adds everything up ([`classes`], [`step_board`],
 //! [`quantiles`]), [`findings`], [`summary`] and [`device_summary`] say what a person should know. [`merge`] calls them in this order.
-//! [`export`] turns a session into what other tools open; [`heap`] is for programs that call all this.
+//! [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`heap`] is for programs that call all this.
 
 pub mod analysis;
 pub mod bandwidth;
@@ -18,6 +18,7 @@ pub mod device_summary;
 pub mod export;
 pub mod findings;
 pub mod heap;
+pub mod heatmap;
 pub mod identity;
 pub mod import;
 pub mod ingest;
@@ -32,11 +33,13 @@ pub mod pool;
 pub mod quantiles;
 pub mod rank;
 pub mod report;
+pub mod routes;
 pub mod stalls;
 pub mod step_board;
 pub mod step_marks;
 pub mod steps;
 pub mod summary;
+pub mod traffic;
 pub mod waiting;
 
 pub use merge::{MergeError, MergeOptions, Progress, merge};

@@ -127,6 +127,9 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
         problems,
     });
     session.tables = outcome.tables;
+    let host_of = |rank: u32| clocks.host_of[identities.ranks[rank as usize].log] as u32;
+    let moved = outcome.analysis.traffic.rows(&identities, &outcome.sums, host_of);
+    session.tables.push(write_table(&options.output, moved)?);
     session.tables.push(write_losses(&options.output, &session)?);
     session
         .tables
@@ -179,6 +182,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
         "works",
         "stalls",
         "names",
+        "traffic",
         "losses",
         "problems",
     ];

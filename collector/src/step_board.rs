@@ -35,6 +35,8 @@ pub struct ColumnCell {
     pub steps: u32,
     /// Σ exposed wait, ns.
     pub exposed_ns: i64,
+    /// Σ exposed communication, ns.
+    pub communication_ns: i64,
     /// Σ own delay, ns.
     pub delay_ns: i64,
     /// Steps with an own delay.
@@ -276,6 +278,7 @@ impl StepBoard {
             column.cells[rank] = ColumnCell {
                 steps: 1,
                 exposed_ns: exposed,
+                communication_ns: cut.parts.exposed_ns,
                 delay_ns: delay.unwrap_or(0),
                 delays: u32::from(delay.is_some()),
                 duration_ns: duration,
@@ -410,6 +413,7 @@ fn merge(into: &mut Column, other: &Column) {
     for (cell, other) in into.cells.iter_mut().zip(&other.cells) {
         cell.steps += other.steps;
         cell.exposed_ns += other.exposed_ns;
+        cell.communication_ns += other.communication_ns;
         cell.delay_ns += other.delay_ns;
         cell.delays += other.delays;
         cell.duration_ns += other.duration_ns;

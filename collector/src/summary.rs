@@ -644,6 +644,9 @@ fn matrix(parts: &Parts<'_>) -> WaitMatrix {
                 .exposed_wait_ns
                 .push(values(|cell| Some(cell.exposed_ns / i64::from(cell.steps))));
             matrix
+                .exposed_communication_ns
+                .push(values(|cell| Some(cell.communication_ns / i64::from(cell.steps))));
+            matrix
                 .duration_ns
                 .push(values(|cell| Some(cell.duration_ns / i64::from(cell.steps))));
             matrix.own_delay_ns.push(values(|cell| {

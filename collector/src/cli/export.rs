@@ -9,7 +9,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_collector::export::perfetto::{self, PerfettoOptions};
 use rankscope_collector::report::units;
-use rankscope_formats::session::Session;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -64,7 +63,7 @@ impl Export {
         let ranks = self
             .ranks
             .as_ref()
-            .map(|wanted| positions(&session, wanted))
+            .map(|wanted| wanted.positions(&session))
             .transpose()?;
         let options = PerfettoOptions {
             output: output.clone(),
@@ -141,30 +140,4 @@ pub fn cut_off(cut_off_ns: Option<i64>) -> Option<String> {
         "the trace would be too large: cut off from {from} on for some ranks; \
          choose a part with rankscope export --perfetto --ranks or --range, or allow more with --max-bytes"
     ))
-}
-
-/// Positions of the ranks that people call by their numbers.
-fn positions(session: &Session, wanted: &RankList) -> Result<Vec<u32>> {
-    let mut positions = Vec::new();
-    for number in &wanted.0 {
-        let before = positions.len();
-        let of_number = session
-            .ranks
-            .iter()
-            .filter(|rank| rank.number.value == Some(*number));
-        positions.extend(of_number.map(|rank| rank.index));
-        if positions.len() == before {
-            let seen: Vec<String> = session
-                .ranks
-                .iter()
-                .filter_map(|rank| rank.number.value)
-                .map(|number| number.to_string())
-                .collect();
-            bail!(
-                "there is no rank {number} in this session; it has {}",
-                seen.join(", ")
-            );
-        }
-    }
-    Ok(positions)
 }

@@ -160,7 +160,8 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
         ..Places::default()
     };
     let html = output.join(REPORT);
-    report::write_html(&session, &html).with_context(|| format!("cannot write {}", html.display()))?;
+    report::write_html(&session, &places.session, &html)
+        .with_context(|| format!("cannot write {}", html.display()))?;
     places.report = Some(html);
     // A session without a trace is still a session.
     match write_trace(&places.session, &session, output, &progress) {

@@ -5,6 +5,7 @@ mod ctl;
 mod doctor;
 mod exit;
 mod export;
+mod heatmap;
 mod import;
 mod kernels;
 mod merge;
@@ -29,6 +30,7 @@ Examples:
   rankscope report shared/run1                            print the summary again, write report.html
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
   rankscope import kineto log/                            the same from traces of torch.profiler
+  rankscope heatmap shared/run1                           pictures: who waited when, who sends to whom, bandwidth
   rankscope doctor -- torchrun train.py                   would this be recorded?";
 
 const WITHOUT_THE_LAUNCHER: &str = "\
@@ -64,6 +66,7 @@ enum Command {
     Report(report::Report),
     Export(export::Export),
     Import(import::Import),
+    Heatmap(heatmap::Heatmap),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
@@ -78,6 +81,7 @@ impl Cli {
             Command::Report(report) => report.run(),
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
+            Command::Heatmap(heatmap) => heatmap.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Completions(completions) => completions.run(),

@@ -1,5 +1,7 @@
 //! Ranks as people type them: `0-3,8`.
 
+use rankscope_formats::session::Session;
+
 /// Numbers of ranks, ascending, none twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankList(pub Vec<u32>);
@@ -23,6 +25,34 @@ impl std::str::FromStr for RankList {
         ranks.sort_unstable();
         ranks.dedup();
         Ok(Self(ranks))
+    }
+}
+
+impl RankList {
+    /// Positions in the session of the ranks that people call by these numbers.
+    pub fn positions(&self, session: &Session) -> anyhow::Result<Vec<u32>> {
+        let mut positions = Vec::new();
+        for number in &self.0 {
+            let before = positions.len();
+            let of_number = session
+                .ranks
+                .iter()
+                .filter(|rank| rank.number.value == Some(*number));
+            positions.extend(of_number.map(|rank| rank.index));
+            if positions.len() == before {
+                let seen: Vec<String> = session
+                    .ranks
+                    .iter()
+                    .filter_map(|rank| rank.number.value)
+                    .map(|number| number.to_string())
+                    .collect();
+                anyhow::bail!(
+                    "there is no rank {number} in this session; it has {}",
+                    seen.join(", ")
+                );
+            }
+        }
+        Ok(positions)
     }
 }
 

@@ -37,7 +37,8 @@ impl Report {
             .html
             .or_else(|| (!self.json).then(|| beside.join(merge::REPORT)));
         if let Some(html) = &html {
-            report::write_html(&session, html).with_context(|| format!("cannot write {}", html.display()))?;
+            report::write_html(&session, &path, html)
+                .with_context(|| format!("cannot write {}", html.display()))?;
         }
         let trace = Some(beside.join(merge::TRACE)).filter(|trace| trace.is_file());
         let merged = merge::Merged {

@@ -22,6 +22,7 @@ pub use gaps::{CAUSES, Place};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
 
 use crate::clock::Line;
+use crate::covered::Covered;
 use crate::device_overlap::DeviceParts;
 use crate::overlap::{Breakdown, Parts};
 use crate::steps::Anchors;
@@ -41,7 +42,7 @@ use rankscope_formats::session::{NameRow, OperationState, SpanKind, SpanRow, Sta
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use works::Works;
 
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
@@ -132,6 +133,8 @@ pub struct RankSums {
     pub activity: Option<ActivitySums>,
     /// What proxies moved, by communicator of the session and peer in it: sent, then received.
     pub traffic: BTreeMap<(u32, u32), [TrafficSums; 2]>,
+    /// Between whom messages inside collectives were seen.
+    pub nested: BTreeSet<Nested>,
     /// Operations for which it is not known when the program was blocked.
     pub let_go: u64,
     /// Calls that build communicators: how many, failed, Σ ns, longest ns.
@@ -178,9 +181,32 @@ pub struct TrafficSums {
     pub works: u64,
     /// On the wire.
     pub bytes: u64,
+    /// Time in which any of them was at work, ns.
+    pub busy_ns: i64,
     /// Waits of its steps for the device, the peer, the network, ns. Steps overlap.
     pub waited_ns: [i64; 3],
 }
+
+/// Messages inside one kind of collective of a communicator, of one rank with one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nested {
+    /// Position of the communicator in the session.
+    pub communicator: u32,
+    /// Number of the collective's operation.
+    pub operation: u8,
+    /// This rank's number in the communicator.
+    pub member: u32,
+    /// The peer's.
+    pub peer: u32,
+    /// The peer sent.
+    pub is_receive: bool,
+}
+
+/// Different [`Nested`] that are kept of a rank.
+const MOST_NESTED: usize = 1 << 16;
+
+/// Stretches that are remembered of the time in which proxies work for one peer.
+const PROXY_STRETCHES: usize = 256;
 
 /// For whom an operation is held.
 #[derive(Clone, Copy)]
@@ -214,6 +240,8 @@ pub struct RankReader<'a> {
     lanes: Lanes,
     works: Works,
     messages: Messages,
+    /// When proxies were at work, by communicator, peer and direction.
+    proxies: BTreeMap<(u32, u32, bool), Covered>,
     /// Operations that are held, and beside each for whom. Apart, so that whole runs of them are handed on.
     held: Vec<RankOperation>,
     held_for: Vec<HeldFor>,
@@ -297,6 +325,7 @@ impl<'a> RankReader<'a> {
             lanes: Lanes::default(),
             works: Works::default(),
             messages: Messages::default(),
+            proxies: BTreeMap::new(),
             held: Vec::new(),
             held_for: Vec::new(),
             counts: Vec::new(),
@@ -574,7 +603,7 @@ impl<'a> RankReader<'a> {
                 ));
                 self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
             }
-            RecordKind::Device if record.flags & FLAG_TRAFFIC != 0 => self.take_traffic(record),
+            RecordKind::Device if record.flags & FLAG_TRAFFIC != 0 => self.take_traffic(record, enter, leave),
             // What the clock is was learnt before.
             RecordKind::Device if record.flags & FLAG_CLOCK != 0 => {}
             RecordKind::Device => self.take_device(entry),
@@ -583,7 +612,8 @@ impl<'a> RankReader<'a> {
                     activity.take(record);
                 }
             }
-            RecordKind::Thread | RecordKind::Evidence => {}
+            RecordKind::Evidence => self.take_nested(record),
+            RecordKind::Thread => {}
         }
     }
 
@@ -854,16 +884,40 @@ impl<'a> RankReader<'a> {
         Some(began)
     }
 
-    fn take_traffic(&mut self, record: &Record) {
+    /// A message inside a collective: here it only says who talks to whom.
+    fn take_nested(&mut self, record: &Record) {
+        let (communicator, member, _) = self.communicator(record.communicator);
+        let Ok(peer) = u32::try_from(record.peer) else {
+            return;
+        };
+        if communicator != NO_COMMUNICATOR && self.sums.nested.len() < MOST_NESTED {
+            self.sums.nested.insert(Nested {
+                communicator,
+                operation: (record.object >> 32) as u8,
+                member,
+                peer,
+                is_receive: record.operation == Operation::Receive as u8,
+            });
+        }
+    }
+
+    fn take_traffic(&mut self, record: &Record, enter_ns: i64, leave_ns: i64) {
         let (communicator, ..) = self.communicator(record.communicator);
         let Ok(peer) = u32::try_from(record.peer) else {
             return;
         };
         let is_receive = record.operation == Operation::Receive as u8;
         let waits = ProxyWaits::from_aux(record.aux);
+        let key = (communicator, peer, is_receive);
+        let mut newly = Vec::new();
+        self.proxies
+            .entry(key)
+            .or_insert_with(|| Covered::new(PROXY_STRETCHES))
+            .add(enter_ns, leave_ns, &mut newly);
         let sums = &mut self.sums.traffic.entry((communicator, peer)).or_default()[usize::from(is_receive)];
         sums.works += 1;
         sums.bytes = sums.bytes.saturating_add(record.bytes);
+        sums.busy_ns += newly.iter().map(|(start, end)| end - start).sum::<i64>();
         for (sum, units) in sums
             .waited_ns
             .iter_mut()

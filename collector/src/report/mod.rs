@@ -1,29 +1,44 @@
-//! What people read: the summary on a terminal, and the page. Both are made from `session.json` alone.
+//! What people read: the summary on a terminal, and the page. The summary is made from `session.json` alone, the page from
+//! it and the table `traffic`.
 
 mod beside_hta;
 mod html;
 mod look;
+pub(crate) mod markup;
 mod paint;
 mod places;
 mod reasons;
 mod summary_text;
 mod text_table;
 pub mod units;
-mod words;
+pub(crate) mod words;
 
 pub use html::page;
 pub use look::Look;
 pub use places::Places;
 pub use summary_text::summary_text;
 
-use rankscope_formats::session::Session;
+use crate::heatmap;
+use rankscope_formats::session::{Session, TableError};
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Writes the page, whole or not at all.
-pub fn write_html(session: &Session, path: &Path) -> io::Result<()> {
+/// A page could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The session's table cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The page cannot be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes the page of the session in `directory`, whole or not at all.
+pub fn write_html(session: &Session, directory: &Path, path: &Path) -> Result<(), PageError> {
+    let moved = heatmap::read_traffic(directory)?;
     let unfinished = path.with_extension("html.unfinished");
-    fs::write(&unfinished, page(session))?;
-    fs::rename(&unfinished, path)
+    fs::write(&unfinished, page(session, &moved))?;
+    Ok(fs::rename(&unfinished, path)?)
 }

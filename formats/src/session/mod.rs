@@ -7,6 +7,7 @@
 //!   instances/part-0.parquet     one row per matched instance: [`InstanceRow`]
 //!   spans/rank=R.parquet         intervals beside operations: blocked, queued: [`SpanRow`]
 //!   steps/rank=R.parquet         one row per rank and step: [`StepRow`]
+//!   traffic/part-0.parquet       what went from rank to rank: [`TrafficRow`]
 //!   losses/part-0.parquet        what could not be recorded: [`LossRow`]
 //!   problems/part-0.parquet      what was not as it should be: [`ProblemRow`]
 //! ```
@@ -23,7 +24,8 @@ mod table;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use rows::{
     IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, ProblemRow,
-    SpanKind, SpanRow, StallCause, StallRow, StepRow, WaitClass, WorkClass, WorkKind, WorkRow,
+    SpanKind, SpanRow, StallCause, StallRow, StepRow, TrafficRoute, TrafficRow, TrafficSource, WaitClass,
+    WorkClass, WorkKind, WorkRow,
 };
 pub use summary::*;
 pub use table::{Table, TableError, TableReader, TableWriter};

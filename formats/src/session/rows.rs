@@ -152,6 +152,38 @@ names! {
         /// None of these.
         Unknown = "unknown",
     }
+    /// How it is known what went from one rank to another.
+    TrafficSource {
+        /// The program's own messages, puts and counts per member: whom and how much as called.
+        Called = "called",
+        /// The library's proxies measured it on the wire.
+        Proxies = "proxies",
+        /// Messages inside such operations were seen between the two; how much is what the route carries.
+        Nested = "nested",
+        /// Whom and how much is what the route says.
+        Modelled = "modelled",
+        /// Not known between whom: the row says of what.
+        LeftOut = "left-out",
+    }
+    /// Which way the data of an operation goes from member to member.
+    TrafficRoute {
+        /// From the one to the other.
+        Direct = "direct",
+        /// From each member to the next, in order of their numbers.
+        Ring = "ring",
+        /// The same, and then from each to the root.
+        RingAndGather = "ring-and-gather",
+        /// From the root to the next and so on, or back to the root.
+        Chain = "chain",
+        /// A binomial tree from the root.
+        BinomialTree = "binomial-tree",
+        /// NCCL's two binary trees over hosts, half of the data each, and a chain inside a host.
+        DoubleTree = "double-tree",
+        /// Between those of which messages were seen, in equal parts: no route that is known goes there.
+        AsSeen = "as-seen",
+        /// Not known.
+        Unknown = "unknown",
+    }
     /// Why a stream did nothing before a work (METRICS.md, section 6).
     IdleCause {
         /// Nothing lies before it, or it begins before the last one ended.
@@ -423,6 +455,39 @@ table! {
     own_delay_ns: Option<i64> = Delta,
     /// The rank was late in this step (METRICS.md, section 8).
     late: bool = Plain,
+}
+
+table! {
+    /// What went from one rank to another by one kind of operation on one communicator, over the whole run.
+    TrafficRow = "traffic", sorted by |row| i64::from(row.from_member.unwrap_or(u32::MAX));
+    /// Position in [`super::Session::communicators`].
+    communicator: Option<u32> = Delta,
+    /// What was called; of proxies unknown: they serve all.
+    operation: Operation = Dictionary,
+    /// How it is known.
+    source: TrafficSource = Dictionary,
+    /// Which way it went.
+    route: TrafficRoute = Dictionary,
+    /// Who sent, in the communicator's numbering; missing where it is not known between whom.
+    from_member: Option<u32> = Delta,
+    /// Who received.
+    to_member: Option<u32> = Delta,
+    /// Who sent: position in [`super::Session::ranks`]; missing if that rank was not seen.
+    from_rank: Option<u32> = Delta,
+    /// Who received.
+    to_rank: Option<u32> = Delta,
+    /// Instances of the operation, messages, or works of proxies.
+    operations: u64 = Delta,
+    /// What went over, bytes: payload, of proxies what was on the wire. Where it is not known between whom, S of METRICS.md,
+    /// section 2, as far as it is known.
+    bytes: u64 = Delta,
+    /// The part of it that bandwidth is told of, bytes: of launches with a wait share of at most 20 % (METRICS.md, section 2).
+    timed_bytes: u64 = Delta,
+    /// Σ transfer time of those launches, of proxies the time in which one was at work for this pair, ns. Bandwidth is
+    /// `timed_bytes` over this.
+    transfer_ns: i64 = Delta,
+    /// The proxies measured this pair of this communicator themselves: their row counts, not this one.
+    superseded: bool = Plain,
 }
 
 table! {

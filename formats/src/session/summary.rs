@@ -781,6 +781,9 @@ pub struct WaitMatrix {
     pub steps_per_column: u32,
     /// Exposed wait, ns per step: row per rank, column per step; `null` where the rank lacks the step.
     pub exposed_wait_ns: Vec<Vec<Option<i64>>>,
+    /// Exposed communication, ns per step: the exposed wait and the exposed transfer; same shape.
+    #[serde(default)]
+    pub exposed_communication_ns: Vec<Vec<Option<i64>>>,
     /// Own delay against the median of the peers, ns per step (METRICS.md, section 8), same shape.
     pub own_delay_ns: Vec<Vec<Option<i64>>>,
     /// Step time, ns, same shape.

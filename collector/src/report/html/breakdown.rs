@@ -1,9 +1,8 @@
 //! The pictures of where each rank's time went, and that of its devices: one bar per rank, its parts adding up to the
 //! window.
 
-use super::grouping::groups;
-use super::scale;
 use super::svg::{Anchor, Svg, text_width};
+use crate::heatmap::{grouping::groups, ticks as scale};
 use crate::report::{units, words};
 use rankscope_formats::session::{DeviceActivity, RankBreakdown, Session};
 

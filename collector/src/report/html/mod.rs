@@ -4,23 +4,18 @@
 //! its own policy enforces.
 
 mod breakdown;
-mod cividis;
 mod date;
-mod grouping;
-mod heat_map;
-mod markup;
-mod scale;
 mod steps;
 mod svg;
 mod table;
 mod tables;
-mod traffic_map;
 
 use super::beside_hta;
+use super::markup::escape;
 use super::units;
 use super::words::{self, Line, Mood};
-use markup::escape;
-use rankscope_formats::session::{DeviceActivity, Finding, Session};
+use crate::heatmap::{self, Kind, picture};
+use rankscope_formats::session::{DeviceActivity, Finding, Session, TrafficRow};
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -28,8 +23,19 @@ const STYLE: &str = include_str!("style.css");
 /// Worlds whose steps are drawn.
 const MOST_WORLDS: u32 = 4;
 
-/// The page.
-pub fn page(session: &Session) -> String {
+/// How heat maps are drawn on the page: small enough that the page stays so whatever the job's size.
+const MAP: picture::Look = picture::Look {
+    most: (860, 512),
+    cell: (28, 26),
+    margin: 0,
+    most_elements: 1_200,
+    with_words: false,
+    spread: None,
+    clips: false,
+};
+
+/// The page; `moved` is the session's table `traffic`.
+pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
     let mut out = String::with_capacity(1 << 16);
     head(&mut out, session);
     verdicts(&mut out, session);
@@ -38,11 +44,16 @@ pub fn page(session: &Session) -> String {
     activity_section(&mut out, session);
     waits(&mut out, session);
     steps_section(&mut out, session);
+    let operations = tables::operations(session);
+    let pictured = match heat_map(session, moved, Kind::Busbw) {
+        Ok(figure) if !operations.is_empty() => figure,
+        _ => String::new(),
+    };
     section(
         &mut out,
         "Operations by kind and size",
         Some(&operations_note(session)),
-        &tables::operations(session),
+        &format!("{pictured}{operations}"),
     );
     section(
         &mut out,
@@ -53,18 +64,7 @@ pub fn page(session: &Session) -> String {
         ),
         &tables::blame(session),
     );
-    if !session.traffic.is_empty() {
-        let pictured = traffic_map::draw(session).unwrap_or_default();
-        section(
-            &mut out,
-            "Traffic between ranks",
-            Some(
-                "As the proxies of NCCL measured it; what goes by shared memory, directly between devices or through another \
-                 process's proxy is not in it. Waits are summed over steps, which overlap.",
-            ),
-            &format!("{pictured}{}", tables::traffic(session)),
-        );
-    }
+    traffic_section(&mut out, session, moved);
     section(
         &mut out,
         "Ranks and their logs",
@@ -129,7 +129,7 @@ fn head(out: &mut String, session: &Session) {
         out,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
          <title>{title} – rankscope</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n\
          <p class=\"faint\">recorded {date} · {tool} {version}</p>\n",
         title = escape(title),
@@ -319,38 +319,64 @@ fn activity_section(out: &mut String, session: &Session) {
 }
 
 fn waits(out: &mut String, session: &Session) {
+    out.push_str(&heatmap::svg::shared());
     out.push_str("<h2>Who waited when</h2>\n");
-    let matrix = &session.waits;
-    let quantities = [
-        (
-            "exposed wait per step",
-            &matrix.exposed_wait_ns,
-            "Exposed wait",
-            "Bright: this rank waited for others in this step.",
-        ),
-        (
-            "own delay per step, against the median of the peers",
-            &matrix.own_delay_ns,
-            "Own delay",
-            "Bright: this rank came late by itself, and others waited for it. Who only passes on a delay stays dark.",
-        ),
+    let maps = [
+        (Kind::Wait, "Exposed wait"),
+        (Kind::Delay, "Own delay"),
+        (Kind::Communication, "Exposed communication"),
+        (Kind::StepTime, "Step time"),
     ];
-    let mut any = false;
-    for (name, cells, title, note) in quantities {
-        if let Some(picture) = heat_map::draw(session, &heat_map::Quantity { name, cells }) {
-            any = true;
-            let _ = writeln!(out, "<h3>{title}</h3>");
-            let note = [note.to_owned()]
-                .into_iter()
-                .chain(heat_map::note(matrix))
-                .collect::<Vec<_>>()
-                .join(" ");
-            figure(out, &picture, &note);
+    let mut reasons: Vec<String> = Vec::new();
+    for (kind, title) in maps {
+        match heat_map(session, &[], kind) {
+            Ok(figure) => {
+                let _ = writeln!(out, "<h3>{title}</h3>\n{figure}");
+            }
+            Err(reason) => reasons.push(reason),
         }
     }
-    if !any {
-        let reason = matrix.reason.as_deref().unwrap_or("there are no steps");
-        let _ = writeln!(out, "<p>– {}</p>", escape(reason));
+    reasons.dedup();
+    for reason in reasons {
+        let _ = writeln!(out, "<p>– {}</p>", escape(&reason));
+    }
+}
+
+/// A heat map with its notes, or why there is none.
+fn heat_map(session: &Session, moved: &[TrafficRow], kind: Kind) -> Result<String, String> {
+    let picture = heatmap::of_summary(session, moved, kind)?;
+    let drawn = picture::draw(&picture, &MAP).ok_or("there is nothing to draw")?;
+    let mut out = String::new();
+    figure(
+        &mut out,
+        &heatmap::svg::element(&drawn.scene),
+        &picture.notes.join(" "),
+    );
+    Ok(out)
+}
+
+fn traffic_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
+    if moved.is_empty() && session.traffic.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Traffic between ranks</h2>\n");
+    for (kind, title) in [(Kind::Traffic, "Bytes"), (Kind::TrafficBandwidth, "Bandwidth")] {
+        match heat_map(session, moved, kind) {
+            Ok(figure) => {
+                let _ = writeln!(out, "<h3>{title}</h3>\n{figure}");
+            }
+            Err(reason) => {
+                let _ = writeln!(out, "<p>– {title}: {}</p>", escape(&reason));
+            }
+        }
+    }
+    if !session.traffic.is_empty() {
+        let _ = writeln!(
+            out,
+            "<h3>By proxies</h3>\n<p class=\"faint\">As the proxies of NCCL measured it; what goes by shared memory, directly \
+             between devices or through another process's proxy is not in it. Waits are summed over steps, which overlap.</p>\n{}",
+            tables::traffic(session)
+        );
     }
 }
 

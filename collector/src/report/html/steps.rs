@@ -1,8 +1,7 @@
 //! Step times one after another, and how much of them was waiting.
 
-use super::grouping::groups;
-use super::scale;
 use super::svg::{Anchor, Svg, text_width};
+use crate::heatmap::{grouping::groups, ticks as scale};
 use crate::report::{units, words};
 use rankscope_formats::session::{Session, StepSummary};
 

@@ -1,12 +1,10 @@
 //! A picture as inline SVG. Our own few lines rather than a drawing library: colours come from the page's style sheet,
 //! so that one picture serves light, dark and paper, and every mark carries its exact values as a tooltip.
 
-use super::markup::escape;
+use crate::report::markup::escape;
 use std::fmt::Write;
 
-/// Size of letters in pictures, px.
-pub const LETTER: f64 = 11.0;
-/// Width of a letter on average, px; a little more than measured, so that labels never touch.
+/// Width of a letter of 11 px on average, px; a little more than measured, so that labels never touch.
 const LETTER_WIDTH: f64 = 6.6;
 
 /// Where a label stands relative to its point.

@@ -1,6 +1,6 @@
 //! Tables of the page, with what is not known explained below them.
 
-use super::markup::escape;
+use crate::report::markup::escape;
 use crate::report::reasons::Reasons;
 
 /// How a column's cells are set.

@@ -1,0 +1,87 @@
+//! The letters of pictures: a part of DejaVu Sans (`labels.ttf`, licence beside it), so that a picture looks the same on
+//! every machine, and a label's width is known when it is placed.
+
+use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont, point};
+use std::sync::OnceLock;
+
+const FILE: &[u8] = include_bytes!("labels.ttf");
+/// Width of a letter that another font may have, in sizes: a picture's SVG is shown with the viewer's own.
+const OTHER_FONTS_WIDTH: f64 = 0.6;
+
+fn font() -> Option<&'static FontRef<'static>> {
+    static FONT: OnceLock<Option<FontRef<'static>>> = OnceLock::new();
+    FONT.get_or_init(|| FontRef::try_from_slice(FILE).ok()).as_ref()
+}
+
+fn scale(font: &FontRef<'_>, size: f64) -> PxScale {
+    let per_em = f64::from(font.units_per_em().unwrap_or(2048.0));
+    PxScale::from((size * f64::from(font.height_unscaled()) / per_em) as f32)
+}
+
+/// A character, or what stands for one that the part lacks.
+fn known(font: &FontRef<'_>, character: char) -> char {
+    if font.glyph_id(character).0 == 0 {
+        '?'
+    } else {
+        character
+    }
+}
+
+/// Width of a label of this size as drawn, px.
+fn drawn_width(text: &str, size: f64) -> f64 {
+    let Some(font) = font() else {
+        return text.chars().count() as f64 * size * OTHER_FONTS_WIDTH;
+    };
+    let scaled = font.as_scaled(scale(font, size));
+    text.chars()
+        .map(|character| f64::from(scaled.h_advance(font.glyph_id(known(font, character)))))
+        .sum()
+}
+
+/// Width to keep free for a label of this size, px: in this font, and in most others.
+pub fn width(text: &str, size: f64) -> f64 {
+    drawn_width(text, size).max(text.chars().count() as f64 * size * OTHER_FONTS_WIDTH)
+}
+
+/// Hands every pixel of a label that begins at `x` on the baseline `y` to `put`: place, and how much of it is covered,
+/// 0 to 1.
+pub fn draw(text: &str, size: f64, x: f64, y: f64, mut put: impl FnMut(i64, i64, f32)) {
+    let Some(font) = font() else { return };
+    let scale = scale(font, size);
+    let scaled = font.as_scaled(scale);
+    let mut at = x as f32;
+    for character in text.chars() {
+        let id = font.glyph_id(known(font, character));
+        let glyph: Glyph = id.with_scale_and_position(scale, point(at, y as f32));
+        at += scaled.h_advance(id);
+        if let Some(outline) = font.outline_glyph(glyph) {
+            let bounds = outline.px_bounds();
+            let (left, top) = (bounds.min.x as i64, bounds.min.y as i64);
+            outline.draw(|x, y, covered| put(left + i64::from(x), top + i64::from(y), covered));
+        }
+    }
+}
+
+/// Where a label begins that ends at, or is centred on, `x`.
+pub fn start(text: &str, size: f64, x: f64, part: f64) -> f64 {
+    x - drawn_width(text, size) * part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_has_what_pictures_say() {
+        let font = font().expect("a font");
+        for character in (' '..='~').chain("µ×–—≥≤±Σ°…→“”’²".chars()) {
+            assert_ne!(font.glyph_id(character).0, 0, "{character}");
+        }
+        // Advances of DejaVu Sans: 0 is 1303, a space 651 of 2048 units.
+        assert!((drawn_width("0", 20.48) - 13.03).abs() < 0.02);
+        assert!((drawn_width(" ", 20.48) - 6.51).abs() < 0.02);
+        let mut covered = 0.0;
+        draw("Ж1", 11.0, 0.0, 11.0, |_, _, by| covered += by);
+        assert!(covered > 10.0);
+    }
+}
