@@ -107,6 +107,8 @@ pub struct StepBoard {
     pub duration: Sketch,
     /// Exposed and hidden wait per rank over whole steps, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Share of a step in which a rank's devices computed, percent; per rank, of steps in which that is known.
+    pub utilisation: Vec<Sketch>,
     /// Of the step being closed, per rank: host time, the same sorted, own delay, and from which delay on it is late.
     hosts: Vec<i64>,
     sorted_hosts: Vec<i64>,
@@ -134,6 +136,7 @@ impl StepBoard {
             any_late: 0,
             duration: Sketch::default(),
             waited: vec![(0, 0); ranks],
+            utilisation: vec![Sketch::default(); ranks],
             hosts: Vec::new(),
             sorted_hosts: Vec::new(),
             delays: Vec::new(),
@@ -271,6 +274,10 @@ impl StepBoard {
                 continue;
             };
             self.duration.add(duration as f64);
+            if let Some(device) = cut.device.filter(|device| device.window_ns > 0) {
+                let computing = device.compute_only_ns + device.overlapped_ns;
+                self.utilisation[rank].add(computing as f64 / device.window_ns as f64 * 100.0);
+            }
             column.start_ns = column.start_ns.min(cut.start_ns);
             column.end_ns = column.end_ns.max(cut.end_ns);
             column.longest_ns = column.longest_ns.max(duration);
