@@ -7,6 +7,8 @@ use rustc_hash::FxHashMap;
 
 /// Paths and sizes that are told apart; beyond, new ones are left out, counted.
 const MOST_PATHS: usize = 1 << 16;
+/// Of a message's transfer one in so many parts must have been waited for, or its end is not known.
+const LEAST_AWAITED: i64 = 10;
 
 /// What is compared with its like: the direction between two ranks, or the members of one communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,6 +92,16 @@ impl Paths {
         let Some(bytes) = first.known_bytes().filter(|_| transfer_ns > 0) else {
             return;
         };
+        // A receive that was waited for only when the message had come tells when it was waited for, not when it came.
+        if let [_, receiver] = members
+            && first.is_message()
+        {
+            let begin_ns = receiver.leave_ns.saturating_sub(transfer_ns);
+            let awaited = receiver.blocked.overlap(begin_ns, receiver.leave_ns);
+            if awaited.saturating_mul(LEAST_AWAITED) < transfer_ns {
+                return;
+            }
+        }
         let path = match members {
             [sender, receiver] if first.is_message() => Path::Between(sender.rank, receiver.rank),
             _ => Path::Inside(first.communicator),

@@ -43,6 +43,8 @@ pub struct ColumnCell {
     pub delays: u32,
     /// Σ step time, ns.
     pub duration_ns: i64,
+    /// Σ own time: step time without what was blocked, ns.
+    pub host_ns: i64,
     /// Steps in which it was the latest.
     pub latest: u32,
     /// Σ of its own delay in those, ns.
@@ -289,6 +291,7 @@ impl StepBoard {
                 delay_ns: delay.unwrap_or(0),
                 delays: u32::from(delay.is_some()),
                 duration_ns: duration,
+                host_ns: cut.parts.host_ns,
                 latest: u32::from(is_latest),
                 latest_delay_ns: if is_latest { delay.unwrap_or(0) } else { 0 },
             };
@@ -424,6 +427,7 @@ fn merge(into: &mut Column, other: &Column) {
         cell.delay_ns += other.delay_ns;
         cell.delays += other.delays;
         cell.duration_ns += other.duration_ns;
+        cell.host_ns += other.host_ns;
         cell.latest += other.latest;
         cell.latest_delay_ns += other.latest_delay_ns;
     }

@@ -85,10 +85,19 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     }
     slower.sort_by(|one, other| other.1.total_cmp(&one.1));
     faster.sort_by(|one, other| one.1.total_cmp(&other.1));
-    // Own times differ as own delays do, up to what the medians of the peers differ by.
-    let largest = delays.iter().map(|delay| delay.1).fold(f64::MIN, f64::max);
-    let mean = delays.iter().map(|delay| delay.1).sum::<f64>() / delays.len() as f64;
-    let per_step = (largest - mean).round() as i64;
+    // By means over all steps, so that the largest is no noise.
+    let own_times: Vec<i64> = (0..steps.ranks.len())
+        .map(|row| {
+            let cells = steps
+                .board
+                .columns
+                .iter()
+                .filter_map(|column| column.cells.get(row));
+            cells.map(|cell| cell.host_ns).sum::<i64>() / steps.board.count as i64
+        })
+        .collect();
+    let mean = own_times.iter().sum::<i64>() / own_times.len() as i64;
+    let per_step = own_times.iter().max().map_or(0, |largest| largest - mean);
     if per_step * 100 < steps.median_ns * LEAST_COST_PERCENT {
         return None;
     }

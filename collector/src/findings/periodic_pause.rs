@@ -13,6 +13,8 @@ const FEWEST_LONG: usize = 3;
 const FEWEST_STEPS: usize = 20;
 /// Share of the distances between long steps that are the same, give or take one step, percent.
 const REGULAR_PERCENT: usize = 80;
+/// Fewer steps from one to the next are a pattern of the steps themselves.
+const SHORTEST_DISTANCE: u64 = 4;
 /// Cost from which it is told, percent of all steps.
 const LEAST_COST_PERCENT: i64 = 2;
 /// Part of the excess that may be waiting for peers, percent.
@@ -25,7 +27,7 @@ pub const RULE: Rule = Rule {
     means: "At regular distances a step takes far longer on all ranks at once, which is what checkpoints, evaluations and calls of \
             the garbage collector do.",
     fires: "At least three of at least 20 steps take 1.5 times the median or more, at least four fifths of their distances are the \
-            same give or take one step and at least two, less than a third of the additional time is waiting for peers, and \
+            same give or take one step and at least four, less than a third of the additional time is waiting for peers, and \
             together it is at least 2 % of all steps' time.",
     silent: "Long steps at irregular distances, a first step that warms up, steps that are long because one rank is late, and runs \
              of so many steps that several share an entry.",
@@ -87,7 +89,7 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
         .sum();
     let all: i64 = list.iter().map(|step| step.duration_ns).sum();
     let regular = alike * 100 / distances.len();
-    if usual < 2
+    if usual < SHORTEST_DISTANCE
         || regular < REGULAR_PERCENT
         || waiting * 100 >= excess * MOST_WAITING_PERCENT
         || excess * 100 < all * LEAST_COST_PERCENT

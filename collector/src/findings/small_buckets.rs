@@ -78,7 +78,11 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let ranks = entries.len() as i64;
     let exposed = exposed_transfer_ns(&entries) / ranks;
     let cost = (transfer as i64 / ranks).min(exposed);
-    let cap_mib = (bytes_per_step / f64::from(1 << 20)).ceil().clamp(1.0, 25.0);
+    // Operations outside of whole steps are counted, too: of a step there is a whole number.
+    let piece = bytes as f64 / small.max(1) as f64;
+    let cap_mib = (piece * per_step.round() / f64::from(1 << 20))
+        .ceil()
+        .clamp(1.0, 25.0);
     let slowest = reduces()
         .filter(is_small)
         .filter_map(|class| class.slowest.clone())
@@ -94,7 +98,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     .evidence(format!(
         "a rank reduces {:.2} MB per step in {per_step:.1} such pieces, {:.0} kB each",
         bytes_per_step / 1e6,
-        bytes_per_step / per_step / 1e3
+        piece / 1e3
     ))
     .evidence(format!(
         "of the transfers {} per rank could not be hidden, {} of step time",
