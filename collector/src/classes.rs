@@ -427,3 +427,29 @@ impl Classes {
         rows.into_iter().map(|(_, row)| row).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_in_a_row_are_the_least_of_each_three() {
+        let longest = |transfers: &[i64]| {
+            let mut sums = Sums::default();
+            for (number, &ns) in (0..).zip(transfers) {
+                sums.remember(&[RankOperation::sample(0, 0, ns.max(1))], number, ns);
+            }
+            (
+                sums.longest_three,
+                sums.slowest.and_then(|moment| moment.instance),
+            )
+        };
+        assert_eq!(longest(&[]), (None, None));
+        assert_eq!(longest(&[9, 9]), (None, Some(0)));
+        // 5 7 6 → 5, 7 6 2 → 2, 6 2 8 → 2.
+        assert_eq!(longest(&[5, 7, 6, 2, 8]), (Some(5), Some(4)));
+        // What has no transfer is no launch of the row.
+        assert_eq!(longest(&[5, 0, 7, 6]), (Some(5), Some(2)));
+        assert_eq!(longest(&[1, 100, 1, 100, 1]), (Some(1), Some(1)));
+    }
+}

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// What is compared: key in the header of a log, and its name for people.
 const COMPARED: [(&str, &str); 2] = [
     ("library.nccl.version", "NCCL"),
-    ("library.gloo.build", "the build of Gloo"),
+    ("rankscope_version", "rankscope"),
 ];
 
 /// Versions differ.
@@ -16,8 +16,9 @@ pub const RULE: Rule = Rule {
     title: "Ranks run different versions of a communication library",
     means: "Libraries of different versions may choose different algorithms, protocols or defaults: the job is slow, hangs, or \
             fails to connect.",
-    fires: "Ranks of one world state different versions of NCCL, or different builds of the library that holds Gloo.",
-    silent: "Ranks that state none, worlds of different jobs, and differences in what they do not communicate by.",
+    fires: "Ranks of one world state different versions of NCCL, or were recorded by different versions of rankscope.",
+    silent: "Ranks that state none (Gloo has no version to ask for), worlds of different jobs, and differences in what they do not \
+             communicate by.",
     find: Some(find),
     of_stated: None,
 };

@@ -26,7 +26,8 @@ pub const RULE: Rule = Rule {
     title: "Every so many steps all ranks pause",
     means: "At regular distances a step takes far longer on all ranks at once, which is what checkpoints, evaluations and calls of \
             the garbage collector do.",
-    fires: "At least three of at least 20 steps take 1.5 times the median or more, at least four fifths of their distances are the \
+    fires: "At least three of at least 20 steps take 1.5 times the median or more, and half as much more than it as the third \
+            longest; at least four fifths of their distances are the \
             same give or take one step and at least four, less than a third of the additional time is waiting for peers, and \
             together it is at least 2 % of all steps' time.",
     silent: "Long steps at irregular distances, a first step that warms up, steps that are long because one rank is late, and runs \
@@ -59,12 +60,17 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 }
 
 fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
-    let long: Vec<&StepSummary> = list
-        .iter()
-        .copied()
-        .filter(|step| step.duration_ns * 100 >= median * LONG_PERCENT)
-        .collect();
-    if list.len() < FEWEST_STEPS || long.len() < FEWEST_LONG {
+    if list.len() < FEWEST_STEPS {
+        return None;
+    }
+    // Steps that are long for other reasons must not hide the rhythm: of the longest ones half of the excess is needed.
+    let mut durations: Vec<i64> = list.iter().map(|step| step.duration_ns).collect();
+    durations.sort_unstable_by_key(|&duration| std::cmp::Reverse(duration));
+    let longest = durations[FEWEST_LONG - 1];
+    let least = (median * LONG_PERCENT / 100).max(median + (longest - median) / 2);
+    let long: Vec<&StepSummary> =
+        list.iter().copied().filter(|step| step.duration_ns >= least).collect();
+    if long.len() < FEWEST_LONG {
         return None;
     }
     let mut distances: Vec<u64> = long.windows(2).map(|pair| pair[1].step - pair[0].step).collect();

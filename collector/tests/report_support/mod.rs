@@ -1,5 +1,7 @@
 //! Sessions as the collector would write them, made up: any number of ranks, one of them slow or none.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use rankscope_formats::session::*;
 
 const MS: i64 = 1_000_000;
