@@ -22,12 +22,21 @@ impl Found {
     }
 
     fn kinds(&self) -> Vec<&str> {
-        self.all().iter().filter_map(|finding| finding["kind"].as_str()).collect()
+        self.all()
+            .iter()
+            .filter_map(|finding| finding["kind"].as_str())
+            .collect()
     }
 
     fn of(&self, kind: &str) -> &Value {
         let found = self.all().into_iter().find(|finding| finding["kind"] == kind);
-        found.unwrap_or_else(|| panic!("no {kind} among {:?}: {}", self.kinds(), self.0["steps"]["source"]))
+        found.unwrap_or_else(|| {
+            panic!(
+                "no {kind} among {:?}: {}",
+                self.kinds(),
+                self.0["steps"]["source"]
+            )
+        })
     }
 }
 
@@ -57,7 +66,11 @@ fn faults_of_a_real_training_are_found_and_their_absence_is_silent() {
     for python in Python::all() {
         let found = train(&turn, &python, &faults);
         let small = found.of("small-buckets");
-        assert!(small["advice"].as_str().is_some_and(|advice| advice.contains("bucket_cap_mb")));
+        assert!(
+            small["advice"]
+                .as_str()
+                .is_some_and(|advice| advice.contains("bucket_cap_mb"))
+        );
         let search = found.of("unused-parameter-search");
         assert_eq!(search["cause"], "find_unused_parameters=True");
         let pause = found.of("periodic-pause");
@@ -67,13 +80,29 @@ fn faults_of_a_real_training_are_found_and_their_absence_is_silent() {
         let title = pause["title"].as_str().expect("a title");
         assert!(title.starts_with("every 10 steps"), "{title}");
         for finding in found.all() {
-            assert!(!finding["path"].as_array().expect("a path").is_empty(), "{finding}");
+            assert!(
+                !finding["path"].as_array().expect("a path").is_empty(),
+                "{finding}"
+            );
             let shared = finding["shared_ns"].as_i64().expect("a number");
-            assert!(shared <= finding["cost_ns"]["value"].as_i64().unwrap_or(0), "{finding}");
+            assert!(
+                shared <= finding["cost_ns"]["value"].as_i64().unwrap_or(0),
+                "{finding}"
+            );
         }
         let found = train(&turn, &python, &without);
-        for kind in ["small-buckets", "unused-parameter-search", "periodic-pause", "small-messages"] {
-            assert!(!found.kinds().contains(&kind), "{}: {:?}", python.name, found.all());
+        for kind in [
+            "small-buckets",
+            "unused-parameter-search",
+            "periodic-pause",
+            "small-messages",
+        ] {
+            assert!(
+                !found.kinds().contains(&kind),
+                "{}: {:?}",
+                python.name,
+                found.all()
+            );
         }
     }
 }
@@ -84,7 +113,11 @@ fn a_flood_of_numbers_is_found_and_a_few_are_not() {
     let Some(python) = Python::wheel() else { return };
     let found = train(&turn, &python, &[("BUCKET_CAP_MB", "25"), ("METRICS", "40")]);
     let flood = found.of("small-messages");
-    assert!(flood["title"].as_str().is_some_and(|title| title.contains("40 per rank and step")), "{flood}");
+    // And a few outside of whole steps.
+    let per_step = flood["path"][1]["value"].as_f64().expect("a number");
+    assert!((40.0..44.0).contains(&per_step), "{flood}");
+    // Numbers are no buckets.
+    assert!(!found.kinds().contains(&"small-buckets"), "{:?}", found.all());
     let found = train(&turn, &python, &[("BUCKET_CAP_MB", "25"), ("METRICS", "4")]);
     assert!(!found.kinds().contains(&"small-messages"), "{:?}", found.all());
 }
@@ -94,7 +127,9 @@ fn a_dead_peer_is_the_first_sentence() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let finished = Job::torch(&python, "peer_dies.py", 3).record_into(directory.path()).run(&turn);
+    let finished = Job::torch(&python, "peer_dies.py", 3)
+        .record_into(directory.path())
+        .run(&turn);
     drop(finished);
     results::merge(directory.path());
     let found = Found(results::report(directory.path()));
@@ -104,7 +139,10 @@ fn a_dead_peer_is_the_first_sentence() {
     command.arg("report").arg(directory.path());
     let printed = process::run(command, Duration::from_secs(60)).text();
     let first = printed.lines().find(|line| !line.is_empty()).expect("a line");
-    assert!(first.contains("failed") || first.contains("in the middle of communicating"), "{first}");
+    assert!(
+        first.contains("failed") || first.contains("in the middle of communicating"),
+        "{first}"
+    );
 }
 
 /// What a library that calls itself NCCL says of its version is compared with the environment, and between ranks.
@@ -139,13 +177,31 @@ fn variables_and_versions_of_the_loaded_nccl_are_compared() {
     let variable = ("NCCL_CTA_POLICY", "1");
     let found = run(&[("NCCL_DOUBLE_VERSION", "22105"), variable], &[]);
     let unread = found.of("unread-variables");
-    assert!(unread["title"].as_str().is_some_and(|title| title.contains("NCCL 2.21.5 does not read it")), "{unread}");
+    assert!(
+        unread["title"]
+            .as_str()
+            .is_some_and(|title| title.contains("NCCL 2.21.5 does not read it")),
+        "{unread}"
+    );
     let found = run(&[("NCCL_DOUBLE_VERSION", "22809"), variable], &[]);
     assert!(!found.kinds().contains(&"unread-variables"), "{:?}", found.all());
-    assert!(!found.kinds().contains(&"different-versions"), "{:?}", found.all());
+    assert!(
+        !found.kinds().contains(&"different-versions"),
+        "{:?}",
+        found.all()
+    );
     // The program's first argument is its rank.
-    let by_rank = ["sh", "-c", r#"export NCCL_DOUBLE_VERSION=2280$((7 + $2 * 2)); exec "$@""#, "sh"];
+    let by_rank = [
+        "sh",
+        "-c",
+        r#"export NCCL_DOUBLE_VERSION=2280$((7 + $2 * 2)); exec "$@""#,
+        "sh",
+    ];
     let found = run(&[], &by_rank);
     let different = found.of("different-versions");
-    assert_eq!(different["evidence"].as_array().map(Vec::len), Some(2), "{different}");
+    assert_eq!(
+        different["evidence"].as_array().map(Vec::len),
+        Some(2),
+        "{different}"
+    );
 }

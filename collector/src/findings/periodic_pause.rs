@@ -68,8 +68,11 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
     durations.sort_unstable_by_key(|&duration| std::cmp::Reverse(duration));
     let longest = durations[FEWEST_LONG - 1];
     let least = (median * LONG_PERCENT / 100).max(median + (longest - median) / 2);
-    let long: Vec<&StepSummary> =
-        list.iter().copied().filter(|step| step.duration_ns >= least).collect();
+    let long: Vec<&StepSummary> = list
+        .iter()
+        .copied()
+        .filter(|step| step.duration_ns >= least)
+        .collect();
     if long.len() < FEWEST_LONG {
         return None;
     }

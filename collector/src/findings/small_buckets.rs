@@ -8,6 +8,8 @@ use rankscope_formats::session::OperationClass;
 
 /// All-reduces below this are small (METRICS.md, section 10).
 const SMALL_BYTES: u64 = 1 << 20;
+/// Smaller ones are no gradient buckets: a loss, a metric, DDP's own bookkeeping.
+const LEAST_BYTES: u64 = 1 << 12;
 /// Share of all-reduces that are small, percent.
 const LEAST_SMALL_PERCENT: u64 = 50;
 /// Share of step time in them, percent.
@@ -18,7 +20,7 @@ pub const RULE: Rule = Rule {
     id: "small-buckets",
     title: "Gradients are reduced in small pieces",
     means: "DistributedDataParallel reduces its gradients in buckets; each costs a round trip, whatever its size.",
-    fires: "DDP was seen at work, at least half of the all-reduces are below 1 MiB, the transfers of these take at least 5 % of \
+    fires: "DDP was seen at work, of the all-reduces of at least 4 KiB (smaller ones are no buckets) at least half are below 1 MiB, the transfers of these take at least 5 % of \
             step time, and a step has at least two of them, which together are more than one of them.",
     silent: "Large buckets, one small all-reduce per step (a loss, a small model: no bucket size helps), other programs than \
              DDP (small-messages), operations without times.",
@@ -55,6 +57,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             .operations
             .iter()
             .filter(|class| class.operation == "all-reduce")
+            .filter(|class| class.size_below_bytes.is_some_and(|below| below > LEAST_BYTES))
     };
     let calls = |classes: &mut dyn Iterator<Item = &OperationClass>| -> u64 {
         classes
@@ -111,7 +114,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     ))
     .holds("DDP's waits for gradients", reducer_waits as f64, ">", 0.0, "")
     .holds(
-        "all-reduces below 1 MiB",
+        "all-reduces below 1 MiB, of those from 4 KiB on",
         small as f64 / all.max(1) as f64 * 100.0,
         ">=",
         LEAST_SMALL_PERCENT as f64,

@@ -480,7 +480,11 @@ impl Text {
             let part = self.paint(line.mood, part);
             self.line(&format!("{}{part}", if at == 0 { "  ! " } else { "    " }));
         }
-        for evidence in finding.evidence.iter().cloned().chain(words::behind(finding)) {
+        let lines = finding.evidence.iter().cloned();
+        let lines = lines
+            .chain(words::cause_and_cost(finding))
+            .chain(words::behind(finding));
+        for evidence in lines {
             for part in wrapped(&evidence, self.width - 4) {
                 self.line(&format!("    {part}"));
             }

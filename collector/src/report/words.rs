@@ -697,18 +697,16 @@ pub fn cost(finding: &Finding) -> Option<String> {
     Some(text)
 }
 
-/// What stands behind a finding, a sentence each: likely cause, cost and how it was computed, which conditions held, where to
-/// look.
+/// Why a finding probably is, and what it cost, a sentence each.
+pub fn cause_and_cost(finding: &Finding) -> Vec<String> {
+    let cause = finding.cause.iter().map(|cause| format!("likely cause: {cause}"));
+    cause.chain(cost(finding)).collect()
+}
+
+/// What stands behind a finding, a sentence each: how its cost was computed, which conditions held, where to look.
 pub fn behind(finding: &Finding) -> Vec<String> {
-    let mut lines = Vec::new();
-    lines.extend(finding.cause.iter().map(|cause| format!("likely cause: {cause}")));
-    lines.extend(cost(finding));
-    lines.extend(
-        finding
-            .cost_basis
-            .iter()
-            .map(|basis| format!("counted as cost: {basis}")),
-    );
+    let basis = finding.cost_basis.iter();
+    let mut lines: Vec<String> = basis.map(|basis| format!("counted as cost: {basis}")).collect();
     if !finding.path.is_empty() {
         let conditions: Vec<String> = finding.path.iter().map(condition).collect();
         lines.push(format!("decided by: {}", conditions.join("; ")));

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use rankscope_collector::scorecard::scorecard;
+use rankscope_collector::stated::{Stated, latency_limit};
 use rankscope_formats::session::*;
 
 const MS: i64 = 1_000_000;
@@ -42,7 +44,7 @@ impl Job {
             .map(|&rank| (0..self.steps).map(|step| wait(rank, step)).sum::<i64>())
             .sum();
         let operations = u64::from(self.ranks) * self.steps * 9;
-        Session {
+        let mut session = Session {
             version: SESSION_VERSION,
             tool: Tool {
                 name: "rankscope".into(),
@@ -151,7 +153,11 @@ impl Job {
             blame: self.blame(total_wait),
             findings: self.slow.map(|slow| self.finding(slow)).into_iter().collect(),
             scorecard: None,
-            small_launches: vec![],
+            imported: None,
+            small_launches: vec![SmallLaunches {
+                scope: "inside-host".into(),
+                transfer_ns: Self::quantiles(45e3),
+            }],
             matching: Matching {
                 complete: self.steps * 9,
                 ..Matching::default()
@@ -159,7 +165,18 @@ impl Job {
             losses: vec![],
             problems: Problems::default(),
             tables: vec![],
-        }
+        };
+        // One of each kind: with what was stated, and without.
+        let stated = Stated {
+            peaks: Vec::new(),
+            latency_limits: self
+                .slow
+                .iter()
+                .filter_map(|_| latency_limit("60us").ok())
+                .collect(),
+        };
+        session.scorecard = Some(scorecard(&session, &stated));
+        session
     }
 
     fn step_ns(self) -> i64 {

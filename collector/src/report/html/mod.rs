@@ -239,7 +239,7 @@ fn findings(out: &mut String, session: &Session) {
         }
         let behind = words::behind(finding);
         if !behind.is_empty() {
-            out.push_str("<details><summary>cause, cost, how it was decided, where to look</summary><ul>");
+            out.push_str("<details><summary>how that was decided and counted, where to look</summary><ul>");
             for part in behind {
                 let _ = write!(out, "<li>{}</li>", escape(&part));
             }
@@ -263,6 +263,7 @@ fn scorecard(out: &mut String, session: &Session) {
 
 fn evidence(finding: &Finding) -> Vec<String> {
     let mut evidence = finding.evidence.clone();
+    evidence.extend(words::cause_and_cost(finding));
     if let Some(late) = &finding.lateness {
         evidence.push(format!(
             "{}, in {}; chance alone would do as much with p = {:.1e}",
