@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_scope_of_its_own_goes_before_all() {
         let stated = Stated {
-            peaks: vec![peak("100").unwrap(), peak("inside=450").unwrap()],
+            peaks: vec![peak("100").expect("a peak"), peak("inside=450").expect("a peak")],
             latency_limits: Vec::new(),
         };
         assert_eq!(stated.peak("inside-host"), Some(450e9));
