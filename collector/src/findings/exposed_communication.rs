@@ -81,6 +81,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .value
         .map(|median| (exposed * median / window, median));
     let draft = draft
+        .severity("warning")
         .holds(
             "exposed communication of step time",
             exposed as f64 / window as f64 * 100.0,
