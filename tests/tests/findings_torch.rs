@@ -138,7 +138,9 @@ fn a_dead_peer_is_the_first_sentence() {
     process::clean(&mut command);
     command.arg("report").arg(directory.path());
     let printed = process::run(command, Duration::from_secs(60)).text();
-    let first = printed.lines().find(|line| !line.is_empty()).expect("a line");
+    // Who was seen stands before it.
+    let mut lines = printed.lines().skip_while(|line| !line.starts_with("In short"));
+    let first = lines.next().expect("a line");
     assert!(
         first.contains("failed") || first.contains("in the middle of communicating"),
         "{first}"

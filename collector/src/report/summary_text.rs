@@ -23,7 +23,6 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
         paint: Paint(look.colours),
         width: look.width,
     };
-    text.headline(&words::headline(session));
     text.labelled("Coverage", &words::coverage(session));
     for note in words::coverage_notes(session) {
         text.labelled("", &note);
@@ -31,6 +30,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     for (at, line) in words::losses(session).iter().enumerate() {
         text.labelled(if at == 0 { "Losses" } else { "" }, line);
     }
+    text.labelled("In short", &words::headline(session));
     text.labelled("Run", &words::run(session));
     for (at, line) in words::devices(session).iter().enumerate() {
         text.labelled(if at == 0 { "Devices" } else { "" }, line);
@@ -492,15 +492,6 @@ impl Text {
         if let Some(advice) = &line.advice {
             self.arrow(advice, 4);
         }
-    }
-
-    /// The first sentence.
-    fn headline(&mut self, line: &Line) {
-        for part in wrapped(&line.text, self.width) {
-            let part = self.paint(line.mood, &part);
-            self.line(&part);
-        }
-        self.line("");
     }
 
     fn scorecard(&mut self, session: &Session) {
