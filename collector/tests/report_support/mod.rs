@@ -153,7 +153,6 @@ impl Job {
             blame: self.blame(total_wait),
             findings: self.slow.map(|slow| self.finding(slow)).into_iter().collect(),
             scorecard: None,
-            imported: None,
             small_launches: vec![SmallLaunches {
                 scope: "inside-host".into(),
                 transfer_ns: Self::quantiles(45e3),
