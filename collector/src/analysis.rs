@@ -8,11 +8,13 @@ use crate::identity::Identities;
 use crate::launches::{Launch, Launches, Taken};
 use crate::matching::Instance;
 use crate::members::Members;
+use crate::pairs::Paths;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
 use crate::traffic::TrafficLedger;
 use crate::waiting::{InstanceWait, MemberWait, waits, waits_of};
+use rankscope_formats::ranklog::record::FLAG_CAPTURED;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
     WaitClass,
@@ -42,6 +44,10 @@ pub struct Analysis<'a> {
     reasons: BTreeMap<&'static str, u64>,
     /// Exposed wait (inside calls) and hidden wait per rank over the whole run, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Transfers by path.
+    pub paths: Paths,
+    /// Replays of captured calls that lack a member.
+    pub incomplete_replays: u64,
     /// Why devices did not compute.
     pub stalls: StallBoard,
     /// Operation rows not yet written, per rank.
@@ -114,6 +120,8 @@ impl<'a> Analysis<'a> {
             matching: Matching::default(),
             reasons: BTreeMap::new(),
             waited: vec![(0, 0); identities.ranks.len()],
+            paths: Paths::default(),
+            incomplete_replays: 0,
             stalls,
             rows: vec![Vec::new(); identities.ranks.len()],
             instances: Vec::new(),
@@ -137,6 +145,11 @@ impl<'a> Analysis<'a> {
         {
             self.boards[world as usize].expect(row, operation.step);
         }
+    }
+
+    fn is_across_hosts(&self, communicator: u32) -> bool {
+        let known = self.identities.communicators.get(communicator as usize);
+        known.is_some_and(|known| known.scope != "inside-host")
     }
 
     fn matched(&mut self, rank: u32, step: u32, exposed_ns: i64, hidden_ns: i64) {
@@ -293,9 +306,15 @@ impl<'a> Analysis<'a> {
         self.totals.hidden_wait_rank_ns += hidden;
         self.matching.causality_violations += u64::from(wait.acausal);
         match launch.map(Launch::payload) {
-            None if !is_shared_message => self.classes.instance(&whole[0], &wait, exposed, hidden, &band),
+            None if !is_shared_message => {
+                self.classes
+                    .instance(whole, number, &wait, (exposed, hidden), &band);
+                let across_hosts = self.is_across_hosts(communicator);
+                self.paths.take(whole, wait.transfer_ns, number, across_hosts);
+            }
             Some(Some((_, bytes))) => {
-                self.classes.launch(whole, bytes, &wait, (exposed, hidden), &band);
+                self.classes
+                    .launch(whole, (bytes, number), &wait, (exposed, hidden), &band);
             }
             _ => self.classes.waited(&members[0], &wait, exposed, hidden),
         }
@@ -430,6 +449,11 @@ impl<'a> Analysis<'a> {
             InstanceState::Enqueued => self.matching.enqueued += 1,
             InstanceState::OneSided => self.matching.one_sided += 1,
             InstanceState::Template => self.matching.templates += 1,
+        }
+        if state == InstanceState::Incomplete {
+            let is_replay =
+                |operation: &RankOperation| operation.flags & FLAG_CAPTURED != 0 && operation.tag > 0;
+            self.incomplete_replays += u64::from(members.iter().any(is_replay));
         }
         let has_no_times = matches!(
             state,

@@ -20,6 +20,8 @@ pub struct Bandwidth {
     pub shortest_used: bool,
     /// t ≤ 0: counted, not used.
     pub invalid: bool,
+    /// S·f in bytes and t in ns, where there is a bus bandwidth.
+    pub on_bus: Option<(f64, i64)>,
 }
 
 /// S·f of an instance, bytes; `None` where S or f is unknown.
@@ -105,6 +107,7 @@ pub fn of_launch(
     } else if wait.class == WaitClass::TransferBound || (is_message && wait.class == WaitClass::None) {
         out.algorithm = Some(size as f64 / t as f64 * 1e9);
         out.bus = Some(on_bus / t as f64 * 1e9);
+        out.on_bus = Some((on_bus, t));
     }
     out
 }

@@ -4,14 +4,19 @@ use crate::bandwidth::Bandwidth;
 use crate::identity::GlobalCommunicator;
 use crate::matching::size_class;
 use crate::quantiles::Sketch;
-use crate::rank::{NO_TIME, RankOperation};
+use crate::rank::{NO_STEP, NO_TIME, RankOperation};
 use crate::waiting::InstanceWait;
-use rankscope_formats::session::{ClassCounts, Figure, OperationClass, OperationState, WaitClass};
+use rankscope_formats::session::{
+    ClassCounts, Figure, LookAt, OperationClass, OperationState, SmallLaunches, TransferBound, WaitClass,
+};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Size class of operations whose size is unknown.
 const UNKNOWN_SIZE: u32 = u32::MAX;
+/// Launches up to this are judged by their latency (METRICS.md, section 9).
+const SMALL_BYTES: u64 = 1 << 16;
 
 #[derive(Default)]
 struct Sums {
@@ -33,11 +38,29 @@ struct Sums {
     shortest_used: u64,
     invalid: u64,
     classes: ClassCounts,
+    transfer_bound: TransferBound,
+    slowest: Option<LookAt>,
+    /// The last two transfers, and the longest of what is shortest of three in a row, ns.
+    last_two: [Option<i64>; 2],
+    longest_three: Option<i64>,
 }
 
 impl Sums {
-    fn add(&mut self, wait: &InstanceWait, exposed_ns: i64, hidden_ns: i64, bandwidth: &Bandwidth) {
+    fn add(
+        &mut self,
+        members: &[RankOperation],
+        number: u64,
+        wait: &InstanceWait,
+        (exposed_ns, hidden_ns): (i64, i64),
+        bandwidth: &Bandwidth,
+    ) {
         self.instances += 1;
+        self.remember(members, number, wait.transfer_ns);
+        if let Some((bytes, ns)) = bandwidth.on_bus {
+            self.transfer_bound.launches += 1;
+            self.transfer_bound.bus_bytes += bytes;
+            self.transfer_bound.transfer_ns += ns as f64;
+        }
         self.exposed += exposed_ns;
         self.hidden += hidden_ns;
         self.upper_bound |= wait.upper_bound;
@@ -63,6 +86,30 @@ impl Sums {
             WaitClass::Inconclusive => &mut self.classes.inconclusive,
         };
         *counter += 1;
+    }
+
+    /// The slowest transfer, and those that were slow one after the other.
+    fn remember(&mut self, members: &[RankOperation], number: u64, transfer_ns: i64) {
+        let Some(first) = members.first().filter(|_| transfer_ns > 0) else {
+            return;
+        };
+        if let [Some(one), Some(other)] = self.last_two {
+            let three = one.min(other).min(transfer_ns);
+            self.longest_three = Some(self.longest_three.map_or(three, |known| known.max(three)));
+        }
+        self.last_two = [self.last_two[1], Some(transfer_ns)];
+        let is_slower = |known: &LookAt| transfer_ns > known.end_ns - known.start_ns;
+        if self.slowest.as_ref().is_none_or(is_slower) {
+            let end_ns = members.iter().map(|member| member.leave_ns).max().unwrap_or(0);
+            self.slowest = Some(LookAt {
+                what: format!("the longest transfer of its kind: {}", first.operation.name()),
+                rank: Some(first.rank),
+                instance: Some(number),
+                step: (first.step != NO_STEP).then_some(u64::from(first.step)),
+                start_ns: end_ns - transfer_ns,
+                end_ns,
+            });
+        }
     }
 }
 
@@ -96,6 +143,8 @@ pub struct Classes {
     /// Position of the class that was asked for last.
     last: usize,
     sums: Vec<(Key, Sums)>,
+    /// Transfers of launches of at most 64 KiB, by the name of their scope.
+    small: BTreeMap<&'static str, Sketch>,
 }
 
 impl Classes {
@@ -132,6 +181,7 @@ impl Classes {
             index: FxHashMap::default(),
             last: 0,
             sums: Vec::new(),
+            small: BTreeMap::new(),
         }
     }
 
@@ -192,17 +242,43 @@ impl Classes {
         }
     }
 
-    /// Takes a complete instance, named by its first member.
+    /// Takes a complete instance of this number, which is named by its first member.
     pub fn instance(
         &mut self,
-        first: &RankOperation,
+        members: &[RankOperation],
+        number: u64,
         wait: &InstanceWait,
-        exposed_ns: i64,
-        hidden_ns: i64,
+        waited: (i64, i64),
         bandwidth: &Bandwidth,
     ) {
+        let Some(first) = members.first() else { return };
+        self.count_small(first, first.known_bytes(), wait.transfer_ns);
         let sums = self.sums(first);
-        sums.add(wait, exposed_ns, hidden_ns, bandwidth);
+        sums.add(members, number, wait, waited, bandwidth);
+    }
+
+    /// What latency is judged by (METRICS.md, section 9).
+    fn count_small(&mut self, first: &RankOperation, bytes: Option<u64>, transfer_ns: i64) {
+        if bytes.is_none_or(|bytes| bytes > SMALL_BYTES) || transfer_ns <= 0 {
+            return;
+        }
+        let last = self.scope_of.len() - 1;
+        let scope = self.scope_of[(first.communicator as usize).min(last)];
+        let scope = self.scopes[scope as usize].scope;
+        self.small.entry(scope).or_default().add(transfer_ns as f64);
+    }
+
+    /// The same, as the summary tells it.
+    pub fn small_launches(&self) -> Vec<SmallLaunches> {
+        let scopes = self.small.iter();
+        scopes
+            .filter_map(|(scope, sketch)| {
+                Some(SmallLaunches {
+                    scope: (*scope).to_owned(),
+                    transfer_ns: sketch.quantiles()?,
+                })
+            })
+            .collect()
     }
 
     /// Takes a launch of several instances of one operation, named by the first member of its first: with all their bytes
@@ -210,12 +286,13 @@ impl Classes {
     pub fn launch(
         &mut self,
         members: &[RankOperation],
-        bytes: Option<u64>,
+        (bytes, number): (Option<u64>, u64),
         wait: &InstanceWait,
-        (exposed_ns, hidden_ns): (i64, i64),
+        waited: (i64, i64),
         bandwidth: &Bandwidth,
     ) {
         let Some(first) = members.first() else { return };
+        self.count_small(first, bytes, wait.transfer_ns);
         let sums = self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true);
         sums.operations += members.len() as u64;
         let own = bytes.unwrap_or(0).saturating_mul(members.len() as u64);
@@ -223,7 +300,7 @@ impl Classes {
         for member in members {
             sums.duration.add((member.leave_ns - member.enter_ns) as f64);
         }
-        sums.add(wait, exposed_ns, hidden_ns, bandwidth);
+        sums.add(members, number, wait, waited, bandwidth);
     }
 
     /// Takes a complete instance of which only what was waited is known: it shares its launch.
@@ -325,6 +402,12 @@ impl Classes {
                     shortest_duration_used: sums.shortest_used,
                     bandwidth_invalid: sums.invalid,
                     classes: sums.classes,
+                    transfer_bound: sums.transfer_bound,
+                    slowest: sums.slowest.clone(),
+                    longest_three_in_a_row_ns: sums.longest_three.map_or_else(
+                        || Figure::unknown("fewer than three launches have a transfer"),
+                        Figure::known,
+                    ),
                 };
                 (
                     sums.duration.quantiles().map_or(0.0, |quantiles| quantiles.sum),
@@ -342,5 +425,31 @@ impl Classes {
             })
         });
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_in_a_row_are_the_least_of_each_three() {
+        let longest = |transfers: &[i64]| {
+            let mut sums = Sums::default();
+            for (number, &ns) in (0..).zip(transfers) {
+                sums.remember(&[RankOperation::sample(0, 0, ns.max(1))], number, ns);
+            }
+            (
+                sums.longest_three,
+                sums.slowest.and_then(|moment| moment.instance),
+            )
+        };
+        assert_eq!(longest(&[]), (None, None));
+        assert_eq!(longest(&[9, 9]), (None, Some(0)));
+        // 5 7 6 → 5, 7 6 2 → 2, 6 2 8 → 2.
+        assert_eq!(longest(&[5, 7, 6, 2, 8]), (Some(5), Some(4)));
+        // What has no transfer is no launch of the row.
+        assert_eq!(longest(&[5, 0, 7, 6]), (Some(5), Some(2)));
+        assert_eq!(longest(&[1, 100, 1, 100, 1]), (Some(1), Some(1)));
     }
 }

@@ -43,6 +43,8 @@ pub struct ColumnCell {
     pub delays: u32,
     /// Σ step time, ns.
     pub duration_ns: i64,
+    /// Σ own time: step time without what was blocked, ns.
+    pub host_ns: i64,
     /// Steps in which it was the latest.
     pub latest: u32,
     /// Σ of its own delay in those, ns.
@@ -107,6 +109,8 @@ pub struct StepBoard {
     pub duration: Sketch,
     /// Exposed and hidden wait per rank over whole steps, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Share of a step in which a rank's devices computed, percent; per rank, of steps in which that is known.
+    pub utilisation: Vec<Sketch>,
     /// Of the step being closed, per rank: host time, the same sorted, own delay, and from which delay on it is late.
     hosts: Vec<i64>,
     sorted_hosts: Vec<i64>,
@@ -134,6 +138,7 @@ impl StepBoard {
             any_late: 0,
             duration: Sketch::default(),
             waited: vec![(0, 0); ranks],
+            utilisation: vec![Sketch::default(); ranks],
             hosts: Vec::new(),
             sorted_hosts: Vec::new(),
             delays: Vec::new(),
@@ -271,6 +276,10 @@ impl StepBoard {
                 continue;
             };
             self.duration.add(duration as f64);
+            if let Some(device) = cut.device.filter(|device| device.window_ns > 0) {
+                let computing = device.compute_only_ns + device.overlapped_ns;
+                self.utilisation[rank].add(computing as f64 / device.window_ns as f64 * 100.0);
+            }
             column.start_ns = column.start_ns.min(cut.start_ns);
             column.end_ns = column.end_ns.max(cut.end_ns);
             column.longest_ns = column.longest_ns.max(duration);
@@ -282,6 +291,7 @@ impl StepBoard {
                 delay_ns: delay.unwrap_or(0),
                 delays: u32::from(delay.is_some()),
                 duration_ns: duration,
+                host_ns: cut.parts.host_ns,
                 latest: u32::from(is_latest),
                 latest_delay_ns: if is_latest { delay.unwrap_or(0) } else { 0 },
             };
@@ -417,6 +427,7 @@ fn merge(into: &mut Column, other: &Column) {
         cell.delay_ns += other.delay_ns;
         cell.delays += other.delays;
         cell.duration_ns += other.duration_ns;
+        cell.host_ns += other.host_ns;
         cell.latest += other.latest;
         cell.latest_delay_ns += other.latest_delay_ns;
     }

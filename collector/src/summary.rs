@@ -3,22 +3,23 @@
 use crate::analysis::Analysis;
 use crate::clock::Clocks;
 use crate::device_summary;
-use crate::findings::{self, LatenessView, shown};
+use crate::findings::{self, Facts};
 use crate::identity::Identities;
 use crate::import;
-use crate::merge::{MergeOptions, world_error};
+use crate::merge::MergeOptions;
 use crate::overlap;
 use crate::rank::{ActivitySums, EVENTS, PLUGIN, RankSums};
+use crate::scorecard::scorecard;
+use crate::stated::Stated;
 use crate::step_board::ColumnCell;
-use crate::steps::{LEAST_CONFIDENCE, StepPlan};
+use crate::steps::StepPlan;
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
-    Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Finding, Host, LossSummary,
-    PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool,
-    WaitMatrix, World,
+    Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, PeerTraffic,
+    ProblemSummary, Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool, WaitMatrix,
+    World,
 };
-use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Share of completed operations that must be seen to be waited for, in percent; below it overlap is not told.
@@ -91,6 +92,8 @@ pub fn session(parts: &Parts<'_>) -> Session {
         waits: matrix(parts),
         blame: parts.analysis.blame.summary(),
         findings: Vec::new(),
+        scorecard: None,
+        small_launches: parts.analysis.classes.small_launches(),
         matching: parts.analysis.matching.clone(),
         losses,
         problems: Problems {
@@ -99,7 +102,12 @@ pub fn session(parts: &Parts<'_>) -> Session {
         },
         tables: Vec::new(),
     };
-    session.findings = all_findings(parts, &session);
+    let facts = Facts {
+        session: &session,
+        parts,
+    };
+    session.findings = findings::all(&facts);
+    session.scorecard = Some(scorecard(&session, &Stated::default()));
     session
 }
 
@@ -682,240 +690,6 @@ fn losses(parts: &Parts<'_>) -> Vec<LossSummary> {
                     advice: loss.cause.advice().to_owned(),
                 }),
         );
-    }
-    out
-}
-
-fn all_findings(parts: &Parts<'_>, session: &Session) -> Vec<Finding> {
-    let mut out = Vec::new();
-    for ((board, plan), world) in parts
-        .analysis
-        .boards
-        .iter()
-        .zip(parts.plans)
-        .zip(&parts.identities.worlds)
-    {
-        let confident = plan
-            .confidence()
-            .is_some_and(|confidence| confidence >= LEAST_CONFIDENCE);
-        if !confident {
-            continue;
-        }
-        let names: Vec<String> = world
-            .ranks
-            .iter()
-            .map(|&rank| parts.identities.ranks[rank as usize].name.clone())
-            .collect();
-        out.extend(findings::lateness(&LatenessView {
-            board,
-            ranks: &world.ranks,
-            names: &names,
-            blame: &parts.analysis.blame,
-            median_ns: board.duration.quantile(0.5) as i64,
-            error_ns: world_error(parts.clocks, parts.identities, &world.ranks),
-            crowded: !crowded_hosts(parts).is_empty(),
-        }));
-    }
-    out.extend(crowded_hosts(parts).into_iter().map(|(host, ranks, processors)| {
-        findings::plain(
-            "crowded-host",
-            "note",
-            format!("{ranks} ranks share {processors} processors on {host}: they wait for each other's turn"),
-            vec!["lateness in fewer than half of the steps names nobody on such a host".to_owned()],
-            Some("give every rank a processor of its own before looking for stragglers"),
-        )
-    }));
-    out.extend(plain_findings(session));
-    findings::sort(&mut out);
-    out
-}
-
-/// Hosts with more ranks than processors: name, ranks, processors. Hosts whose logs do not say are left out.
-fn crowded_hosts(parts: &Parts<'_>) -> Vec<(String, usize, usize)> {
-    let mut hosts: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
-    for rank in &parts.identities.ranks {
-        let properties = &parts.logs[rank.log].properties;
-        let get = |key: &str| properties.get(key).cloned().unwrap_or_default();
-        let Ok(processors) = get("processors").parse::<usize>() else {
-            continue;
-        };
-        let host = hosts.entry((get("host"), get("boot_id"))).or_default();
-        host.0 += 1;
-        host.1 = host.1.max(processors);
-    }
-    hosts
-        .into_iter()
-        .filter(|(_, (ranks, processors))| ranks > processors)
-        .map(|((name, _), (ranks, processors))| (name, ranks, processors))
-        .collect()
-}
-
-/// `1 rank was`, `2 ranks were`.
-fn counted(count: usize, one: &str, more: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { more })
-}
-
-/// What went wrong, beside lateness.
-fn plain_findings(session: &Session) -> Vec<Finding> {
-    let mut out = Vec::new();
-    let disagreeing: Vec<&Rank> = session
-        .ranks
-        .iter()
-        .filter(|rank| rank.environment_agrees == Some(false))
-        .collect();
-    if !disagreeing.is_empty() {
-        let mut finding = findings::plain(
-            "rank-mismatch",
-            "warning",
-            format!(
-                "{} another number in the environment than in the communicators",
-                counted(disagreeing.len(), "rank has", "ranks have")
-            ),
-            disagreeing
-                .iter()
-                .take(8)
-                .map(|rank| {
-                    format!(
-                        "{}: the environment says {}",
-                        rank.name,
-                        rank.environment_rank.unwrap_or(0)
-                    )
-                })
-                .collect(),
-            Some("numbers here are those of the communicators; check the launcher's rank mapping"),
-        );
-        finding.ranks = disagreeing.iter().map(|rank| rank.index).collect();
-        out.push(finding);
-    }
-    if session.totals.failed > 0 {
-        let of: Vec<String> = session
-            .operations
-            .iter()
-            .filter(|class| class.failed > 0)
-            .map(|class| {
-                format!(
-                    "{}: {} of {} calls",
-                    class.operation, class.failed, class.operations
-                )
-            })
-            .collect();
-        let title = format!(
-            "{} of {} operations failed",
-            session.totals.failed, session.totals.operations
-        );
-        out.push(findings::plain("failed-operations", "critical", title, of, None));
-    }
-    let stuck: Vec<&Rank> = session
-        .ranks
-        .iter()
-        .filter(|rank| !rank.in_flight.is_empty())
-        .collect();
-    if !stuck.is_empty() {
-        let mut finding = findings::plain(
-            "never-finished",
-            if session.totals.in_flight > 0 {
-                "critical"
-            } else {
-                "note"
-            },
-            format!(
-                "{} in the middle of communicating when the log ended",
-                counted(stuck.len(), "rank was", "ranks were")
-            ),
-            stuck
-                .iter()
-                .take(16)
-                .map(|rank| {
-                    let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
-                    let more = if rank.in_flight.len() > 3 { ", …" } else { "" };
-                    format!("{} ({}): {}{more}", rank.name, rank.ending, shown.join("; "))
-                })
-                .collect(),
-            Some(
-                "if the job hung or was killed, a rank that is not among these did not come: look at it first",
-            ),
-        );
-        finding.ranks = stuck.iter().map(|rank| rank.index).collect();
-        out.push(finding);
-    }
-    let matching = &session.matching;
-    if matching.mismatched > 0 {
-        out.push(findings::plain(
-            "mismatched",
-            "critical",
-            format!(
-                "{} called differently by the members",
-                counted(matching.mismatched as usize, "operation was", "operations were")
-            ),
-            matching
-                .listed
-                .iter()
-                .filter(|listed| listed.kind == "mismatched")
-                .take(5)
-                .map(|listed| format!("{} tag {}: {}", listed.operation, listed.tag, listed.reason))
-                .collect(),
-            Some("the members of a collective must agree in operation, type, root and size"),
-        ));
-    }
-    for attempt in &session.attempts {
-        if let (Some(lost), Some(_)) = (attempt.lost_before_ns, &attempt.run_id) {
-            let mut finding = findings::plain(
-                "restart",
-                "critical",
-                format!(
-                    "the job was restarted (restart {}): {} between the attempts",
-                    attempt.restart,
-                    shown(lost)
-                ),
-                Vec::new(),
-                Some("look at how the attempt before ended: its ranks' endings and operations in progress"),
-            );
-            finding.cost_ns = Figure::known(lost);
-            out.push(finding);
-        }
-    }
-    if session.breakdown.iter().any(|rank| !rank.adds_up) {
-        out.push(findings::plain(
-            "breakdown",
-            "critical",
-            "the parts of a rank's time do not add up to its window".to_owned(),
-            Vec::new(),
-            Some("a bug of rankscope: please report it with the run directory"),
-        ));
-    }
-    let harmless = ["evidence-bound", "no-in-flight-slot"];
-    let lost: u64 = session
-        .losses
-        .iter()
-        .filter(|loss| !harmless.contains(&loss.cause.as_str()))
-        .map(|loss| loss.count)
-        .sum();
-    if lost > 0 {
-        let mut causes: Vec<(&str, u64)> = Vec::new();
-        for loss in session
-            .losses
-            .iter()
-            .filter(|loss| !harmless.contains(&loss.cause.as_str()))
-        {
-            match causes.iter_mut().find(|(cause, _)| *cause == loss.cause) {
-                Some((_, count)) => *count += loss.count,
-                None => causes.push((&loss.cause, loss.count)),
-            }
-        }
-        out.push(findings::plain(
-            "losses",
-            "warning",
-            format!("{lost} of {} records were lost", lost + session.totals.records),
-            causes
-                .iter()
-                .map(|(cause, count)| format!("{cause}: {count}"))
-                .collect(),
-            session
-                .losses
-                .iter()
-                .find(|loss| !harmless.contains(&loss.cause.as_str()))
-                .map(|loss| loss.advice.as_str()),
-        ));
     }
     out
 }

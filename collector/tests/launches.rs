@@ -296,6 +296,36 @@ fn a_replay_is_a_launch_as_its_template_was() {
 }
 
 #[test]
+fn replays_that_one_rank_lacks_are_a_finding() {
+    let replays = |lacks: Option<u32>| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let groups_told = std::cell::Cell::new(0);
+        let session = run_as(
+            folder.path(),
+            Source::Plugin,
+            FLAG_CAPTURED,
+            |_| vec![reduce(4_000)],
+            |rank, records| {
+                let group = groups_told.get() % GROUPS;
+                groups_told.set(groups_told.get() + 1);
+                if rank == 1 && lacks == Some(group) {
+                    Vec::new()
+                } else {
+                    records
+                }
+            },
+        );
+        let found = session
+            .findings
+            .iter()
+            .find(|finding| finding.kind == "replay-counts");
+        found.map(|finding| finding.severity.clone())
+    };
+    assert_eq!(replays(None), None);
+    assert_eq!(replays(Some(GROUPS - 1)).as_deref(), Some("critical"));
+}
+
+#[test]
 fn members_that_group_differently_share_no_launch() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = run(folder.path(), Source::Plugin, 0, |rank| {

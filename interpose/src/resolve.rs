@@ -162,6 +162,20 @@ pub fn beside(real: usize, symbol: &CStr) -> usize {
     if is_ours(address) { 0 } else { address }
 }
 
+/// Name of the file that holds the function `real`, without its folders: as much of it as there is room for. Gives its
+/// length; 0 for the program itself. Cold.
+pub fn file_name(real: usize, room: &mut [u8]) -> usize {
+    let Some(object) = Object::containing(real).filter(|object| !object.name.is_null()) else {
+        return 0;
+    };
+    // SAFETY: the name belongs to the loader and lives while the object is loaded, as in `handle`.
+    let name = unsafe { CStr::from_ptr(object.name) }.to_bytes();
+    let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let bytes = name.len().min(room.len());
+    room[..bytes].copy_from_slice(&name[..bytes]);
+    bytes
+}
+
 /// True if an address lies in this library.
 fn is_ours(address: usize) -> bool {
     static RANGE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];

@@ -13,6 +13,7 @@ mod print;
 mod progress;
 mod rank_list;
 mod report;
+mod rules;
 mod run;
 mod session;
 mod size;
@@ -28,6 +29,7 @@ Examples:
   rankscope run -- torchrun --nproc-per-node 8 train.py   record a job, merge, print the summary
   rankscope run -o shared/run1 -- python train.py         the same, into a directory of your choice
   rankscope report shared/run1                            print the summary again, write report.html
+  rankscope rules                                         what findings mean, and when there is none
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
   rankscope import kineto log/                            the same from traces of torch.profiler
   rankscope heatmap shared/run1                           pictures: who waited when, who sends to whom, bandwidth
@@ -67,6 +69,7 @@ enum Command {
     Export(export::Export),
     Import(import::Import),
     Heatmap(heatmap::Heatmap),
+    Rules(rules::Rules),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
@@ -82,6 +85,7 @@ impl Cli {
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
             Command::Heatmap(heatmap) => heatmap.run(),
+            Command::Rules(rules) => rules.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Completions(completions) => completions.run(),

@@ -4,13 +4,17 @@ use super::{Exit, merge, session};
 use anyhow::{Context, Result};
 use clap::Args;
 use rankscope_collector::report::{self, Places};
+use rankscope_collector::stated::{self, ForScope, Stated};
+use rankscope_collector::{findings, scorecard};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   rankscope report shared/run1                  print the summary, write shared/run1/report.html
   rankscope report shared/run1 --html out.html  write the page elsewhere
-  rankscope report shared/run1 --json | jq .coverage";
+  rankscope report shared/run1 --json | jq .coverage
+  rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
+                                                judge bandwidth and latency by what the machine can do";
 
 /// Print a session's summary and write its report.html.
 #[derive(Debug, Args)]
@@ -27,11 +31,30 @@ pub struct Report {
     /// Print the summary as JSON; writes a page only if --html names one.
     #[arg(long)]
     json: bool,
+
+    /// Highest bus bandwidth that the paths can have, in GB/s (or MB/s, Gbit/s): of all scopes, or of inside-host,
+    /// across-hosts or mixed ones. Without it there is no score for bandwidth.
+    #[arg(long, value_name = "[SCOPE=]GB/s", value_parser = stated::peak)]
+    peak_busbw: Vec<ForScope>,
+
+    /// Longest time that a transfer of at most 64 KiB may take, with its unit (us, ms): of all scopes or of one. Without it
+    /// there is no score for latency.
+    #[arg(long, value_name = "[SCOPE=]TIME", value_parser = stated::latency_limit)]
+    latency_limit: Vec<ForScope>,
 }
 
 impl Report {
     pub fn run(self) -> Result<Exit> {
-        let (path, session) = session::read(&self.directory)?;
+        let (path, mut session) = session::read(&self.directory)?;
+        let stated = Stated {
+            peaks: self.peak_busbw,
+            latency_limits: self.latency_limit,
+        };
+        // The session stays as it was merged: what is stated belongs to this report.
+        if !stated.is_empty() {
+            findings::state(&mut session, &stated);
+            session.scorecard = Some(scorecard::scorecard(&session, &stated));
+        }
         let beside = path.parent().unwrap_or(&path).to_path_buf();
         let html = self
             .html

@@ -17,7 +17,9 @@ use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedT
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::session::{NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow};
+use rankscope_formats::session::{
+    IdleCause, NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow,
+};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -235,6 +237,9 @@ pub struct ActivitySums {
     pub recurring: Vec<(Place, u64, i64)>,
     /// The kernels that took most time: number of the name in the log, how often, ns.
     pub top: Vec<(i32, u64, i64)>,
+    /// Gaps on streams of compute in which a call that waits for a device returned, and whose next work was launched only
+    /// then, by that call's position in [`CUDA_FUNCTIONS`]: how many, and ns.
+    pub after_waits: BTreeMap<usize, (u64, i64)>,
     /// False once parts did not add up.
     pub adds_up: bool,
 }
@@ -270,6 +275,8 @@ pub struct Activities {
     recent: VecDeque<(i64, i64)>,
     /// Calls that waited for everything that was launched: end and begin.
     waits: BinaryHeap<Reverse<(i64, i64)>>,
+    /// Ends of late calls that waited for a device, with the call's position in the list of functions.
+    wait_ends: BTreeMap<i64, usize>,
     communicators: BTreeMap<u32, u32>,
     /// Kernels that no number links to their call.
     pub order: StreamOrder,
@@ -324,6 +331,7 @@ impl Activities {
             last_end_ns: i64::MIN,
             recent: VecDeque::new(),
             waits: BinaryHeap::new(),
+            wait_ends: BTreeMap::new(),
             communicators,
             order: StreamOrder::new(log.streams.values(), lost),
             sums: ActivitySums {
@@ -473,6 +481,12 @@ impl Activities {
             object: u64::from(call.correlation),
             name: Some(Cow::Borrowed(known.map_or("call of CUDA", |known| known.name))),
         });
+        if let Some(position) = position.filter(|_| waits) {
+            self.wait_ends.insert(end_ns, position);
+            if self.wait_ends.len() > RECENT {
+                self.wait_ends.pop_first();
+            }
+        }
         if known.is_some_and(|known| WAITS_FOR_ALL.contains(&known.name)) {
             self.waits.push(Reverse((end_ns, start_ns)));
         }
@@ -625,6 +639,14 @@ impl Activities {
         if let Some(place) = super::gaps::CAUSES.iter().position(|&cause| cause == idle_cause) {
             self.sums.idle[place].0 += 1;
             self.sums.idle[place].1 = self.sums.idle[place].1.saturating_add(idle_ns);
+        }
+        if class == WorkClass::Compute && idle_cause == IdleCause::HostWait {
+            let mut ends = self.wait_ends.range(held.start_ns - idle_ns..=held.start_ns);
+            if let Some((_, &position)) = ends.next_back() {
+                let sum = self.sums.after_waits.entry(position).or_default();
+                sum.0 += 1;
+                sum.1 = sum.1.saturating_add(idle_ns);
+            }
         }
         if self.gaps.stretches.len() > MOST_STRETCHES {
             // No step is cut: nothing of them is asked for.

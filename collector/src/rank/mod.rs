@@ -33,6 +33,7 @@ use lanes::Lanes;
 use launches::{ALONE, Launches};
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
+use rankscope_formats::ranklog::marks::UNUSED_SEARCH;
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
     Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall,
@@ -145,6 +146,10 @@ pub struct RankSums {
     pub connects_ns: i64,
     /// The longest, ns.
     pub connects_longest_ns: i64,
+    /// Waits of DistributedDataParallel's reducer for its gradients.
+    pub reducer_waits: u64,
+    /// Its searches for unused parameters: how many, and their time, ns.
+    pub unused_searches: (u64, i64),
     /// Parts of the whole run.
     pub run: Parts,
     /// Parts of all whole steps.
@@ -557,6 +562,7 @@ impl<'a> RankReader<'a> {
                     Some(BlockedIn::ProcessGroup) => SpanKind::ProcessGroup,
                 };
                 if kind == SpanKind::ReducerFinalize {
+                    self.sums.reducer_waits += 1;
                     out.reducer_waits.push((enter, leave));
                 }
                 self.span(kind, entry, enter, leave, out);
@@ -572,6 +578,10 @@ impl<'a> RankReader<'a> {
             }
             RecordKind::Mark => {
                 let name = self.log.texts.get(&(record.object as u32));
+                if name.is_some_and(|name| name == UNUSED_SEARCH) {
+                    self.sums.unused_searches.0 += 1;
+                    self.sums.unused_searches.1 += leave - enter;
+                }
                 let name = name.map(|name| mark_name(name, record));
                 self.named_span(SpanKind::Mark, name, entry, enter, leave, out);
             }

@@ -30,6 +30,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     for (at, line) in words::losses(session).iter().enumerate() {
         text.labelled(if at == 0 { "Losses" } else { "" }, line);
     }
+    text.labelled("In short", &words::headline(session));
     text.labelled("Run", &words::run(session));
     for (at, line) in words::devices(session).iter().enumerate() {
         text.labelled(if at == 0 { "Devices" } else { "" }, line);
@@ -48,6 +49,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     text.beside_hta(session);
     text.lateness(session);
     text.other_findings(session);
+    text.scorecard(session);
     text.problems(session);
     text.places(places);
     text.out
@@ -478,13 +480,40 @@ impl Text {
             let part = self.paint(line.mood, part);
             self.line(&format!("{}{part}", if at == 0 { "  ! " } else { "    " }));
         }
-        for evidence in finding.evidence.iter().cloned().chain(words::cost(finding)) {
+        let lines = finding.evidence.iter().cloned();
+        let lines = lines
+            .chain(words::cause_and_cost(finding))
+            .chain(words::behind(finding));
+        for evidence in lines {
             for part in wrapped(&evidence, self.width - 4) {
                 self.line(&format!("    {part}"));
             }
         }
         if let Some(advice) = &line.advice {
             self.arrow(advice, 4);
+        }
+    }
+
+    fn scorecard(&mut self, session: &Session) {
+        let Some(card) = &session.scorecard else { return };
+        self.heading("Scorecard");
+        let total = words::score_total(card);
+        for part in wrapped(&total.text, self.width - 2) {
+            let part = self.paint(total.mood, &part);
+            self.line(&format!("  {part}"));
+        }
+        let mut reasons = Reasons::default();
+        let mut table = TextTable::new(1, &["dimension", "score", "weight"]);
+        for score in &card.dimensions {
+            table.push(vec![
+                score.name.clone(),
+                reasons.figure(&score.score, |value| format!("{value:.0}")),
+                words::score_weight(score),
+            ]);
+        }
+        self.table(&table, &reasons);
+        for score in card.dimensions.iter().filter(|score| score.score.value.is_some()) {
+            self.faint(&format!("{}: {}", score.name, score.basis));
         }
     }
 

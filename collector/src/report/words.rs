@@ -1,10 +1,11 @@
 //! What a session says in sentences: the same ones on the terminal and on the page.
 
 use super::units;
+use crate::findings::condition;
 use crate::kernel_name;
 use rankscope_formats::session::{
-    DeviceActivity, DeviceSource, Finding, LossSummary, MissingRank, OperationClass, Rank, RankBreakdown,
-    Session,
+    DeviceActivity, DeviceSource, Finding, LookAt, LossSummary, MissingRank, OperationClass, Rank,
+    RankBreakdown, Score, Scorecard, Session,
 };
 use std::collections::BTreeMap;
 
@@ -566,7 +567,69 @@ pub fn steps(session: &Session) -> Line {
 
 /// True for findings that name who is late.
 pub fn is_about_lateness(finding: &Finding) -> bool {
-    matches!(finding.kind.as_str(), "late-rank" | "rotating-lateness")
+    matches!(
+        finding.kind.as_str(),
+        "slow-host" | "late-rank" | "rotating-lateness"
+    )
+}
+
+/// Findings after which no cost matters: the job did not end, or its results may be wrong.
+const GRAVE: [&str; 5] = [
+    "never-finished",
+    "mismatched",
+    "replay-counts",
+    "failed-operations",
+    "breakdown",
+];
+
+/// The first sentence: who or what, seconds, share, cause.
+pub fn headline(session: &Session) -> Line {
+    let grave = session
+        .findings
+        .iter()
+        .find(|finding| finding.severity == "critical" && GRAVE.contains(&finding.kind.as_str()));
+    if let Some(finding) = grave {
+        return Line::new(Mood::Bad, format!("{}.", capitalised(&finding.title)));
+    }
+    // The findings are ranked by their cost.
+    let costly = session.findings.iter().find(|finding| finding.own_cost_ns() > 0);
+    if let Some(finding) = costly {
+        let subject = finding.subject.as_deref().unwrap_or(&finding.kind);
+        let cost = units::time(*finding.cost_ns.get().unwrap_or(&0));
+        let share = match finding.cost_of_run.get() {
+            Ok(ratio) => format!(", {} of its run", units::percent(ratio.share())),
+            Err(_) => String::new(),
+        };
+        let cause = finding
+            .cause
+            .as_ref()
+            .map_or_else(String::new, |cause| format!(": {cause}"));
+        let text = format!("{} costs this job {cost}{share}{cause}.", capitalised(subject));
+        return Line::new(mood(&finding.severity), text);
+    }
+    if let Some(first) = session.findings.iter().find(|finding| finding.severity != "note") {
+        let text = format!("{}; what that costs is not known.", capitalised(&first.title));
+        return Line::new(mood(&first.severity), text);
+    }
+    let line = verdict(session);
+    if line.mood == Mood::Good {
+        Line::new(Mood::Good, "No finding costs this job time.")
+    } else {
+        Line::new(
+            line.mood,
+            format!(
+                "No finding costs this job time; {}.",
+                line.text.trim_end_matches('.')
+            ),
+        )
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Who is late, or that nobody is, or why that cannot be told.
@@ -617,14 +680,89 @@ fn mood(severity: &str) -> Mood {
 
 /// What a finding cost, where it is known.
 pub fn cost(finding: &Finding) -> Option<String> {
-    let cost = units::time(*finding.cost_ns.get().ok()?);
-    Some(match finding.cost_of_step.get() {
-        Ok(share) => format!(
-            "cost: {cost} of the job, {} of a step",
-            units::percent(share.share())
-        ),
-        Err(_) => format!("cost: {cost} of the job"),
-    })
+    let mut text = format!("cost: {} of the job", units::time(*finding.cost_ns.get().ok()?));
+    if let Ok(share) = finding.cost_of_run.get() {
+        text.push_str(&format!(", {} of the run", units::percent(share.share())));
+    }
+    if let Ok(share) = finding.cost_of_step.get() {
+        text.push_str(&format!(", {} of a step", units::percent(share.share())));
+    }
+    if finding.shared_ns > 0 {
+        text.push_str(&format!(
+            "; up to {} of it may be the same seconds as in {}",
+            units::time(finding.shared_ns),
+            finding.shared_with.join(", ")
+        ));
+    }
+    Some(text)
+}
+
+/// Why a finding probably is, and what it cost, a sentence each.
+pub fn cause_and_cost(finding: &Finding) -> Vec<String> {
+    let cause = finding.cause.iter().map(|cause| format!("likely cause: {cause}"));
+    cause.chain(cost(finding)).collect()
+}
+
+/// What stands behind a finding, a sentence each: how its cost was computed, which conditions held, where to look.
+pub fn behind(finding: &Finding) -> Vec<String> {
+    let basis = finding.cost_basis.iter();
+    let mut lines: Vec<String> = basis.map(|basis| format!("counted as cost: {basis}")).collect();
+    if !finding.path.is_empty() {
+        let conditions: Vec<String> = finding.path.iter().map(condition).collect();
+        lines.push(format!("decided by: {}", conditions.join("; ")));
+    }
+    if !finding.look_at.is_empty() {
+        let moments: Vec<String> = finding.look_at.iter().map(moment).collect();
+        lines.push(format!("look at: {}", moments.join("; ")));
+    }
+    lines
+}
+
+/// `step 7 at 1.20 s: rank 2 is 20 ms late`.
+fn moment(moment: &LookAt) -> String {
+    let step = moment
+        .step
+        .map_or_else(String::new, |step| format!("step {} ", units::count(step)));
+    let instance = moment
+        .instance
+        .map_or_else(String::new, |number| format!(" (instance {number})"));
+    format!(
+        "{step}at {}: {}{instance}",
+        units::time(moment.start_ns),
+        moment.what
+    )
+}
+
+/// The total of a scorecard, or why there is none.
+pub fn score_total(card: &Scorecard) -> Line {
+    match card.total.get() {
+        Ok(total) => {
+            let grade = card.grade.as_deref().unwrap_or("");
+            let capped = match (&card.capped_by, card.uncapped.get()) {
+                (Some(kind), Ok(uncapped)) => {
+                    format!("; without its costliest finding ({kind}) {uncapped:.0}")
+                }
+                _ => String::new(),
+            };
+            let mood = match grade {
+                "excellent" => Mood::Good,
+                "good" => Mood::Plain,
+                _ => Mood::Warning,
+            };
+            Line::new(mood, format!("{total:.0} of 100, {grade}{capped}"))
+        }
+        Err(reason) => Line::new(Mood::Plain, format!("– ({reason})")),
+    }
+}
+
+/// Weight of a dimension: METRICS.md's, and what it became where others are unknown.
+pub fn score_weight(score: &Score) -> String {
+    match score.applied_percent.get() {
+        Ok(&applied) if (applied - f64::from(score.weight_percent)).abs() > 0.05 => {
+            format!("{} % → {applied:.1} %", score.weight_percent)
+        }
+        _ => format!("{} %", score.weight_percent),
+    }
 }
 
 /// Waiting in the instances of a row; – where none of them has times.

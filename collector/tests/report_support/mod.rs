@@ -1,5 +1,9 @@
 //! Sessions as the collector would write them, made up: any number of ranks, one of them slow or none.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
+use rankscope_collector::scorecard::scorecard;
+use rankscope_collector::stated::{Stated, latency_limit};
 use rankscope_formats::session::*;
 
 const MS: i64 = 1_000_000;
@@ -40,7 +44,7 @@ impl Job {
             .map(|&rank| (0..self.steps).map(|step| wait(rank, step)).sum::<i64>())
             .sum();
         let operations = u64::from(self.ranks) * self.steps * 9;
-        Session {
+        let mut session = Session {
             version: SESSION_VERSION,
             tool: Tool {
                 name: "rankscope".into(),
@@ -148,6 +152,11 @@ impl Job {
             waits: self.matrix(),
             blame: self.blame(total_wait),
             findings: self.slow.map(|slow| self.finding(slow)).into_iter().collect(),
+            scorecard: None,
+            small_launches: vec![SmallLaunches {
+                scope: "inside-host".into(),
+                transfer_ns: Self::quantiles(45e3),
+            }],
             matching: Matching {
                 complete: self.steps * 9,
                 ..Matching::default()
@@ -155,7 +164,18 @@ impl Job {
             losses: vec![],
             problems: Problems::default(),
             tables: vec![],
-        }
+        };
+        // One of each kind: with what was stated, and without.
+        let stated = Stated {
+            peaks: Vec::new(),
+            latency_limits: self
+                .slow
+                .iter()
+                .filter_map(|_| latency_limit("60us").ok())
+                .collect(),
+        };
+        session.scorecard = Some(scorecard(&session, &stated));
+        session
     }
 
     fn step_ns(self) -> i64 {
@@ -268,6 +288,9 @@ impl Job {
                     skew_bound: if self.slow.is_some() { self.steps } else { 2 },
                     ..ClassCounts::default()
                 },
+                transfer_bound: TransferBound::default(),
+                slowest: None,
+                longest_three_in_a_row_ns: Figure::known((transfer_ns * 2.0) as i64),
             }
         };
         vec![
@@ -401,10 +424,31 @@ impl Job {
 
     fn finding(self, slow: u32) -> Finding {
         let steps = self.steps as i64;
+        let cost = 20 * MS * steps;
         Finding {
-            kind: "late-rank".into(),
-            severity: "critical".into(),
-            title: format!("rank {slow} is late in nearly every step, and the others wait for it"),
+            subject: Some(format!("rank {slow}")),
+            cause: Some("its own work between communications takes longer than that of the others".into()),
+            path: vec![Condition {
+                what: "blocked waiting it causes per step".into(),
+                value: (20 * MS) as f64,
+                is: ">=".into(),
+                limit: (self.step_ns() / 50) as f64,
+                unit: "ns".into(),
+            }],
+            look_at: vec![LookAt {
+                what: format!("rank {slow} is 20.4 ms late"),
+                rank: Some(slow),
+                instance: None,
+                step: Some(1),
+                start_ns: 2_000 * MS,
+                end_ns: 2_000 * MS + self.step_ns(),
+            }],
+            cost_basis: Some("blocked waiting in steps for this rank".into()),
+            lies_in: vec!["waiting".into()],
+            cost_of_run: Figure::known(Ratio {
+                numerator: cost,
+                denominator: steps * self.step_ns() + 2_000 * MS,
+            }),
             evidence: vec![format!(
                 "it arrives 20.0 ms after the others (median over {steps} steps)"
             )],
@@ -412,7 +456,7 @@ impl Job {
                 "look at what rank {slow} does between its all-reduces that the others do not"
             )),
             ranks: vec![slow],
-            cost_ns: Figure::known(20 * MS * steps),
+            cost_ns: Figure::known(cost),
             cost_of_step: Figure::known(Ratio {
                 numerator: 20 * MS,
                 denominator: self.step_ns(),
@@ -431,6 +475,11 @@ impl Job {
                 },
                 p_value: 3.2e-41,
             }),
+            ..Finding::new(
+                "late-rank",
+                "critical",
+                format!("rank {slow} is late in nearly every step, and the others wait for it"),
+            )
         }
     }
 }
@@ -506,17 +555,13 @@ pub fn damaged() -> Session {
         ..Matching::default()
     };
     session.findings = vec![Finding {
-        kind: "failed-operations".into(),
-        severity: "warning".into(),
-        title: "2 operations failed".into(),
         evidence: vec![
             "rank 0: all-reduce after 1.20 s: Connection closed by peer [::1]:4242 <reset>".into(),
         ],
-        advice: None,
         ranks: vec![0],
         cost_ns: Figure::unknown("a failure has no price"),
         cost_of_step: Figure::unknown("there are no steps"),
-        lateness: None,
+        ..Finding::new("failed-operations", "warning", "2 operations failed")
     }];
     session.problems = Problems {
         total: 5,

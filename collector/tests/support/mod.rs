@@ -5,8 +5,11 @@
 #![allow(dead_code, reason = "each test and example uses its part")]
 
 use rankscope_formats::ranklog::clock::{Calibration, Counter};
-use rankscope_formats::ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, KIND_PROPERTY, Payload};
+use rankscope_formats::ranklog::definition::{
+    IdentitySource, KIND_COMMUNICATOR, KIND_PROPERTY, KIND_TEXT, Payload,
+};
 use rankscope_formats::ranklog::loss::Loss;
+use rankscope_formats::ranklog::marks::UNUSED_SEARCH;
 use rankscope_formats::ranklog::record::{BlockedIn, FLAG_DIRECT, Record, RecordKind};
 use rankscope_formats::ranklog::writer::LogWriter;
 use rankscope_formats::{Library, Operation};
@@ -16,6 +19,8 @@ use std::path::Path;
 
 /// Ticks at which synthetic jobs begin.
 pub const START: u64 = 1_000_000_000;
+/// Number of the text that names DDP's search for unused parameters.
+pub const SEARCH_TEXT: u32 = 900;
 /// Lane and thread id of the training thread.
 pub const TRAINING: (u32, u32) = (0, 100);
 /// Lane and thread id of Gloo's worker thread.
@@ -241,6 +246,12 @@ pub struct Ddp {
     pub bytes: u64,
     /// Extra own time per step of a rank, ns.
     pub slow: Option<(u32, u64)>,
+    /// The same of more ranks.
+    pub also_slow: Vec<(u32, u64)>,
+    /// Every so many steps all ranks take so much longer, ns.
+    pub pause: Option<(u32, u64)>,
+    /// DDP's search for unused parameters in each step, ns; then one more all-reduce of few bytes ends each step. 0: none.
+    pub search_ns: u64,
     /// Seed of a few percent of noise in own times; 0 for none.
     pub noise: u32,
 }
@@ -256,6 +267,9 @@ impl Default for Ddp {
             transfer_ns: 50_000,
             bytes: 1 << 20,
             slow: None,
+            also_slow: Vec::new(),
+            pause: None,
+            search_ns: 0,
             noise: 0,
         }
     }
@@ -273,6 +287,9 @@ impl Ddp {
         for rank in 0..self.ranks {
             let mut log = SyntheticLog::create(directory, rank, self.ranks, "host-a")?;
             log.communicator(0, rank, self.ranks, 7)?;
+            if self.search_ns > 0 {
+                log.definition(KIND_TEXT, Payload::text(SEARCH_TEXT, UNUSED_SEARCH.as_bytes()))?;
+            }
             logs.push(log);
         }
         self.fill(&mut logs)?;
@@ -319,21 +336,46 @@ impl Ddp {
         for step in 0..=self.steps {
             let buckets = if step == 0 { 1 } else { self.buckets };
             for rank in 0..n {
-                let slow = self
+                let slow: u64 = self
                     .slow
-                    .filter(|&(slow, _)| slow as usize == rank)
+                    .iter()
+                    .chain(&self.also_slow)
+                    .filter(|&&(slow, _)| slow as usize == rank)
+                    .map(|&(_, ns)| ns)
+                    .sum();
+                let pause = self
+                    .pause
+                    .filter(|&(every, _)| step % every == every - 1)
                     .map_or(0, |(_, ns)| ns);
-                let mut at = now[rank] + self.forward_ns + noise(self.forward_ns) + slow;
+                let mut at = now[rank] + self.forward_ns + noise(self.forward_ns) + slow + pause;
+                if self.search_ns > 0 {
+                    let mark = Record {
+                        enter_ticks: at,
+                        leave_ticks: at + self.search_ns,
+                        object: u64::from(SEARCH_TEXT),
+                        ..Record::new(RecordKind::Mark)
+                    };
+                    logs[rank].push(TRAINING.0, mark);
+                    at += self.search_ns;
+                }
                 issues[rank].clear();
                 for _ in 0..buckets {
                     at += self.bucket_ns;
                     issues[rank].push(at);
                 }
+                if self.search_ns > 0 {
+                    issues[rank].push(at + 2_000);
+                }
             }
-            for bucket in 0..buckets as usize {
+            let reduces = buckets + u32::from(self.search_ns > 0);
+            for bucket in 0..reduces as usize {
                 self.collective(
                     Operation::AllReduce,
-                    self.bytes,
+                    if bucket < buckets as usize {
+                        self.bytes
+                    } else {
+                        256
+                    },
                     tag,
                     bucket,
                     &issues,
@@ -343,7 +385,7 @@ impl Ddp {
                 tag += 1;
             }
             for rank in 0..n {
-                let ready = issues[rank][buckets as usize - 1] + 5_000;
+                let ready = issues[rank][reduces as usize - 1] + 5_000;
                 let end = ready.max(free[rank] + 2_000) + 3_000;
                 logs[rank].push(TRAINING.0, blocked(BlockedIn::ReducerFinalize, ready, end, 0));
                 now[rank] = end;

@@ -10,6 +10,7 @@ pub mod definition;
 pub mod lanes;
 pub mod layout;
 pub mod loss;
+pub mod marks;
 pub mod place;
 pub mod process;
 pub mod reader;

@@ -152,6 +152,12 @@ pub struct Session {
     pub blame: Blame,
     /// What a person should know, the costliest first.
     pub findings: Vec<Finding>,
+    /// How good the run was, 0 to 100 (METRICS.md, section 9), by what was stated when this was written.
+    #[serde(default)]
+    pub scorecard: Option<Scorecard>,
+    /// Launches of at most 64 KiB, by scope: what latency is judged by.
+    #[serde(default)]
+    pub small_launches: Vec<SmallLaunches>,
     /// How well calls could be matched.
     pub matching: Matching,
     /// What could not be recorded.
@@ -426,6 +432,40 @@ pub struct OperationClass {
     pub bandwidth_invalid: u64,
     /// How the launches divide.
     pub classes: ClassCounts,
+    /// Transfer-bound launches whose bandwidth counts: what the use of a peak is computed from.
+    #[serde(default)]
+    pub transfer_bound: TransferBound,
+    /// The launch that took longest to transfer; `null` without any.
+    #[serde(default)]
+    pub slowest: Option<LookAt>,
+    /// Of each three consecutive launches the shortest transfer, and of these the longest, ns: a limit below it was passed
+    /// three times in a row. Unknown with fewer than three.
+    #[serde(default = "fewer_than_three")]
+    pub longest_three_in_a_row_ns: Figure<i64>,
+}
+
+fn fewer_than_three() -> Figure<i64> {
+    Figure::unknown("fewer than three launches have a transfer")
+}
+
+/// Sums over launches with a bandwidth (METRICS.md, section 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TransferBound {
+    /// How many.
+    pub launches: u64,
+    /// Σ S·f, bytes.
+    pub bus_bytes: f64,
+    /// Σ t, ns.
+    pub transfer_ns: f64,
+}
+
+/// Transfers of launches of at most 64 KiB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SmallLaunches {
+    /// Scope of their communicators: see [`CommunicatorSummary::scope`].
+    pub scope: String,
+    /// Transfer time, ns.
+    pub transfer_ns: Quantiles,
 }
 
 /// Launches by what bound them.
@@ -826,28 +866,167 @@ pub struct RankBlame {
     pub launches: u64,
 }
 
-/// Something a person should know.
+/// Something a person should know. `rankscope rules` prints what each kind means, when it fires and when it does not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What: `late-rank`, `rotating-lateness`, `rank-mismatch`, `failed-operations`, `never-finished`, `mismatched`,
-    /// `restart`, `breakdown`, `losses`.
+    /// Which rule fired: `late-rank`, `small-buckets`, …, all in `rankscope rules`.
     pub kind: String,
     /// `critical`, `warning` or `note`.
     pub severity: String,
+    /// Who or what it is about, for the first sentence of a report: `rank 3`, `host b`.
+    #[serde(default)]
+    pub subject: Option<String>,
     /// One sentence for people, with numbers and units.
     pub title: String,
     /// What supports it, one sentence each.
     pub evidence: Vec<String>,
-    /// What to do; `null` if nothing can be said.
+    /// What probably causes it; `null` if nothing can be said.
+    #[serde(default)]
+    pub cause: Option<String>,
+    /// What to try; `null` if nothing can be said.
     pub advice: Option<String>,
+    /// The conditions that were checked, in their order: all of them hold.
+    #[serde(default)]
+    pub path: Vec<Condition>,
     /// Ranks concerned: positions in [`Session::ranks`].
     pub ranks: Vec<u32>,
+    /// Hosts concerned: positions in [`Session::hosts`].
+    #[serde(default)]
+    pub hosts: Vec<u32>,
+    /// Moments to look at in the trace, the most telling first; at most [`Finding::MOST_TO_LOOK_AT`].
+    #[serde(default)]
+    pub look_at: Vec<LookAt>,
     /// What it cost the job, ns of its time; unknown where it cannot be told.
     pub cost_ns: Figure<i64>,
+    /// How the cost was computed; `null` where it is unknown.
+    #[serde(default)]
+    pub cost_basis: Option<String>,
+    /// In which parts of the job's time the cost lies: `waiting`, `transfer`, `host`, `device-idle`, `outside-steps`.
+    #[serde(default)]
+    pub lies_in: Vec<String>,
+    /// So much of the cost may be the same seconds as in the findings of `shared_with`, ns. Findings are ranked by what is
+    /// left, so that no second counts twice.
+    #[serde(default)]
+    pub shared_ns: i64,
+    /// Kinds of the findings that tell these seconds, too.
+    #[serde(default)]
+    pub shared_with: Vec<String>,
     /// Cost per step as a share of the median step, both in ns.
     pub cost_of_step: Figure<Ratio>,
+    /// Cost as a share of the run, both in ns.
+    #[serde(default = "no_cost")]
+    pub cost_of_run: Figure<Ratio>,
     /// Details where the finding is about lateness.
     pub lateness: Option<Lateness>,
+}
+
+fn no_cost() -> Figure<Ratio> {
+    Figure::unknown(Finding::NO_COST)
+}
+
+impl Finding {
+    /// Longest list of moments to look at.
+    pub const MOST_TO_LOOK_AT: usize = 3;
+    /// Why most findings without a cost have none.
+    pub const NO_COST: &str = "this finding has no cost of its own";
+
+    /// A finding of which no more is known.
+    pub fn new(kind: &str, severity: &str, title: impl Into<String>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            severity: severity.to_owned(),
+            subject: None,
+            title: title.into(),
+            evidence: Vec::new(),
+            cause: None,
+            advice: None,
+            path: Vec::new(),
+            ranks: Vec::new(),
+            hosts: Vec::new(),
+            look_at: Vec::new(),
+            cost_ns: Figure::unknown(Self::NO_COST),
+            cost_basis: None,
+            lies_in: Vec::new(),
+            shared_ns: 0,
+            shared_with: Vec::new(),
+            cost_of_step: Figure::unknown(Self::NO_COST),
+            cost_of_run: Figure::unknown(Self::NO_COST),
+            lateness: None,
+        }
+    }
+
+    /// What it costs beside what other findings tell already, ns; 0 where no cost is known.
+    pub fn own_cost_ns(&self) -> i64 {
+        (self.cost_ns.value.unwrap_or(0) - self.shared_ns).max(0)
+    }
+}
+
+/// A condition that was checked and holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Condition {
+    /// What was looked at.
+    pub what: String,
+    /// What it was.
+    pub value: f64,
+    /// How it was compared: `>=`, `>`, `<=`, `<`, `=`.
+    pub is: String,
+    /// With what.
+    pub limit: f64,
+    /// Unit of both: `ns`, `%`, `bytes`, or empty for numbers without one.
+    pub unit: String,
+}
+
+/// A stretch of time to look at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LookAt {
+    /// What happens there, in a few words.
+    pub what: String,
+    /// Position in [`Session::ranks`], where one is concerned.
+    pub rank: Option<u32>,
+    /// Its number in the table `instances`, where it is one.
+    pub instance: Option<u64>,
+    /// Step, where it lies in one.
+    pub step: Option<u64>,
+    /// Begin, ns on the axis.
+    pub start_ns: i64,
+    /// End, ns on the axis.
+    pub end_ns: i64,
+}
+
+/// How good a run was (METRICS.md, section 9).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scorecard {
+    /// The four dimensions: `bandwidth`, `latency`, `balance`, `stability`.
+    pub dimensions: Vec<Score>,
+    /// All together, by weights that are made to add up again where a dimension is unknown; with the reason for "–".
+    pub total: Figure<f64>,
+    /// What the total would be without the cap; unknown where it was not capped.
+    pub uncapped: Figure<f64>,
+    /// Kind of the finding that caps the total at 69, as long as it costs more than a tenth of the run.
+    pub capped_by: Option<String>,
+    /// `excellent` (≥ 85), `good` (70–84) or `needs work` (< 70); `null` without a total.
+    pub grade: Option<String>,
+}
+
+/// One dimension of a scorecard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Which.
+    pub name: String,
+    /// 0 to 100, or the reason for "–".
+    pub score: Figure<f64>,
+    /// Weight in METRICS.md, percent.
+    pub weight_percent: u32,
+    /// Weight in this total, percent; unknown where the dimension or the total is.
+    pub applied_percent: Figure<f64>,
+    /// Above the line of the score's ratio, in `unit`; unknown where the score is.
+    pub numerator: Figure<f64>,
+    /// Below it.
+    pub denominator: Figure<f64>,
+    /// Unit of both: `ns`, `bytes`.
+    pub unit: String,
+    /// What the ratio is of, and how the score follows from it, in a sentence with the figures.
+    pub basis: String,
 }
 
 /// How a rank is late.

@@ -5,7 +5,7 @@
 //! group; it is read again when the group has ended. Rank and size of a split are the library's secret until it is
 //! ready to tell; who is asked too early is asked again when the communicator is first used, and nobody ever waits.
 
-use super::{config, driver, events, groups, result};
+use super::{config, driver, events, groups, result, version};
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
 use crate::in_progress::InProgress;
@@ -172,6 +172,7 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
     } else if let Some(place) = place_of(handle, real) {
         // Made by a caller that bypasses a preload: what the others call it cannot be known.
         driver::find();
+        version::learn(real);
         events::prepare();
         let expected = Expected {
             place: Some(place),
@@ -391,6 +392,7 @@ unsafe fn made(
     // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
     life::wait_for_start();
     driver::find();
+    version::learn(real);
     events::prepare();
     if let Some(counted) = expected.counted
         && matches!(outcome, result::INVALID_ARGUMENT | result::INVALID_USAGE)
@@ -553,6 +555,7 @@ pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
             life::wait_for_start();
             driver::find();
+            version::learn(real);
             events::prepare();
             if !result::is_fine(outcome) || handles == 0 {
                 return None;

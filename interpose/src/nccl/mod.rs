@@ -16,6 +16,7 @@ pub mod groups;
 pub mod memory;
 pub mod plugin;
 pub mod result;
+pub mod version;
 
 use crate::stub::{ById, Narrow, Wide};
 use calls::{Roles, enqueue};

@@ -3,6 +3,7 @@
 
 pub mod blocked;
 pub mod process_group;
+pub mod search;
 pub mod work;
 
 use crate::gloo::rendezvous;
@@ -80,6 +81,10 @@ crate::wrappers! {
         narrow |real, a: &Narrow| blocked::elsewhere(B::ReducerFinalize, real, a);
     monitored_barrier = "_ZN4c10d16ProcessGroupGloo16monitoredBarrierERKNS_14BarrierOptionsEb", seen "1.13, 2.4, 2.15",
         narrow |real, a: &Narrow| blocked::elsewhere(B::ProcessGroup, real, a);
+
+    // What the reducer does beside waiting.
+    search_unused_parameters = "_ZN4c10d7Reducer24search_unused_parametersERKSt6vectorIN2at6TensorESaIS3_EE",
+        seen "1.13, 2.15", narrow |real, a: &Narrow| search::unused_parameters(real, a);
 
     // What the program asked for: names the operation of the works queued inside.
     pg_allreduce = "_ZN4c10d16ProcessGroupGloo9allreduceERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",

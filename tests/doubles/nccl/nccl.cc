@@ -200,7 +200,9 @@ void launch(std::vector<Plan> all) {
   extern "C" ncclResult_t pnccl##name parameters
 
 API(GetVersion, (int* version)) {
-  *version = 99900;
+  // Any version's number, for who compares it with what else is there.
+  const char* told = std::getenv("NCCL_DOUBLE_VERSION");
+  *version = told == nullptr ? 99900 : std::atoi(told);
   return ncclSuccess;
 }
 

@@ -40,6 +40,7 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
     head(&mut out, session);
     verdicts(&mut out, session);
     findings(&mut out, session);
+    scorecard(&mut out, session);
     breakdown_section(&mut out, session);
     activity_section(&mut out, session);
     waits(&mut out, session);
@@ -124,6 +125,7 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
 
 fn head(out: &mut String, session: &Session) {
     let title = session.directories.first().map_or("rankscope", String::as_str);
+    let first = words::headline(session);
     let title = title.rsplit('/').find(|part| !part.is_empty()).unwrap_or(title);
     let _ = write!(
         out,
@@ -131,8 +133,10 @@ fn head(out: &mut String, session: &Session) {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
          <title>{title} – rankscope</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n\
-         <p class=\"faint\">recorded {date} · {tool} {version}</p>\n",
+         <p class=\"headline {mood}\">{headline}</p>\n<p class=\"faint\">recorded {date} · {tool} {version}</p>\n",
         title = escape(title),
+        mood = class(first.mood),
+        headline = escape(&first.text),
         date = date::utc(session.axis.origin_unix_ns),
         tool = escape(&session.tool.name),
         version = escape(&session.tool.version),
@@ -233,13 +237,33 @@ fn findings(out: &mut String, session: &Session) {
         if let Some(advice) = &line.advice {
             let _ = write!(out, r#"<p class="advice">{}</p>"#, escape(advice));
         }
+        let behind = words::behind(finding);
+        if !behind.is_empty() {
+            out.push_str("<details><summary>how that was decided and counted, where to look</summary><ul>");
+            for part in behind {
+                let _ = write!(out, "<li>{}</li>", escape(&part));
+            }
+            out.push_str("</ul></details>");
+        }
         out.push_str("</div>\n");
     }
 }
 
+fn scorecard(out: &mut String, session: &Session) {
+    let Some(card) = &session.scorecard else { return };
+    let total = words::score_total(card);
+    let _ = writeln!(
+        out,
+        r#"<h2>Scorecard</h2><p class="{}">{}</p>"#,
+        class(total.mood),
+        escape(&total.text)
+    );
+    out.push_str(&tables::scorecard(card));
+}
+
 fn evidence(finding: &Finding) -> Vec<String> {
     let mut evidence = finding.evidence.clone();
-    evidence.extend(words::cost(finding));
+    evidence.extend(words::cause_and_cost(finding));
     if let Some(late) = &finding.lateness {
         evidence.push(format!(
             "{}, in {}; chance alone would do as much with p = {:.1e}",

@@ -4,7 +4,7 @@ use super::table::{Column, Table};
 use crate::kernel_name;
 use crate::report::{beside_hta, units, words};
 use Column::{Long, Number, Word};
-use rankscope_formats::session::{HtaFigures, Session};
+use rankscope_formats::session::{HtaFigures, Scorecard, Session};
 
 /// Rows at most in lists that grow with the job.
 pub const MOST: usize = 500;
@@ -54,6 +54,38 @@ pub fn operations(session: &Session) -> String {
             reasons.figure(&class.effective_bytes_per_s, |rates| units::rate(rates.p50)),
             reasons.figure(&class.duration_ns, |times| units::time_f(times.p50)),
             reasons.figure(&class.queue_ns, |times| units::time_f(times.p50)),
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// The dimensions of a scorecard, with the figures behind each.
+pub fn scorecard(card: &Scorecard) -> String {
+    let mut table = Table::new(&[
+        Word("dimension"),
+        Number("score"),
+        Number("weight"),
+        Number("numerator"),
+        Number("denominator"),
+        Long("what"),
+    ]);
+    for score in &card.dimensions {
+        let value = |figure: f64| match score.unit.as_str() {
+            "bytes" => units::bytes(figure as u64),
+            _ => units::time_f(figure),
+        };
+        let row = vec![
+            score.name.clone(),
+            table.reasons.figure(&score.score, |value| format!("{value:.1}")),
+            words::score_weight(score),
+            table.reasons.figure(&score.numerator, |&figure| value(figure)),
+            table.reasons.figure(&score.denominator, |&figure| value(figure)),
+            if score.score.value.is_some() {
+                score.basis.clone()
+            } else {
+                String::new()
+            },
         ];
         table.push(row);
     }

@@ -1,0 +1,288 @@
+//! Ranks that are late (METRICS.md, section 8): one in particular, or some rank in most steps and none in particular.
+
+use super::chance::{binomial_tail, shown_probability};
+use super::draft::part::WAITING;
+use super::facts::WorldSteps;
+use super::shown::percent;
+use super::{Draft, Facts, slow_host};
+use super::{rules::Rule, shown};
+use crate::step_board::RankLateness;
+use rankscope_formats::session::{Lateness, Ratio};
+
+/// Chance of naming anybody in a job whose ranks are all alike.
+pub const SIGNIFICANCE: f64 = 0.01;
+/// Exposed waiting, as a share of the step, below which lateness is no finding.
+pub const LEAST_COST_PERCENT: i64 = 2;
+
+/// One rank is late.
+pub const LATE_RANK: Rule = Rule {
+    id: "late-rank",
+    title: "A rank comes late, and the others wait for it",
+    means: "In its own time, without what it waits for, a rank takes longer than its peers. All that need it wait.",
+    fires: "Its own delay is the largest of all ranks in more steps than chance explains (binomial, p < 0.01 over all ranks \
+            together), and the blocked waiting that it causes is at least 2 % of the median step and above the clock error \
+            between hosts. Persistent: late in half of the steps; recurrent: in 5 % and three episodes; transient: \
+            otherwise.",
+    silent: "Lateness that goes round, a rank that only passes on what it waited for elsewhere, waiting that hides behind \
+             computation, start-up, hosts on which all ranks are late (slow-host), and on hosts with more ranks than \
+             processors whoever is late in less than half of the steps.",
+    find: Some(late_ranks),
+    of_stated: None,
+};
+
+/// Some rank is late, none in particular.
+pub const ROTATING: Rule = Rule {
+    id: "rotating-lateness",
+    title: "Some rank is late in most steps, but no rank in particular",
+    means: "Each step waits for its slowest rank, and that is another one each time: input of uneven size, or machines that \
+            are interrupted.",
+    fires: "Some rank is late in at least half of the steps, no rank over its binomial bound, and the waiting costs at least 2 % \
+            of the median step, above the clock error.",
+    silent: "One rank that can be named (late-rank), and jobs whose ranks are late in fewer than half of the steps.",
+    find: Some(rotating),
+    of_stated: None,
+};
+
+struct Judged<'a> {
+    lateness: &'a RankLateness,
+    rank: u32,
+    p_value: f64,
+    is_significant: bool,
+    /// What it costs, ns.
+    cost: i64,
+}
+
+fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
+    let n = steps.ranks.len();
+    let others = n as i64 - 1;
+    let all = steps.board.lateness.iter().zip(steps.ranks);
+    all.map(|(lateness, &rank)| {
+        let p_value = binomial_tail(lateness.latest, lateness.steps, 1.0 / n as f64);
+        let caused = facts.blame().caused_exposed_in_steps_ns(rank) / others;
+        Judged {
+            lateness,
+            rank,
+            p_value,
+            // One test per rank: together they must not name anybody by chance.
+            is_significant: p_value < SIGNIFICANCE / n as f64,
+            cost: facts.blame().lost_exposed_in_steps_ns(rank).max(caused),
+        }
+    })
+    .collect()
+}
+
+fn class(lateness: &RankLateness) -> &'static str {
+    let late_percent = lateness.late * 100 / lateness.steps.max(1);
+    if late_percent >= 50 {
+        "persistent"
+    } else if late_percent >= 5 && lateness.episodes >= 3 {
+        "recurrent"
+    } else {
+        "transient"
+    }
+}
+
+fn late_ranks(facts: &Facts<'_>) -> Vec<Draft> {
+    let is_crowded = !facts.crowded().is_empty();
+    let mut out = Vec::new();
+    for steps in facts.worlds() {
+        let slow_host = slow_host::judge(facts, &steps);
+        for judged in judge(facts, &steps) {
+            let Judged { lateness, rank, .. } = judged;
+            let per_step = judged.cost / steps.board.count as i64;
+            let enough = per_step * 100 >= steps.median_ns * LEAST_COST_PERCENT && per_step > steps.error_ns;
+            let is_of_slow_host = slow_host.as_ref().is_some_and(|host| host.ranks.contains(&rank));
+            if !judged.is_significant || !enough || lateness.late == 0 || is_of_slow_host {
+                continue;
+            }
+            let class = class(lateness);
+            if is_crowded && class != "persistent" {
+                continue;
+            }
+            out.push(late_rank(facts, &steps, &judged, class));
+        }
+    }
+    out
+}
+
+fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, class: &str) -> Draft {
+    let &Judged {
+        lateness,
+        rank,
+        p_value,
+        cost,
+        ..
+    } = judged;
+    let (n, count) = (steps.ranks.len(), steps.board.count as i64);
+    let per_step = cost / count;
+    let name = facts.name(rank);
+    let median_delay = lateness.late_delay.quantile(0.5) as i64;
+    let caused = facts.blame().caused_exposed_in_steps_ns(rank);
+    let share = |part: u64| part as f64 / lateness.steps.max(1) as f64 * 100.0;
+    let ratio = |part: u64| Ratio {
+        numerator: part as i64,
+        denominator: lateness.steps.max(1) as i64,
+    };
+    Draft::new(
+        LATE_RANK.id,
+        &name,
+        format!(
+            "{name} is late: it costs the job {} per step ({} of a step of {})",
+            shown(per_step),
+            percent(per_step, steps.median_ns),
+            shown(steps.median_ns)
+        ),
+    )
+    .evidence(format!(
+        "late in {} of {} steps ({class}), by {} in the median beyond its peers' own time",
+        lateness.late,
+        lateness.steps,
+        shown(median_delay)
+    ))
+    .evidence(format!(
+        "it has the largest delay of {n} ranks in {} of {} steps; by chance that has probability {}",
+        lateness.latest,
+        lateness.steps,
+        shown_probability(p_value)
+    ))
+    .evidence(format!(
+        "the other ranks waited {} for it in all, blocked",
+        shown(caused)
+    ))
+    .cause("its own work between communications takes longer than that of the others")
+    .advice(format!(
+        "compare what {name} does between its communications with the other ranks: input, host, device, other load"
+    ))
+    .holds("steps", count as f64, ">=", super::facts::FEWEST_STEPS as f64, "")
+    .holds(
+        "chance of as many steps with the largest delay",
+        p_value,
+        "<",
+        SIGNIFICANCE / n as f64,
+        "probability",
+    )
+    .holds(
+        "blocked waiting it causes per step",
+        per_step as f64,
+        ">=",
+        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        "ns",
+    )
+    .holds(
+        "blocked waiting it causes per step",
+        per_step as f64,
+        ">",
+        steps.error_ns as f64,
+        "ns",
+    )
+    .holds("late steps", share(lateness.late), ">", 0.0, "%")
+    .ranks([rank])
+    .look_at(facts.worst_steps(steps.world, rank))
+    .cost(
+        cost,
+        "blocked waiting in steps for this rank: that of the mean other rank, or what the second-last lost, whichever is more",
+        &[WAITING],
+    )
+    .of_step(per_step, steps.median_ns)
+    .lateness(Lateness {
+        class: class.to_owned(),
+        late_steps: ratio(lateness.late),
+        episodes: lateness.episodes,
+        median_delay_ns: median_delay,
+        last_arrivals: ratio(lateness.latest),
+        p_value,
+    })
+}
+
+fn rotating(facts: &Facts<'_>) -> Vec<Draft> {
+    let worlds = facts.worlds();
+    worlds
+        .iter()
+        .filter_map(|steps| rotating_in(facts, steps))
+        .collect()
+}
+
+/// Somebody is late in most steps, but nobody in particular.
+fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
+    let board = steps.board;
+    let judged = judge(facts, steps);
+    if judged.iter().any(|judged| judged.is_significant) {
+        return None;
+    }
+    let blame = facts.blame();
+    let caused: i64 = steps
+        .ranks
+        .iter()
+        .map(|&rank| blame.caused_exposed_in_steps_ns(rank))
+        .sum();
+    let cost = caused / (steps.ranks.len() as i64 - 1);
+    let per_step = cost / board.count as i64;
+    let often = board.any_late * 2 >= board.count;
+    if !often || per_step * 100 < steps.median_ns * LEAST_COST_PERCENT || per_step <= steps.error_ns {
+        return None;
+    }
+    let delays: Vec<f64> = board
+        .lateness
+        .iter()
+        .filter(|lateness| lateness.late > 0)
+        .map(|lateness| lateness.late_delay.quantile(0.5))
+        .collect();
+    let median_delay = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
+    let smallest = judged.iter().map(|judged| judged.p_value).fold(1.0, f64::min);
+    let most_last = board.lateness.iter().map(|lateness| lateness.latest).max();
+    let ratio = |part: u64| Ratio {
+        numerator: part as i64,
+        denominator: board.count.max(1) as i64,
+    };
+    let draft = Draft::new(
+        ROTATING.id,
+        "no rank in particular",
+        format!(
+            "some rank is late in {} of {} steps, but no rank more often than chance: {} per step ({})",
+            board.any_late,
+            board.count,
+            shown(per_step),
+            percent(per_step, steps.median_ns)
+        ),
+    )
+    .severity("note")
+    .evidence("no rank is over its binomial bound, so nobody is named")
+    .cause("the ranks' own work differs from step to step")
+    .advice("uneven input (sequence lengths, augmentation) or a machine with more threads than cores")
+    .holds(
+        "steps in which some rank is late",
+        board.any_late as f64 / board.count as f64 * 100.0,
+        ">=",
+        50.0,
+        "%",
+    )
+    .holds(
+        "smallest chance of any rank",
+        smallest,
+        ">=",
+        SIGNIFICANCE / steps.ranks.len() as f64,
+        "probability",
+    )
+    .holds(
+        "blocked waiting per step",
+        per_step as f64,
+        ">=",
+        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        "ns",
+    )
+    .cost(
+        cost,
+        "all blocked waiting in steps, by the mean of the ranks that wait",
+        &[WAITING],
+    )
+    .of_step(per_step, steps.median_ns)
+    .lateness(Lateness {
+        class: "rotating".to_owned(),
+        late_steps: ratio(board.any_late),
+        episodes: board.lateness.iter().map(|lateness| lateness.episodes).sum(),
+        median_delay_ns: median_delay as i64,
+        last_arrivals: ratio(most_last.unwrap_or(0)),
+        p_value: smallest,
+    });
+    Some(draft)
+}

@@ -1,0 +1,182 @@
+//! What a person states about the machine: the bandwidth its paths can have, and the latency that is still good.
+//!
+//! Stated to the report, not to the merge: a session holds what was recorded and the sums from which any peak or limit
+//! gives its score, so that another peak needs no second merge, and nobody's opinion becomes part of a recording.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Scopes that can be named, and how people write them.
+const SCOPES: [(&str, &str); 3] = [
+    ("inside-host", "inside"),
+    ("across-hosts", "across"),
+    ("mixed", "mixed"),
+];
+
+/// Peaks and limits, by scope of the communicator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stated {
+    /// Highest bus bandwidth, bytes/s.
+    pub peaks: Vec<ForScope>,
+    /// Longest transfer of a launch of at most 64 KiB that is still good, ns.
+    pub latency_limits: Vec<ForScope>,
+}
+
+impl Stated {
+    /// Nothing was stated.
+    pub fn is_empty(&self) -> bool {
+        self.peaks.is_empty() && self.latency_limits.is_empty()
+    }
+
+    /// The peak of a scope, bytes/s.
+    pub fn peak(&self, scope: &str) -> Option<f64> {
+        for_scope(&self.peaks, scope)
+    }
+
+    /// The latency limit of a scope, ns.
+    pub fn latency_limit(&self, scope: &str) -> Option<f64> {
+        for_scope(&self.latency_limits, scope)
+    }
+}
+
+/// What is said of the scope itself, else what is said of all.
+fn for_scope(values: &[ForScope], scope: &str) -> Option<f64> {
+    let of = |wanted: Option<&str>| {
+        let found = values.iter().rev().find(|value| value.scope.as_deref() == wanted);
+        found.map(|value| value.value)
+    };
+    of(Some(scope)).or_else(|| of(None))
+}
+
+/// A value for one scope, or for all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForScope {
+    /// `inside-host`, `across-hosts`, `mixed`; `None` for all.
+    pub scope: Option<String>,
+    /// The value, above 0, in the unit that the list holding it names.
+    pub value: f64,
+}
+
+/// A value for a scope could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StatedError(String);
+
+impl fmt::Display for StatedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StatedError {}
+
+/// Parts `[SCOPE=]VALUE`.
+fn parted(text: &str) -> Result<(Option<String>, &str), StatedError> {
+    let Some((scope, value)) = text.split_once('=') else {
+        return Ok((None, text.trim()));
+    };
+    let known = SCOPES
+        .iter()
+        .find(|(name, short)| *name == scope.trim() || *short == scope.trim());
+    match known {
+        Some((name, _)) => Ok((Some((*name).to_owned()), value.trim())),
+        None => Err(StatedError(format!(
+            "{scope} is no scope: inside-host, across-hosts or mixed"
+        ))),
+    }
+}
+
+/// A number above 0 before a unit, and the unit.
+fn number(text: &str) -> Result<(f64, &str), StatedError> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let value = f64::from_str(&text[..end])
+        .ok()
+        .filter(|value| value.is_finite() && *value > 0.0)
+        .ok_or_else(|| StatedError(format!("{text} does not begin with a number above 0")))?;
+    Ok((value, text[end..].trim()))
+}
+
+/// A peak, `[SCOPE=]GB/s`: `450`, `inside-host=450`, `across=48GB/s`.
+pub fn peak(text: &str) -> Result<ForScope, StatedError> {
+    let (scope, value) = parted(text)?;
+    let (value, unit) = number(value)?;
+    let factor = match unit {
+        "" | "GB/s" => 1e9,
+        "MB/s" => 1e6,
+        "Gbit/s" => 1e9 / 8.0,
+        _ => {
+            return Err(StatedError(format!(
+                "{unit} is no unit of a peak: GB/s, MB/s or Gbit/s"
+            )));
+        }
+    };
+    Ok(ForScope {
+        scope,
+        value: value * factor,
+    })
+}
+
+/// A latency limit, `[SCOPE=]TIME` with its unit: `50us`, `across-hosts=120us`.
+pub fn latency_limit(text: &str) -> Result<ForScope, StatedError> {
+    let (scope, value) = parted(text)?;
+    let (value, unit) = number(value)?;
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(StatedError(format!("{text} needs a unit: ns, us, ms or s"))),
+    };
+    Ok(ForScope {
+        scope,
+        value: value * factor,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_and_limits_are_read_with_scope_and_unit() {
+        assert_eq!(
+            peak("450"),
+            Ok(ForScope {
+                scope: None,
+                value: 450e9
+            })
+        );
+        let across = Some("across-hosts".to_owned());
+        assert_eq!(
+            peak("across=400Gbit/s"),
+            Ok(ForScope {
+                scope: across.clone(),
+                value: 50e9
+            })
+        );
+        assert_eq!(
+            latency_limit("across-hosts=120us"),
+            Ok(ForScope {
+                scope: across,
+                value: 120e3
+            })
+        );
+        assert_eq!(latency_limit("1.5ms").map(|limit| limit.value), Ok(1.5e6));
+        for wrong in ["", "-1", "0", "x", "here=3", "3km", "NaN", "inf"] {
+            assert!(peak(wrong).is_err(), "{wrong}");
+        }
+        assert!(latency_limit("50").is_err(), "without a unit nobody knows");
+    }
+
+    #[test]
+    fn a_scope_of_its_own_goes_before_all() {
+        let stated = Stated {
+            peaks: vec![peak("100").expect("a peak"), peak("inside=450").expect("a peak")],
+            latency_limits: Vec::new(),
+        };
+        assert_eq!(stated.peak("inside-host"), Some(450e9));
+        assert_eq!(stated.peak("across-hosts"), Some(100e9));
+        assert_eq!(stated.latency_limit("inside-host"), None);
+    }
+}
