@@ -183,6 +183,9 @@ fn balance(session: &Session) -> Result<Ratio, String> {
             .map_or("a rank", |rank| rank.name.as_str());
         return Err(format!("when operations of {name} were done was not recorded"));
     }
+    if session.totals.operations > 0 && session.totals.instances == 0 {
+        return Err("no operation has the records of all its members".to_owned());
+    }
     let window: i64 = session.breakdown.iter().map(|entry| entry.window_ns).sum();
     let waited: i64 = session.breakdown.iter().map(|entry| entry.exposed_wait_ns).sum();
     if window <= 0 {

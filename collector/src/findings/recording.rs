@@ -79,7 +79,10 @@ fn missing_ranks(facts: &Facts<'_>) -> Vec<Draft> {
     )
     .severity("warning")
     .evidence(format!("missing: {}", some(&missing)))
-    .cause("LD_PRELOAD or RANKSCOPE_DIR did not reach these processes, or their logs lie elsewhere")
+    .cause(match facts.session.imported {
+        Some(_) => "their traces were not among those that were imported",
+        None => "LD_PRELOAD or RANKSCOPE_DIR did not reach these processes, or their logs lie elsewhere",
+    })
     .advice(coverage.advice.clone().unwrap_or_default())
     .holds("missing ranks", missing.len() as f64, ">", 0.0, "");
     vec![draft.without_cost("what was not recorded has no known cost")]

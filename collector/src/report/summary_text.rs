@@ -246,7 +246,10 @@ impl Text {
                 part(entry.compute_only_ns),
                 part(entry.overlapped_ns),
                 part(entry.exposed_communication_ns - entry.exposed_wait_ns),
-                part(entry.exposed_wait_ns),
+                match words::waits_unknown(session) {
+                    Some(reason) => reasons.dash(reason),
+                    None => part(entry.exposed_wait_ns),
+                },
                 part(entry.exposed_memory_ns),
                 part(entry.idle_ns),
                 reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
@@ -328,7 +331,10 @@ impl Text {
                 units::time(entry.window_ns),
                 timed(entry.host_ns),
                 timed(words::exposed_transfer_ns(entry)),
-                timed(entry.exposed_wait_ns),
+                match words::waits_unknown(session) {
+                    Some(reason) => reasons.dash(reason),
+                    None => timed(entry.exposed_wait_ns),
+                },
                 part(entry.other_blocked_ns),
                 reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
                 self.bar(entry),
@@ -416,7 +422,7 @@ impl Text {
                 self.line(&format!("  {part}"));
             }
             let share = words::mean_share(session, |entry| entry.exposed_wait_ns);
-            let has_times = session.totals.enqueued == 0;
+            let has_times = session.totals.enqueued == 0 && words::waits_unknown(session).is_none();
             if let Some(share) = share.filter(|_| session.ranks.len() > 1 && has_times) {
                 self.faint(&format!(
                     "all waiting for peers together: {} of the ranks' time",

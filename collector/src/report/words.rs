@@ -625,11 +625,23 @@ pub fn headline(session: &Session) -> Line {
     }
 }
 
+/// With a capital, unless the sentence begins with the name of a function: `cudaStreamSynchronize`.
 fn capitalised(text: &str) -> String {
+    let first = text.split(' ').next().unwrap_or(text);
+    if first.chars().skip(1).any(char::is_uppercase) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     letters
         .next()
         .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Why nothing tells who waited, if so: a wait is known from the records of all members.
+pub fn waits_unknown(session: &Session) -> Option<&'static str> {
+    (session.totals.operations > 0 && session.totals.instances == 0).then_some(
+        "no operation has the records of all its members, so that waiting is not known and stands under transfer",
+    )
 }
 
 /// Who is late, or that nobody is, or why that cannot be told.

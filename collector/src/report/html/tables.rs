@@ -125,7 +125,10 @@ pub fn breakdown(session: &Session) -> String {
             units::count(entry.steps),
             timed(entry.host_ns),
             timed(words::exposed_transfer_ns(entry)),
-            timed(entry.exposed_wait_ns),
+            match words::waits_unknown(session) {
+                Some(reason) => reasons.dash(reason),
+                None => timed(entry.exposed_wait_ns),
+            },
             units::time(entry.other_blocked_ns),
             timed(entry.communication_ns),
             reasons.figure(&entry.queued_ns, |&ns| units::time(ns)),
@@ -327,7 +330,10 @@ pub fn activity(session: &Session) -> String {
             part(entry.compute_only_ns),
             part(entry.overlapped_ns),
             part(entry.exposed_communication_ns - entry.exposed_wait_ns),
-            part(entry.exposed_wait_ns),
+            match words::waits_unknown(session) {
+                Some(reason) => reasons.dash(reason),
+                None => part(entry.exposed_wait_ns),
+            },
             part(entry.exposed_memory_ns),
             part(entry.idle_ns),
             reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
