@@ -63,6 +63,14 @@ impl TrueClock {
         }
     }
 
+    /// The first moment from this one on at which anything can happen on the host.
+    fn awake_from(&self, true_ns: i64) -> i64 {
+        match self.sleep {
+            Some((from, length)) if true_ns >= from && true_ns < from + length => from + length + 1_000_000,
+            _ => true_ns,
+        }
+    }
+
     fn shows(&self, true_ns: i64) -> i64 {
         let awake = match self.sleep {
             Some((from, length)) => true_ns - (true_ns - from).clamp(0, length),
@@ -128,7 +136,11 @@ impl Job {
         }
         // Least delay of each link: 30 to 150 µs, another one each way.
         let least: Vec<Vec<f64>> = (0..self.hosts)
-            .map(|_| (0..self.hosts).map(|_| 30_000.0 + 120_000.0 * random.unit()).collect())
+            .map(|_| {
+                (0..self.hosts)
+                    .map(|_| 30_000.0 + 120_000.0 * random.unit())
+                    .collect()
+            })
             .collect();
         let mut sightings: BTreeMap<(usize, usize), Vec<(Sighting, bool)>> = BTreeMap::new();
         let instances = self.seconds * self.per_second;
@@ -148,13 +160,12 @@ impl Job {
                 let enters: Vec<i64> = group
                     .iter()
                     .map(|&host| {
-                        let late = self.straggler.filter(|&(who, _)| who == host).map_or(0, |(_, ns)| ns);
+                        let late = self
+                            .straggler
+                            .filter(|&(who, _)| who == host)
+                            .map_or(0, |(_, ns)| ns);
                         let enter = ready.max(free[host]) + late + random.exponential(300_000.0) as i64;
-                        // Nobody enters while its host sleeps.
-                        match clocks[host].sleep {
-                            Some((from, length)) if enter >= from && enter < from + length => from + length + 1_000_000,
-                            _ => enter,
-                        }
+                        clocks[host].awake_from(enter)
                     })
                     .collect();
                 let mut row = Vec::new();
@@ -162,11 +173,15 @@ impl Job {
                     (least[from][to] + random.exponential(60_000.0)) as i64
                 };
                 for (at, &host) in group.iter().enumerate() {
-                    let come = group
-                        .iter()
-                        .zip(&enters)
-                        .map(|(&other, &enter)| if other == host { enter } else { enter + delay(other, host, &mut random) });
+                    let come = group.iter().zip(&enters).map(|(&other, &enter)| {
+                        if other == host {
+                            enter
+                        } else {
+                            enter + delay(other, host, &mut random)
+                        }
+                    });
                     let leave = come.max().unwrap_or(0) + 20_000 + random.exponential(15_000.0) as i64;
+                    let leave = clocks[host].awake_from(leave);
                     free[host] = leave;
                     row.push((host, stamps[host].len()));
                     stamps[host].push((clocks[host].shows(enters[at]), clocks[host].shows(leave)));
@@ -177,12 +192,19 @@ impl Job {
                             let last = enters.iter().max().copied().unwrap_or(0);
                             // Late in the collective: both have been there for a while.
                             for (from, to) in [(one, other), (other, one)] {
-                                let sent = last + 30_000;
-                                let arrived = sent + delay(from, to, &mut random);
+                                let sent = clocks[from].awake_from(last + 30_000);
+                                let arrived = clocks[to].awake_from(sent + delay(from, to, &mut random));
                                 let ahead = clocks[to].shows(arrived) - clocks[from].shows(sent);
                                 let is_upper = from == one;
-                                let at_ns = if is_upper { clocks[from].shows(sent) } else { clocks[to].shows(arrived) };
-                                let bound = Bound { at_ns, value_ns: if is_upper { ahead } else { -ahead } };
+                                let at_ns = if is_upper {
+                                    clocks[from].shows(sent)
+                                } else {
+                                    clocks[to].shows(arrived)
+                                };
+                                let bound = Bound {
+                                    at_ns,
+                                    value_ns: if is_upper { ahead } else { -ahead },
+                                };
                                 sightings.entry((one, other)).or_default().push((
                                     Sighting {
                                         at_ns,
@@ -225,8 +247,14 @@ impl Job {
                                 Sighting {
                                     at_ns: of_one.0,
                                     other_ns: of_other.1,
-                                    upper: Some(Bound { at_ns: of_one.0, value_ns: of_other.1 - of_one.0 }),
-                                    lower: Some(Bound { at_ns: of_one.1, value_ns: of_other.0 - of_one.1 }),
+                                    upper: Some(Bound {
+                                        at_ns: of_one.0,
+                                        value_ns: of_other.1 - of_one.0,
+                                    }),
+                                    lower: Some(Bound {
+                                        at_ns: of_one.1,
+                                        value_ns: of_other.0 - of_one.1,
+                                    }),
                                     leaves_ns: Some(of_other.1 - of_one.1),
                                 },
                                 is_wrong,
@@ -241,7 +269,11 @@ impl Job {
             list.sort_by_key(|(sighting, _)| sighting.at_ns);
         }
         let end_ns = free.iter().max().copied().unwrap_or(start_ns);
-        Seen { clocks, sightings, span_ns: (start_ns, end_ns) }
+        Seen {
+            clocks,
+            sightings,
+            span_ns: (start_ns, end_ns),
+        }
     }
 }
 
@@ -288,7 +320,11 @@ impl Judged {
     fn percentile(values: &[i64], percent: usize) -> i64 {
         let mut values = values.to_vec();
         values.sort_unstable();
-        values.get(values.len() * percent / 100).or(values.last()).copied().unwrap_or(0)
+        values
+            .get(values.len() * percent / 100)
+            .or(values.last())
+            .copied()
+            .unwrap_or(0)
     }
 }
 
@@ -297,7 +333,11 @@ fn true_time(clock: &TrueClock, shown: i64, span: (i64, i64)) -> i64 {
     let (mut low, mut high) = (span.0 - 100_000_000_000, span.1 + 100_000_000_000);
     while low + 1 < high {
         let middle = low + (high - low) / 2;
-        if clock.shows(middle) <= shown { low = middle } else { high = middle }
+        if clock.shows(middle) <= shown {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     low
 }
@@ -325,10 +365,15 @@ impl Solved {
                         }
                         is_inside_run = true;
                         let truth = clocks[other].shows(true_ns) - clocks[one].shows(true_ns);
-                        let line = |ends: [i64; 2]| ends[0] + ((ends[1] - ends[0]) as i128 * i128::from(share) / 4) as i64;
-                        let ends = |ends: [Option<i64>; 2]| ends[0].zip(ends[1]).map(|(start, end)| line([start, end]));
+                        let line = |ends: [i64; 2]| {
+                            ends[0] + ((ends[1] - ends[0]) as i128 * i128::from(share) / 4) as i64
+                        };
+                        let ends = |ends: [Option<i64>; 2]| {
+                            ends[0].zip(ends[1]).map(|(start, end)| line([start, end]))
+                        };
                         // Root and other clocks are a microsecond apart by what rounding does over seconds of drift.
-                        is_inside &= ends(low).is_none_or(|low| low <= truth + 2) && ends(high).is_none_or(|high| truth <= high + 2);
+                        is_inside &= ends(low).is_none_or(|low| low <= truth + 2)
+                            && ends(high).is_none_or(|high| truth <= high + 2);
                         into.errors.push((line(assumed) - truth).abs());
                     }
                     if !is_inside_run {
@@ -350,7 +395,11 @@ impl Solved {
     /// Mismatched instances that the interval contradicts, of how many.
     fn named(&self) -> (u64, u64, u64) {
         let (mut named, mut all, mut wrongly) = (0, 0, 0);
-        for (&(one, _), (fit, sightings)) in self.pairs.iter().map(|(pair, fit)| (pair, (fit, &self.seen.sightings[pair]))) {
+        for (&(one, _), (fit, sightings)) in self
+            .pairs
+            .iter()
+            .map(|(pair, fit)| (pair, (fit, &self.seen.sightings[pair])))
+        {
             let _ = one;
             for (sighting, is_wrong) in sightings {
                 let at = |bound: Bound, high: bool| {
@@ -360,12 +409,18 @@ impl Solved {
                         .find(|piece| piece.start_ns <= bound.at_ns && bound.at_ns < piece.end_ns)
                         .map(|piece| {
                             let ends = if high { piece.high_ns } else { piece.low_ns };
-                            ends[0] + ((ends[1] - ends[0]) as i128 * i128::from(bound.at_ns - piece.start_ns)
-                                / i128::from(piece.end_ns - piece.start_ns)) as i64
+                            ends[0]
+                                + ((ends[1] - ends[0]) as i128 * i128::from(bound.at_ns - piece.start_ns)
+                                    / i128::from(piece.end_ns - piece.start_ns))
+                                    as i64
                         })
                 };
-                let contradicts = sighting.upper.is_some_and(|bound| at(bound, false).is_some_and(|low| bound.value_ns < low))
-                    || sighting.lower.is_some_and(|bound| at(bound, true).is_some_and(|high| bound.value_ns > high));
+                let contradicts = sighting
+                    .upper
+                    .is_some_and(|bound| at(bound, false).is_some_and(|low| bound.value_ns < low))
+                    || sighting
+                        .lower
+                        .is_some_and(|bound| at(bound, true).is_some_and(|high| bound.value_ns > high));
                 all += u64::from(*is_wrong);
                 named += u64::from(*is_wrong && contradicts);
                 wrongly += u64::from(!is_wrong && contradicts);
@@ -379,9 +434,20 @@ impl Solved {
 /// bound that is not of a mismatched instance kept. Returns the width at the begin of each piece.
 fn exact_widths(fit: &PairFit, sightings: &[(Sighting, bool)]) -> Vec<f64> {
     let pieces = &fit.segments[0].pieces;
-    let knots: Vec<i64> = pieces.iter().map(|piece| piece.start_ns).chain([pieces[pieces.len() - 1].end_ns]).collect();
-    let base = sightings[0].0.leaves_ns.or(sightings[0].0.upper.map(|bound| bound.value_ns)).unwrap_or(0);
-    let seconds: Vec<f64> = knots.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect();
+    let knots: Vec<i64> = pieces
+        .iter()
+        .map(|piece| piece.start_ns)
+        .chain([pieces[pieces.len() - 1].end_ns])
+        .collect();
+    let base = sightings[0]
+        .0
+        .leaves_ns
+        .or(sightings[0].0.upper.map(|bound| bound.value_ns))
+        .unwrap_or(0);
+    let seconds: Vec<f64> = knots
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) as f64 / 1e9)
+        .collect();
     let drift = MOST_DRIFT_PPM as f64; // µs per second
     let mut widths = Vec::new();
     for wanted in 0..pieces.len() {
@@ -392,8 +458,16 @@ fn exact_widths(fit: &PairFit, sightings: &[(Sighting, bool)]) -> Vec<f64> {
                 .collect();
             for piece in 0..pieces.len() {
                 let (one, next) = (offsets[piece], offsets[piece + 1]);
-                problem.add_constraint([(next, 1.0), (one, -1.0)], ComparisonOp::Le, drift * seconds[piece]);
-                problem.add_constraint([(one, 1.0), (next, -1.0)], ComparisonOp::Le, drift * seconds[piece]);
+                problem.add_constraint(
+                    [(next, 1.0), (one, -1.0)],
+                    ComparisonOp::Le,
+                    drift * seconds[piece],
+                );
+                problem.add_constraint(
+                    [(one, 1.0), (next, -1.0)],
+                    ComparisonOp::Le,
+                    drift * seconds[piece],
+                );
                 if piece + 1 < pieces.len() {
                     let after = offsets[piece + 2];
                     let limit = WANDER_NS_PER_S2 / 1000.0 * (seconds[piece] + seconds[piece + 1]) / 2.0;
@@ -411,11 +485,17 @@ fn exact_widths(fit: &PairFit, sightings: &[(Sighting, bool)]) -> Vec<f64> {
             for (sighting, _) in sightings.iter().filter(|(_, is_wrong)| !is_wrong) {
                 for (sign, bound) in [(1.0, sighting.upper), (-1.0, sighting.lower)] {
                     let Some(bound) = bound else { continue };
-                    let piece = knots.partition_point(|&knot| knot <= bound.at_ns).saturating_sub(1).min(pieces.len() - 1);
+                    let piece = knots
+                        .partition_point(|&knot| knot <= bound.at_ns)
+                        .saturating_sub(1)
+                        .min(pieces.len() - 1);
                     let share = (bound.at_ns - knots[piece]) as f64 / 1e9 / seconds[piece];
                     let stray = WANDER_NS_PER_S2 * seconds[piece] * seconds[piece] / 8.0 / 1000.0;
                     problem.add_constraint(
-                        [(offsets[piece], sign * (1.0 - share)), (offsets[piece + 1], sign * share)],
+                        [
+                            (offsets[piece], sign * (1.0 - share)),
+                            (offsets[piece + 1], sign * share),
+                        ],
                         ComparisonOp::Le,
                         sign * (bound.value_ns - base) as f64 / 1000.0 + stray,
                     );
@@ -426,7 +506,10 @@ fn exact_widths(fit: &PairFit, sightings: &[(Sighting, bool)]) -> Vec<f64> {
                 _ => None,
             }
         };
-        let (Some(low), Some(high)) = (extreme(OptimizationDirection::Minimize), extreme(OptimizationDirection::Maximize)) else {
+        let (Some(low), Some(high)) = (
+            extreme(OptimizationDirection::Minimize),
+            extreme(OptimizationDirection::Maximize),
+        ) else {
             panic!("the exact programme has no solution");
         };
         let stray = WANDER_NS_PER_S2 * seconds[wanted] * seconds[wanted] / 8.0;
@@ -493,12 +576,20 @@ fn widths_equal_the_exact_programme() {
         let exact = exact_widths(fit, &solved.seen.sightings[&(0, 1)]);
         for (piece, exact) in fit.segments[0].pieces.iter().zip(exact) {
             let width = (piece.high_ns[0] - piece.low_ns[0]) as f64;
-            assert!(width >= exact - 1.0, "narrower than the truth allows: {width} {exact}");
+            assert!(
+                width >= exact - 1.0,
+                "narrower than the truth allows: {width} {exact}"
+            );
             ratios.push((width / exact * 10_000.0) as i64);
         }
     }
     let p95 = Judged::percentile(&ratios, 95);
-    println!("width / exact programme: p50 {:.4}, p95 {:.4} over {} knots", Judged::percentile(&ratios, 50) as f64 / 1e4, p95 as f64 / 1e4, ratios.len());
+    println!(
+        "width / exact programme: p50 {:.4}, p95 {:.4} over {} knots",
+        Judged::percentile(&ratios, 50) as f64 / 1e4,
+        p95 as f64 / 1e4,
+        ratios.len()
+    );
     assert!(p95 <= 11_000, "{p95}");
 }
 
@@ -506,7 +597,11 @@ fn widths_equal_the_exact_programme() {
 fn nested_messages_make_it_as_narrow_as_their_fastest_way_there_and_back() {
     let mut ratios = Vec::new();
     for seed in 200..210 {
-        let job = Job { seed, straggler: Some((1, 20_000_000)), ..Job::default() };
+        let job = Job {
+            seed,
+            straggler: Some((1, 20_000_000)),
+            ..Job::default()
+        };
         let solved = solve(&job);
         let clocks = &solved.seen.clocks;
         // The fastest way each way, by the true clocks.
@@ -516,16 +611,27 @@ fn nested_messages_make_it_as_narrow_as_their_fastest_way_there_and_back() {
                 let true_ns = true_time(&clocks[0], at_ns, solved.seen.span_ns);
                 clocks[1].shows(true_ns) - clocks[0].shows(true_ns)
             };
-            there = sighting.upper.map_or(there, |bound| there.min(bound.value_ns - truth(bound.at_ns)));
-            back = sighting.lower.map_or(back, |bound| back.min(truth(bound.at_ns) - bound.value_ns));
+            there = sighting
+                .upper
+                .map_or(there, |bound| there.min(bound.value_ns - truth(bound.at_ns)));
+            back = sighting
+                .lower
+                .map_or(back, |bound| back.min(truth(bound.at_ns) - bound.value_ns));
         }
         let mut judged = Judged::default();
         solved.judge(&mut judged);
         let median = Judged::percentile(&judged.widths, 50);
-        println!("seed {seed}: median width {median} ns, shortest cycle {} ns", there + back);
+        println!(
+            "seed {seed}: median width {median} ns, shortest cycle {} ns",
+            there + back
+        );
         ratios.push((median as f64 / (there + back) as f64 * 1000.0) as i64);
     }
-    println!("median width / shortest cycle: p50 {}, worst {} (thousandths)", Judged::percentile(&ratios, 50), Judged::percentile(&ratios, 100));
+    println!(
+        "median width / shortest cycle: p50 {}, worst {} (thousandths)",
+        Judged::percentile(&ratios, 50),
+        Judged::percentile(&ratios, 100)
+    );
     assert!(Judged::percentile(&ratios, 50) <= 1200, "{ratios:?}");
 }
 
@@ -559,20 +665,35 @@ fn what_nothing_bounds_is_said_to_be_unbounded() {
         evidence.take(Sighting {
             at_ns,
             other_ns: at_ns,
-            upper: Some(Bound { at_ns, value_ns: 5_000 + n % 3 }),
+            upper: Some(Bound {
+                at_ns,
+                value_ns: 5_000 + n % 3,
+            }),
             lower: None,
             leaves_ns: None,
         });
     }
     let fit = PairFit::solve(evidence.finish(), (0, 1_000_000_000));
-    assert!(fit.segments[0].pieces.iter().all(|piece| piece.low_ns[0] <= -UNBOUNDED_NS && piece.high_ns[0] < 10_000));
+    assert!(
+        fit.segments[0]
+            .pieces
+            .iter()
+            .all(|piece| piece.low_ns[0] <= -UNBOUNDED_NS && piece.high_ns[0] < 10_000)
+    );
     let pairs = Pairs::from([((0, 1), fit)]);
     let network = Network::solve(&pairs, &[None, None, None], (0, 1_000_000_000));
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(early.is_some() && late.is_none());
     assert_eq!(network.error_at(0, 2, 500_000_000), (None, None));
     // Wall clocks bound what messages do not.
-    let network = Network::solve(&pairs, &[Some(1_000_000), Some(2_000_000), None], (0, 1_000_000_000));
+    let network = Network::solve(
+        &pairs,
+        &[Some(1_000_000), Some(2_000_000), None],
+        (0, 1_000_000_000),
+    );
     let (early, late) = network.error_at(0, 1, 500_000_000);
-    assert!(early.is_some_and(|ns| ns > -10_000) && late.is_some_and(|ns| ns <= 3_000_100), "{early:?} {late:?}");
+    assert!(
+        early.is_some_and(|ns| ns > -10_000) && late.is_some_and(|ns| ns <= 3_000_100),
+        "{early:?} {late:?}"
+    );
 }

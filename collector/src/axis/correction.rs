@@ -25,7 +25,10 @@ impl Correction {
     pub fn new(stretches: impl Iterator<Item = ((i64, i64), [i64; 2], bool)>) -> Self {
         let mut correction = Self::default();
         for ((start_ns, end_ns), offset, jumps) in stretches {
-            let by_host = [start_ns.saturating_add(offset[0]), end_ns.saturating_add(offset[1])];
+            let by_host = [
+                start_ns.saturating_add(offset[0]),
+                end_ns.saturating_add(offset[1]),
+            ];
             if jumps {
                 // Until the middle it ran as before, from then on as behind.
                 let half = by_host[0].saturating_add(by_host[1].saturating_sub(by_host[0]).max(0) / 2);
@@ -45,10 +48,18 @@ impl Correction {
 
     fn push(&mut self, start_ns: i64, axis_ns: i64, slope: i64) {
         // A clock that went back shows times twice: the later ones count.
-        while self.stretches.last().is_some_and(|last| last.start_ns >= start_ns) {
+        while self
+            .stretches
+            .last()
+            .is_some_and(|last| last.start_ns >= start_ns)
+        {
             self.stretches.pop();
         }
-        self.stretches.push(Stretch { start_ns, axis_ns, slope });
+        self.stretches.push(Stretch {
+            start_ns,
+            axis_ns,
+            slope,
+        });
     }
 
     /// The axis at a moment of the host, ns.
@@ -66,7 +77,6 @@ impl Correction {
         let ns = i128::from(stretch.axis_ns) + ((since * i128::from(stretch.slope)) >> FRACTION_BITS);
         ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
-
 }
 
 #[cfg(test)]
@@ -87,10 +97,18 @@ mod tests {
         assert_eq!(correction.axis_ns(5), 0);
         assert_eq!(correction.axis_ns(105), 100);
         assert_eq!(correction.axis_ns(109), 104);
-        assert_eq!(correction.axis_ns(110), 1105, "the middle of what it saw of the gap");
+        assert_eq!(
+            correction.axis_ns(110),
+            1105,
+            "the middle of what it saw of the gap"
+        );
         assert_eq!(correction.axis_ns(115), 1110);
         assert_eq!(correction.axis_ns(1000), 1995);
-        assert_eq!(correction.axis_ns(-10), -15, "before the first stretch it ran as in it");
+        assert_eq!(
+            correction.axis_ns(-10),
+            -15,
+            "before the first stretch it ran as in it"
+        );
         assert!((-50..1200).all(|ns| correction.axis_ns(ns) <= correction.axis_ns(ns + 1)));
     }
 
@@ -99,7 +117,13 @@ mod tests {
         let correction = Correction::new([((0, 1_000_000_000), [0, 100_000], false)].into_iter());
         assert!(correction.axis_ns(1_000_100_000).abs_diff(1_000_000_000) <= 1);
         assert!(correction.axis_ns(500_050_000).abs_diff(500_000_000) <= 1);
-        let broken = Correction::new([((i64::MIN, i64::MAX), [i64::MAX, i64::MIN], false), ((5, 1), [0, 0], true)].into_iter());
+        let broken = Correction::new(
+            [
+                ((i64::MIN, i64::MAX), [i64::MAX, i64::MIN], false),
+                ((5, 1), [0, 0], true),
+            ]
+            .into_iter(),
+        );
         for ns in [i64::MIN, 0, i64::MAX] {
             broken.axis_ns(ns);
         }

@@ -37,7 +37,9 @@ pub fn place(pieces: &mut [Piece], windows: &[Window]) {
     }
     // At a boundary both neighbours have a say, so that the axis is steady.
     let at = |at_ns: i64| {
-        let next = lines.partition_point(|&(_, end_ns, _)| end_ns <= at_ns).min(lines.len() - 1);
+        let next = lines
+            .partition_point(|&(_, end_ns, _)| end_ns <= at_ns)
+            .min(lines.len() - 1);
         let own = lines[next].2.at(at_ns);
         let is_boundary = lines[next].0 >= at_ns;
         match next.checked_sub(1).map(|before| lines[before].2.at(at_ns)) {
@@ -63,8 +65,16 @@ fn line_near(windows: &[Window], at: usize) -> Option<Line> {
         if leaves.len() >= ENOUGH {
             break;
         }
-        for neighbour in [at.checked_sub(distance), Some(at + distance)].into_iter().flatten() {
-            leaves.extend(windows.get(neighbour).into_iter().flat_map(|window| &window.leaves));
+        for neighbour in [at.checked_sub(distance), Some(at + distance)]
+            .into_iter()
+            .flatten()
+        {
+            leaves.extend(
+                windows
+                    .get(neighbour)
+                    .into_iter()
+                    .flat_map(|window| &window.leaves),
+            );
         }
     }
     leaves.sort_unstable();
@@ -79,12 +89,15 @@ fn line_near(windows: &[Window], at: usize) -> Option<Line> {
     }))
     .unwrap_or(0.0)
     .clamp(-limit, limit);
-    let value_ns = median(
-        leaves
-            .iter()
-            .map(|&(moment_ns, leaves_ns)| leaves_ns as f64 - slope * moment_ns.saturating_sub(at_ns) as f64),
-    )?;
-    Some(Line { at_ns, value_ns, slope })
+    let value_ns =
+        median(leaves.iter().map(|&(moment_ns, leaves_ns)| {
+            leaves_ns as f64 - slope * moment_ns.saturating_sub(at_ns) as f64
+        }))?;
+    Some(Line {
+        at_ns,
+        value_ns,
+        slope,
+    })
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -59,9 +59,7 @@ struct Ends {
 fn enter_of(member: &RankOperation) -> i64 {
     // A device's clock may tell its begin too late; the call that asked for it is a host's stamp.
     if member.called_ns == NO_TIME {
-        member
-            .enter_ns
-            .saturating_sub(i64::from(member.clock_error_ns))
+        member.enter_ns.saturating_sub(i64::from(member.clock_error_ns))
     } else {
         member.called_ns
     }
@@ -93,7 +91,11 @@ impl Instance {
             Pattern::AllToAll if operation.is_variable() && operation != Operation::ReduceScatterV => {
                 if members.iter().all(|member| member.counts.len() == members.len()) {
                     let sends = |from: usize, to: usize| {
-                        let counted = if operation == Operation::AllToAllV { to } else { from };
+                        let counted = if operation == Operation::AllToAllV {
+                            to
+                        } else {
+                            from
+                        };
                         members[from].counts[counted] > 0
                     };
                     self.one_by_one(members, &host, sends);
@@ -105,9 +107,12 @@ impl Instance {
                     None => carries(member),
                 };
                 self.leave_together = true;
-                self.all(members, &host, |_, _| true, |number, member| {
-                    !reduces_scattered || receives(number, member)
-                });
+                self.all(
+                    members,
+                    &host,
+                    |_, _| true,
+                    |number, member| !reduces_scattered || receives(number, member),
+                );
             }
             Pattern::FromRoot if operation != Operation::ScatterV => {
                 self.all(members, &host, |number, _| Some(number) == root, |_, _| true);
@@ -117,13 +122,31 @@ impl Instance {
             }
             Pattern::FromRoot => {
                 let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
-                let receives = |to: usize| counts.and_then(|counts| counts.get(to)).is_some_and(|&bytes| bytes > 0);
-                self.all(members, &host, |number, _| Some(number) == root, |number, _| receives(number));
+                let receives = |to: usize| {
+                    counts
+                        .and_then(|counts| counts.get(to))
+                        .is_some_and(|&bytes| bytes > 0)
+                };
+                self.all(
+                    members,
+                    &host,
+                    |number, _| Some(number) == root,
+                    |number, _| receives(number),
+                );
             }
             Pattern::ToRoot => {
                 let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
-                let sends = |from: usize| counts.and_then(|counts| counts.get(from)).is_some_and(|&bytes| bytes > 0);
-                self.all(members, &host, |number, _| sends(number), |number, _| Some(number) == root);
+                let sends = |from: usize| {
+                    counts
+                        .and_then(|counts| counts.get(from))
+                        .is_some_and(|&bytes| bytes > 0)
+                };
+                self.all(
+                    members,
+                    &host,
+                    |number, _| sends(number),
+                    |number, _| Some(number) == root,
+                );
             }
             Pattern::Scan => self.one_by_one(members, &host, |from, to| from < to),
             // The sender stands first.
@@ -145,7 +168,13 @@ impl Instance {
             let at = match self.hosts.iter().position(|known| known.0 == host) {
                 Some(at) => at,
                 None => {
-                    self.hosts.push((host, Ends { enter: None, leave: None }));
+                    self.hosts.push((
+                        host,
+                        Ends {
+                            enter: None,
+                            leave: None,
+                        },
+                    ));
                     self.hosts.len() - 1
                 }
             };
@@ -172,7 +201,12 @@ impl Instance {
                 if from != to
                     && let (Some(enter_ns), Some(leave_ns)) = (of_from.enter, of_to.leave)
                 {
-                    self.proofs.push(Proof { from, enter_ns, to, leave_ns });
+                    self.proofs.push(Proof {
+                        from,
+                        enter_ns,
+                        to,
+                        leave_ns,
+                    });
                 }
             }
         }
@@ -214,7 +248,11 @@ impl Instance {
     }
 
     /// What it says about each pair of hosts. `loosened_ns` is the error of a host's stamps.
-    pub fn sightings(&self, loosened_ns: impl Fn(usize) -> i64, mut take: impl FnMut(usize, usize, Sighting)) {
+    pub fn sightings(
+        &self,
+        loosened_ns: impl Fn(usize) -> i64,
+        mut take: impl FnMut(usize, usize, Sighting),
+    ) {
         for proof in &self.proofs {
             let back = self
                 .proofs
@@ -236,12 +274,18 @@ impl Instance {
                 let ahead = one.leave_ns.saturating_sub(one.enter_ns).saturating_add(loosened);
                 if one.from == first {
                     (sighting.at_ns, sighting.other_ns) = (one.enter_ns, one.leave_ns);
-                    sighting.upper = Some(Bound { at_ns: one.enter_ns, value_ns: ahead });
+                    sighting.upper = Some(Bound {
+                        at_ns: one.enter_ns,
+                        value_ns: ahead,
+                    });
                 } else {
                     if sighting.upper.is_none() {
                         (sighting.at_ns, sighting.other_ns) = (one.leave_ns, one.enter_ns);
                     }
-                    sighting.lower = Some(Bound { at_ns: one.leave_ns, value_ns: ahead.saturating_neg() });
+                    sighting.lower = Some(Bound {
+                        at_ns: one.leave_ns,
+                        value_ns: ahead.saturating_neg(),
+                    });
                 }
             }
             if self.leave_together {
@@ -249,7 +293,9 @@ impl Instance {
                     let found = self.hosts.iter().find(|known| known.0 == host);
                     found.and_then(|(_, ends)| ends.leave)
                 };
-                sighting.leaves_ns = leave(second).zip(leave(first)).map(|(two, one)| two.saturating_sub(one));
+                sighting.leaves_ns = leave(second)
+                    .zip(leave(first))
+                    .map(|(two, one)| two.saturating_sub(one));
             }
             take(first, second, sighting);
         }
@@ -260,7 +306,10 @@ impl Instance {
 /// that it is the same half in whatever order they come.
 pub fn is_held_out(first: &RankOperation) -> bool {
     let mut hash = u64::from(first.communicator) << 32 | u64::from(first.operation as u8);
-    for part in [u64::from(first.tag) << 32 | u64::from(first.sequence), u64::from(first.peer as u32)] {
+    for part in [
+        u64::from(first.tag) << 32 | u64::from(first.sequence),
+        u64::from(first.peer as u32),
+    ] {
         hash = (hash ^ part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         hash ^= hash >> 29;
     }
@@ -305,7 +354,11 @@ mod tests {
         assert_eq!(read(&three(Operation::Scan, -1)), [(0, 30, 1, 1080)]);
         let mut scattered = three(Operation::ReduceScatter, -1);
         scattered[2].bytes = 0;
-        assert_eq!(read(&scattered), [(1, 1020, 0, 90)], "who receives nothing needs nobody");
+        assert_eq!(
+            read(&scattered),
+            [(1, 1020, 0, 90)],
+            "who receives nothing needs nobody"
+        );
         let mut sent = three(Operation::AllToAllV, -1);
         for member in &mut sent {
             member.counts = vec![0, 0, 0].into();
@@ -324,7 +377,9 @@ mod tests {
         let mut members = three(Operation::AllReduce, -1);
         members.iter_mut().for_each(|member| member.bytes = 0);
         assert_eq!(read(&members), []);
-        members.iter_mut().for_each(|member| member.operation = Operation::Barrier);
+        members
+            .iter_mut()
+            .for_each(|member| member.operation = Operation::Barrier);
         assert_eq!(read(&members).len(), 2);
         // Rank 1 leaves before rank 0 of its own host enters: they are not of one instance.
         members[1].leave_ns = 5;
@@ -336,12 +391,27 @@ mod tests {
         let mut instance = Instance::default();
         instance.read(&three(Operation::AllReduce, -1), |rank| (rank / 2) as usize);
         let mut seen = Vec::new();
-        instance.sightings(|host| 1 + host as i64, |one, other, sighting| seen.push((one, other, sighting)));
+        instance.sightings(
+            |host| 1 + host as i64,
+            |one, other, sighting| seen.push((one, other, sighting)),
+        );
         let [(0, 1, sighting)] = seen[..] else {
             panic!("one pair: {seen:?}")
         };
-        assert_eq!(sighting.upper, Some(Bound { at_ns: 30, value_ns: 1050 + 3 }));
-        assert_eq!(sighting.lower, Some(Bound { at_ns: 90, value_ns: 930 - 3 }));
+        assert_eq!(
+            sighting.upper,
+            Some(Bound {
+                at_ns: 30,
+                value_ns: 1050 + 3
+            })
+        );
+        assert_eq!(
+            sighting.lower,
+            Some(Bound {
+                at_ns: 90,
+                value_ns: 930 - 3
+            })
+        );
         assert_eq!(sighting.leaves_ns, Some(990));
     }
 }

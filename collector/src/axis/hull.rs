@@ -126,10 +126,12 @@ mod tests {
     #[test]
     fn damaged_stamps_do_not_overflow() {
         let mut hull = Hull::default();
-        hull.extend([i64::MIN, i64::MIN / 2, 0, i64::MAX / 2, i64::MAX].map(|at_ns| Bound {
-            at_ns,
-            value_ns: -at_ns.saturating_abs(),
-        }));
+        hull.extend(
+            [i64::MIN, i64::MIN / 2, 0, i64::MAX / 2, i64::MAX].map(|at_ns| Bound {
+                at_ns,
+                value_ns: -at_ns.saturating_abs(),
+            }),
+        );
         assert!(!hull.corners().is_empty());
     }
 }

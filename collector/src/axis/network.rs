@@ -79,7 +79,10 @@ impl PairFit {
     /// The piece at a moment of the first clock, or the nearest.
     fn piece_at(&self, first_ns: i64) -> Option<&Piece> {
         let at = self.segments.partition_point(|segment| {
-            segment.pieces.first().is_some_and(|piece| piece.start_ns <= first_ns)
+            segment
+                .pieces
+                .first()
+                .is_some_and(|piece| piece.start_ns <= first_ns)
         });
         let near = |segment: &'_ super::segments::Segment| -> Option<usize> {
             let at = segment.pieces.partition_point(|piece| piece.end_ns <= first_ns);
@@ -103,14 +106,18 @@ impl PairFit {
     }
 
     fn second_of(&self, first_ns: i64) -> i64 {
-        self.piece_at(first_ns)
-            .map_or(first_ns, |piece| first_ns.saturating_add(piece.assumed_at(first_ns)))
+        self.piece_at(first_ns).map_or(first_ns, |piece| {
+            first_ns.saturating_add(piece.assumed_at(first_ns))
+        })
     }
 
     fn first_of(&self, second_ns: i64) -> i64 {
         let ends = |piece: &Piece| {
             let [start, end] = piece.assumed();
-            [piece.start_ns.saturating_add(start), piece.end_ns.saturating_add(end)]
+            [
+                piece.start_ns.saturating_add(start),
+                piece.end_ns.saturating_add(end),
+            ]
         };
         let found = self
             .pieces()
@@ -265,7 +272,10 @@ impl Network {
                 start_ns,
                 end_ns,
                 jumps,
-                most: [vec![UNBOUNDED_NS; hosts * hosts], vec![UNBOUNDED_NS; hosts * hosts]],
+                most: [
+                    vec![UNBOUNDED_NS; hosts * hosts],
+                    vec![UNBOUNDED_NS; hosts * hosts],
+                ],
                 estimate: [vec![0; hosts], vec![0; hosts]],
             };
             for (&(one, other), fit) in pairs {
@@ -318,7 +328,9 @@ impl Network {
         let (low, high) = cell.bounds(self.hosts, one, other);
         let estimate = cell.assumed(one, other);
         let distance = |bound: [Option<i64>; 2]| {
-            let [Some(start), Some(end)] = bound else { return None };
+            let [Some(start), Some(end)] = bound else {
+                return None;
+            };
             Some(at([start, end]).saturating_sub(at(estimate)))
         };
         // A clock that is in truth further ahead than assumed shows what it shows earlier than assumed.
@@ -330,7 +342,12 @@ impl Network {
 
     /// From a host's own time to the axis.
     pub fn correction(&self, host: usize) -> Correction {
-        if self.root_of.get(host) == Some(&host) && self.cells.iter().all(|cell| cell.estimate.iter().all(|of| of[host] == 0)) {
+        if self.root_of.get(host) == Some(&host)
+            && self
+                .cells
+                .iter()
+                .all(|cell| cell.estimate.iter().all(|of| of[host] == 0))
+        {
             return Correction::default();
         }
         let stretches = self.cells.iter().map(|cell| {
@@ -349,7 +366,10 @@ impl Cell {
     pub fn bounds(&self, hosts: usize, one: usize, other: usize) -> ([Option<i64>; 2], [Option<i64>; 2]) {
         let known = |ns: i64| (ns < UNBOUNDED_NS).then_some(ns);
         let most = |from: usize, to: usize| [0, 1].map(|end| known(self.most[end][from * hosts + to]));
-        (most(other, one).map(|ns| ns.map(i64::saturating_neg)), most(one, other))
+        (
+            most(other, one).map(|ns| ns.map(i64::saturating_neg)),
+            most(one, other),
+        )
     }
 
     /// Clock `other` minus clock `one` as assumed, at begin and end.
@@ -367,8 +387,14 @@ fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i6
     for (&(one, other), fit) in tree.pairs {
         for segment in &fit.segments {
             if let Some(jump) = segment.jump {
-                let before = [tree.axis_time(one, jump.before.0), tree.axis_time(other, jump.before.1)];
-                let after = [tree.axis_time(one, jump.after.0), tree.axis_time(other, jump.after.1)];
+                let before = [
+                    tree.axis_time(one, jump.before.0),
+                    tree.axis_time(other, jump.before.1),
+                ];
+                let after = [
+                    tree.axis_time(one, jump.after.0),
+                    tree.axis_time(other, jump.after.1),
+                ];
                 let (from, to) = (before[0].min(before[1]), after[0].max(after[1]));
                 if from < to {
                     jumps.push((from, to));
@@ -428,8 +454,16 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
         let drift = if at == moment { 0 } else { drift };
         let line = |ends: [i64; 2]| between((piece.start_ns, ends[0]), (piece.end_ns, ends[1]), at);
         let open = |ends: [i64; 2]| ends.iter().any(|ns| ns.abs() >= UNBOUNDED_NS);
-        let low = if open(piece.low_ns) { -UNBOUNDED_NS } else { line(piece.low_ns).saturating_sub(drift) };
-        let high = if open(piece.high_ns) { UNBOUNDED_NS } else { line(piece.high_ns).saturating_add(drift) };
+        let low = if open(piece.low_ns) {
+            -UNBOUNDED_NS
+        } else {
+            line(piece.low_ns).saturating_sub(drift)
+        };
+        let high = if open(piece.high_ns) {
+            UNBOUNDED_NS
+        } else {
+            line(piece.high_ns).saturating_add(drift)
+        };
         points.push((moment, low, high));
     };
     let mut pieces = fit
@@ -441,7 +475,9 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
         })
         .flat_map(|segment| {
             let at = segment.pieces.partition_point(|piece| piece.end_ns <= from);
-            segment.pieces[at..].iter().take_while(|piece| piece.start_ns < to)
+            segment.pieces[at..]
+                .iter()
+                .take_while(|piece| piece.start_ns < to)
         })
         .peekable();
     if pieces.peek().is_none() || cell.jumps {
@@ -479,7 +515,12 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
         }
         let (start, end) = (value(&first), value(&last));
         let line = |at: i64| between((from, start), (to, end), at);
-        let above = points.iter().map(|point| value(point) - line(point.0)).max().unwrap_or(0).max(0);
+        let above = points
+            .iter()
+            .map(|point| value(point) - line(point.0))
+            .max()
+            .unwrap_or(0)
+            .max(0);
         [start, end].map(|ns| sign * (ns + above + loosened))
     };
     Some((straight(-1, |point| point.1), straight(1, |point| point.2)))
@@ -575,11 +616,19 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
                     let (one, two) = (host.min(other), host.max(other));
                     let fit = tree.pair(one, two)?;
                     // Just inside the cell: at its borders a clock may jump.
-                    let inside = if end == 0 { axis_ns.saturating_add(1) } else { axis_ns.saturating_sub(1) };
+                    let inside = if end == 0 {
+                        axis_ns.saturating_add(1)
+                    } else {
+                        axis_ns.saturating_sub(1)
+                    };
                     let first_ns = tree.host_time(one, inside);
                     let piece = fit.piece_at(first_ns)?;
                     let offset = piece.estimate_ns.map(|_| piece.assumed_at(first_ns))?;
-                    Some(of_other.saturating_add(if one == other { offset } else { offset.saturating_neg() }))
+                    Some(of_other.saturating_add(if one == other {
+                        offset
+                    } else {
+                        offset.saturating_neg()
+                    }))
                 })
                 .collect();
             wanted.sort_unstable();

@@ -131,9 +131,8 @@ fn hull(mut points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     if points.len() < 3 {
         return points;
     }
-    let turn = |o: [f64; 2], a: [f64; 2], b: [f64; 2]| {
-        (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0])
-    };
+    let turn =
+        |o: [f64; 2], a: [f64; 2], b: [f64; 2]| (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]);
     let half = |points: &mut dyn Iterator<Item = [f64; 2]>| {
         let mut chain: Vec<[f64; 2]> = Vec::new();
         for point in points {
@@ -176,7 +175,10 @@ mod tests {
         // Two seconds later it is at least 10: only with 2.5 ns/s and more from 5.
         assert!(region.cut(-1.0, -2.0, -10.0));
         let (low, high) = region.range(2.0);
-        assert!((low - 10.0).abs() < 1e-3 && (high - 25.0).abs() < 1e-3, "{low} {high}");
+        assert!(
+            (low - 10.0).abs() < 1e-3 && (high - 25.0).abs() < 1e-3,
+            "{low} {high}"
+        );
         let before = region.clone();
         assert!(!region.cut(1.0, 0.0, -11.0));
         assert_eq!(region.range(0.0), before.range(0.0));

@@ -70,8 +70,10 @@ impl PairFit {
                 .find(|&at| windows[at].jump.is_some())
                 .unwrap_or(windows.len());
             let (forward, parts, reached) = fit.forward(&mut windows, first, last_of_run, span_ns);
-            if let (Some(before), Some(next)) = (windows.get(reached - 1).map(|window| window.seen[1]), windows.get_mut(reached))
-                && next.jump.is_none()
+            if let (Some(before), Some(next)) = (
+                windows.get(reached - 1).map(|window| window.seen[1]),
+                windows.get_mut(reached),
+            ) && next.jump.is_none()
             {
                 next.jump = Some(Jump {
                     before,
@@ -83,7 +85,10 @@ impl PairFit {
             fit.segments.push(Segment {
                 jump: windows[first].jump,
                 pieces,
-                sightings: windows[first..reached].iter().map(|window| window.sightings).sum(),
+                sightings: windows[first..reached]
+                    .iter()
+                    .map(|window| window.sightings)
+                    .sum(),
             });
             first = reached;
         }
@@ -119,8 +124,8 @@ impl PairFit {
             };
             let region = next_region(&regions, &parts, part.seconds());
             self.make_sane(&mut windows[at]);
-            let narrowed = narrowed(&region, &windows[at], None)
-                .or_else(|| self.without_one(&region, windows, at, end));
+            let narrowed =
+                narrowed(&region, &windows[at], None).or_else(|| self.without_one(&region, windows, at, end));
             match narrowed {
                 Some(region) => {
                     regions.push(region);
@@ -164,7 +169,8 @@ impl PairFit {
                 others
                     .iter()
                     .filter(|other| {
-                        let drift = seconds(other.at_ns.saturating_sub(own.at_ns).saturating_abs()) * MOST_DRIFT;
+                        let drift =
+                            seconds(other.at_ns.saturating_sub(own.at_ns).saturating_abs()) * MOST_DRIFT;
                         other.value_ns as f64 + (own.value_ns as f64) + drift < 0.0
                     })
                     .count()
@@ -187,7 +193,13 @@ impl PairFit {
     }
 
     /// If one bound alone is in the way, it goes, unless the next window needs another one gone.
-    fn without_one(&mut self, region: &Region, windows: &mut [Window], at: usize, end: usize) -> Option<Region> {
+    fn without_one(
+        &mut self,
+        region: &Region,
+        windows: &mut [Window],
+        at: usize,
+        end: usize,
+    ) -> Option<Region> {
         let (found, rest) = corners(&windows[at])
             .filter_map(|corner| Some((corner, narrowed(region, &windows[at], Some(corner))?)))
             .max_by(|(_, one), (_, other)| {

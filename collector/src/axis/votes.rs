@@ -5,8 +5,8 @@
 //!
 //! Leaving out a true sighting would do no harm, it only widens; so the vote may be generous.
 
-use super::evidence::Sighting;
 use super::MOST_DRIFT_PPM;
+use super::evidence::Sighting;
 use std::collections::VecDeque;
 
 /// Neighbours that are asked on each side.
@@ -17,6 +17,8 @@ const QUORUM: usize = 3;
 const APART: i64 = 12;
 /// … if they are at least that far, ns.
 const LEAST_APART_NS: i64 = 100_000;
+/// Who contradicts one in so many is left out: a true sighting contradicts only mismatches, which are fewer.
+const SUSPICIOUS: usize = 7;
 /// Sightings that wait to be judged together.
 const BLOCK: usize = 64;
 
@@ -53,16 +55,40 @@ fn contradict(one: &Sighting, other: &Sighting) -> Option<bool> {
     }
 }
 
-/// Of those that have something to say: do most contradict? `None` without a quorum.
-fn most_contradict<'a>(sighting: &Sighting, others: impl Iterator<Item = &'a Sighting>) -> Option<bool> {
-    let (mut asked, mut against) = (0, 0);
-    for other in others {
-        if let Some(contradicts) = contradict(sighting, other) {
-            asked += 1;
-            against += usize::from(contradicts);
+/// How many had something to say, and how many of them contradict.
+#[derive(Clone, Copy)]
+struct Count {
+    asked: usize,
+    against: usize,
+}
+
+impl Count {
+    fn of<'a>(sighting: &Sighting, others: impl Iterator<Item = &'a Sighting>) -> Self {
+        let mut count = Self { asked: 0, against: 0 };
+        for other in others {
+            if let Some(contradicts) = contradict(sighting, other) {
+                count.asked += 1;
+                count.against += usize::from(contradicts);
+            }
+        }
+        count
+    }
+
+    /// Do most contradict? `None` without a quorum.
+    fn most(self) -> Option<bool> {
+        (self.asked >= QUORUM).then_some(2 * self.against > self.asked)
+    }
+
+    fn is_suspicious(self) -> bool {
+        self.against >= QUORUM && self.against * SUSPICIOUS > self.asked
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            asked: self.asked + other.asked,
+            against: self.against + other.against,
         }
     }
-    (asked >= QUORUM).then_some(2 * against > asked)
 }
 
 /// Do the leaves of a sighting lie apart from those of others? `None` without a quorum.
@@ -79,7 +105,9 @@ fn leaves_apart<'a>(
     }
     scratch.sort_unstable();
     let middle = scratch[scratch.len() / 2];
-    scratch.iter_mut().for_each(|leaves_ns| *leaves_ns = leaves_ns.saturating_sub(middle).saturating_abs());
+    scratch
+        .iter_mut()
+        .for_each(|leaves_ns| *leaves_ns = leaves_ns.saturating_sub(middle).saturating_abs());
     scratch.sort_unstable();
     let spread = scratch[scratch.len() / 2];
     let limit = spread.saturating_mul(APART).max(LEAST_APART_NS);
@@ -109,36 +137,39 @@ impl Votes {
         for at in 0..count {
             let sighting = self.waiting[at];
             let after = &self.waiting[at + 1..self.waiting.len().min(at + 1 + NEIGHBOURS)];
-            let verdict = match most_contradict(&sighting, self.before.iter()) {
-                // Its leaves agree with nobody's.
-                None | Some(false)
-                    if leaves_apart(&sighting, self.before.iter(), &mut scratch) != Some(false)
-                        && leaves_apart(&sighting, after.iter(), &mut scratch) == Some(true) =>
-                {
-                    Verdict::Mismatch
-                }
-                // At the very end nobody is behind it.
-                None | Some(false)
-                    if after.len() < QUORUM
-                        && leaves_apart(&sighting, self.before.iter(), &mut scratch) == Some(true) =>
-                {
-                    Verdict::Mismatch
-                }
-                // Nobody before it: the first, which those behind it must confirm.
-                None if most_contradict(&sighting, after.iter()) == Some(true) => Verdict::Mismatch,
-                None | Some(false) => Verdict::Fits,
+            let of_before = Count::of(&sighting, self.before.iter());
+            let of_after = Count::of(&sighting, after.iter());
+            let verdict = match of_before.most() {
                 Some(true) => {
                     let agree = after
                         .iter()
-                        .filter(|other| most_contradict(other, self.before.iter()) == Some(true))
+                        .filter(|other| Count::of(other, self.before.iter()).most() == Some(true))
                         .count();
                     let is_jump = 2 * agree > after.len()
                         && agree >= QUORUM
-                        && most_contradict(&sighting, after.iter()) == Some(false);
+                        && of_after.most() == Some(false)
+                        && !of_after.is_suspicious();
                     if is_jump {
                         Verdict::FitsAfterJump
                     } else {
                         Verdict::Mismatch
+                    }
+                }
+                // Those behind it contradict: nobody stands before it, or a clock will jump.
+                _ if of_after.most() == Some(true) => {
+                    if of_before.asked < QUORUM || of_before.against > 0 {
+                        Verdict::Mismatch
+                    } else {
+                        Verdict::Fits
+                    }
+                }
+                _ if of_before.and(of_after).is_suspicious() => Verdict::Mismatch,
+                _ => {
+                    let apart_before = leaves_apart(&sighting, self.before.iter(), &mut scratch);
+                    let apart_after = leaves_apart(&sighting, after.iter(), &mut scratch);
+                    match (apart_before, apart_after) {
+                        (Some(true) | None, Some(true)) | (Some(true), None) => Verdict::Mismatch,
+                        _ => Verdict::Fits,
                     }
                 }
             };
@@ -167,8 +198,14 @@ mod tests {
         Sighting {
             at_ns,
             other_ns: at_ns + offset_ns,
-            upper: Some(Bound { at_ns, value_ns: offset_ns + 100_000 }),
-            lower: Some(Bound { at_ns, value_ns: offset_ns - 100_000 }),
+            upper: Some(Bound {
+                at_ns,
+                value_ns: offset_ns + 100_000,
+            }),
+            lower: Some(Bound {
+                at_ns,
+                value_ns: offset_ns - 100_000,
+            }),
             leaves_ns: None,
         }
     }
@@ -222,6 +259,9 @@ mod tests {
     #[test]
     fn the_first_of_all_is_judged_by_those_behind_it() {
         let verdicts = judged((0..20).map(|n| sighting(n * 1_000_000, if n < 2 { 30_000_000 } else { 0 })));
-        assert_eq!(verdicts[..3], [Verdict::Mismatch, Verdict::Mismatch, Verdict::Fits]);
+        assert_eq!(
+            verdicts[..3],
+            [Verdict::Mismatch, Verdict::Mismatch, Verdict::Fits]
+        );
     }
 }

@@ -4,11 +4,15 @@
 use super::evidence::Sighting;
 use super::hull::{Bound, Hull};
 use super::votes::{Verdict, Votes};
+use std::collections::VecDeque;
 
 /// Length of windows while there are not too many, ns.
 pub const SHORTEST_NS: i64 = 1 << 32;
 /// Leaves kept per window.
 const MOST_LEAVES: usize = 64;
+/// Sightings that are left out on each side of a jump: calls in which it happened have stamps of both sides, and bound
+/// neither.
+const BESIDE_JUMP: usize = 4;
 /// Bounds that wait to be put into a hull.
 const MOST_PENDING: usize = 64;
 
@@ -120,6 +124,10 @@ impl Window {
 pub struct PairEvidence {
     votes: Votes,
     windows: Vec<Window>,
+    /// The last that fit: whether they are beside a jump is not known yet.
+    newest: VecDeque<Sighting>,
+    /// A jump was met, and so many sightings behind it; what was last seen before.
+    jumped: Option<(usize, (i64, i64))>,
     length_ns: i64,
     most_windows: usize,
     /// Sightings that were left out because they contradict their neighbours.
@@ -134,6 +142,8 @@ impl PairEvidence {
         Self {
             votes: Votes::default(),
             windows: Vec::new(),
+            newest: VecDeque::with_capacity(BESIDE_JUMP + 1),
+            jumped: None,
             length_ns: SHORTEST_NS,
             most_windows: most_windows.max(2),
             mismatches: 0,
@@ -151,26 +161,53 @@ impl PairEvidence {
     /// The windows, whole.
     pub fn finish(&mut self) -> Vec<Window> {
         std::mem::take(&mut self.votes).finish(|sighting, verdict| self.judged(&sighting, verdict));
+        for sighting in std::mem::take(&mut self.newest) {
+            self.keep(&sighting);
+        }
         let mut windows = std::mem::take(&mut self.windows);
         windows.iter_mut().for_each(Window::settle);
         windows
     }
 
     fn judged(&mut self, sighting: &Sighting, verdict: Verdict) {
-        if verdict == Verdict::Mismatch {
-            self.mismatches += 1;
-            return;
+        match verdict {
+            Verdict::Mismatch => self.mismatches += 1,
+            Verdict::Fits => {
+                if let Some((behind, _)) = &mut self.jumped
+                    && *behind < BESIDE_JUMP
+                {
+                    *behind += 1;
+                    return;
+                }
+                self.newest.push_back(*sighting);
+                if self.newest.len() > BESIDE_JUMP
+                    && let Some(oldest) = self.newest.pop_front()
+                {
+                    self.keep(&oldest);
+                }
+            }
+            Verdict::FitsAfterJump => {
+                self.newest.clear();
+                let before = match self.jumped {
+                    // Not a single one between two jumps was kept.
+                    Some((_, before)) => Some(before),
+                    None => self.windows.last().map(|last| last.seen[1]),
+                };
+                self.jumped = before.map(|before| (1, before));
+            }
         }
+    }
+
+    /// Puts a sighting into its window.
+    fn keep(&mut self, sighting: &Sighting) {
         let at_ns = sighting.at_ns;
         let seen = (at_ns, sighting.other_ns);
         let grid = at_ns.div_euclid(self.length_ns);
         let end_ns = grid.saturating_add(1).saturating_mul(self.length_ns);
         match self.windows.last_mut() {
-            Some(last) if verdict == Verdict::FitsAfterJump => {
-                let jump = Jump {
-                    before: last.seen[1],
-                    after: seen,
-                };
+            Some(last) if self.jumped.is_some() => {
+                let before = self.jumped.take().map_or(last.seen[1], |(_, before)| before);
+                let jump = Jump { before, after: seen };
                 last.end_ns = last.seen[1].0.saturating_add(1).min(last.end_ns);
                 self.windows.push(Window::new(at_ns, end_ns, Some(jump), seen));
             }
@@ -181,7 +218,9 @@ impl PairEvidence {
             Some(last) if at_ns >= last.start_ns => {}
             Some(_) => {
                 let position = self.windows.partition_point(|window| window.start_ns <= at_ns);
-                let earlier = position.checked_sub(1).and_then(|position| self.windows.get_mut(position));
+                let earlier = position
+                    .checked_sub(1)
+                    .and_then(|position| self.windows.get_mut(position));
                 match earlier.filter(|window| at_ns < window.end_ns) {
                     Some(window) => window.take(sighting),
                     None => self.late += 1,
@@ -282,8 +321,12 @@ mod tests {
         }
         let windows = pair.finish();
         let jump = windows[1].jump.expect("a jump");
-        assert_eq!(jump.before.0, 490_000_000);
-        assert_eq!(jump.after, (500_000_000, 500_000_000 - 3_000_000_000));
-        assert_eq!((windows[0].sightings, windows[1].sightings, windows.len()), (50, 50, 2));
+        // Four on each side are not used.
+        assert_eq!(jump.before.0, 450_000_000);
+        assert_eq!(jump.after, (540_000_000, 540_000_000 - 3_000_000_000));
+        assert_eq!(
+            (windows[0].sightings, windows[1].sightings, windows.len()),
+            (46, 46, 2)
+        );
     }
 }
