@@ -296,12 +296,12 @@ fn solve(job: &Job) -> Solved {
         pairs.insert(pair, PairFit::solve(evidence.finish(), span));
     }
     // No wall clock is of any use.
-    let span = seen
+    let runs: Vec<(i64, i64)> = seen
         .clocks
         .iter()
-        .flat_map(|clock| [clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)]);
-    let span = (span.clone().min().unwrap_or(0), span.max().unwrap_or(0));
-    let network = Network::solve(&pairs, &vec![None; job.hosts], span);
+        .map(|clock| (clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)))
+        .collect();
+    let network = Network::solve(&pairs, &vec![None; job.hosts], &runs, 0);
     Solved { pairs, network, seen }
 }
 
@@ -681,7 +681,7 @@ fn what_nothing_bounds_is_said_to_be_unbounded() {
             .all(|piece| piece.low_ns[0] <= -UNBOUNDED_NS && piece.high_ns[0] < 10_000)
     );
     let pairs = Pairs::from([((0, 1), fit)]);
-    let network = Network::solve(&pairs, &[None, None, None], (0, 1_000_000_000));
+    let network = Network::solve(&pairs, &[None, None, None], &[(0, 1_000_000_000); 3], 0);
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(early.is_some() && late.is_none());
     assert_eq!(network.error_at(0, 2, 500_000_000), (None, None));
@@ -689,7 +689,8 @@ fn what_nothing_bounds_is_said_to_be_unbounded() {
     let network = Network::solve(
         &pairs,
         &[Some(1_000_000), Some(2_000_000), None],
-        (0, 1_000_000_000),
+        &[(0, 1_000_000_000); 3],
+        0,
     );
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(

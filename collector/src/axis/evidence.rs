@@ -4,6 +4,7 @@ use super::hull::Bound;
 use crate::rank::{NO_TIME, RankOperation};
 use rankscope_formats::session::OperationState;
 use rankscope_formats::{Operation, Pattern};
+use std::collections::BTreeMap;
 
 /// Members up to which those of variable operations are looked at one by one.
 const MOST_ONE_BY_ONE: usize = 64;
@@ -45,6 +46,8 @@ pub struct Instance {
     pub proofs: Vec<Proof>,
     /// All members leave about together.
     pub leave_together: bool,
+    /// Inside a host somebody left before one that it needed had entered: it proves nothing about other hosts.
+    pub contradicts_itself: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -71,6 +74,7 @@ impl Instance {
         self.hosts.clear();
         self.proofs.clear();
         self.leave_together = false;
+        self.contradicts_itself = false;
         let [first, ..] = members else { return };
         let operation = first.operation;
         let carries = |member: &RankOperation| {
@@ -194,6 +198,7 @@ impl Instance {
         if !is_sane {
             self.hosts.clear();
             self.leave_together = false;
+            self.contradicts_itself = true;
             return;
         }
         for &(from, of_from) in &self.hosts {
@@ -247,17 +252,55 @@ impl Instance {
         }
     }
 
+    /// A message by itself.
+    pub fn message(&mut self, proof: Proof) {
+        self.hosts.clear();
+        self.proofs.clear();
+        self.proofs.push(proof);
+        self.leave_together = false;
+    }
+
+    /// Of an instance of more hosts than that, keeps pairs at distances that are powers of two and those of the first:
+    /// the others are bounded through third ones.
+    pub fn thin_out(&mut self, most_hosts: usize) {
+        if self.hosts.len() <= most_hosts {
+            return;
+        }
+        let position: BTreeMap<usize, usize> = self.hosts.iter().map(|known| known.0).zip(0..).collect();
+        let at = |host: usize| position.get(&host).copied().unwrap_or(0);
+        self.proofs.retain(|proof| {
+            let (one, other) = (at(proof.from), at(proof.to));
+            one.min(other) == 0 || one.abs_diff(other).is_power_of_two()
+        });
+    }
+
+    /// True if somebody left before one that it needed had entered, by the times as they are.
+    pub fn is_violated(&self, stamp_error_ns: impl Fn(usize) -> i64) -> bool {
+        self.proofs.iter().any(|proof| {
+            let error = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
+            proof.leave_ns.saturating_add(error) < proof.enter_ns
+        })
+    }
+
     /// What it says about each pair of hosts. `loosened_ns` is the error of a host's stamps.
     pub fn sightings(
         &self,
         loosened_ns: impl Fn(usize) -> i64,
         mut take: impl FnMut(usize, usize, Sighting),
     ) {
+        let mut places: BTreeMap<(usize, usize), &Proof> = BTreeMap::new();
+        let are_many = self.proofs.len() > 8;
+        if are_many {
+            places.extend(self.proofs.iter().map(|proof| ((proof.from, proof.to), proof)));
+        }
         for proof in &self.proofs {
-            let back = self
-                .proofs
-                .iter()
-                .find(|other| other.from == proof.to && other.to == proof.from);
+            let back = if are_many {
+                places.get(&(proof.to, proof.from)).copied()
+            } else {
+                self.proofs
+                    .iter()
+                    .find(|other| other.from == proof.to && other.to == proof.from)
+            };
             if proof.from > proof.to && back.is_some() {
                 continue;
             }

@@ -17,6 +17,7 @@
 //! | [`estimate`] | where in the interval the offset is assumed |
 //! | [`network`] | many hosts: shortest paths over the pairs, one estimate for all |
 //! | [`correction`] | from a host's own time to the axis |
+//! | [`summary`] | what a session says about it |
 //!
 //! The model. Between two hosts `offset(t)` is the second clock minus the first when the first shows `t`. It drifts by
 //! at most [`MOST_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an
@@ -31,6 +32,7 @@ pub mod hull;
 pub mod network;
 pub mod region;
 pub mod segments;
+pub mod summary;
 pub mod votes;
 pub mod windows;
 

@@ -29,6 +29,8 @@ pub struct Cell {
     most: [Vec<i64>; 2],
     /// Each clock minus the axis.
     estimate: [Vec<i64>; 2],
+    /// The estimate of a clock rests on leaves that coincide.
+    by_leaves: Vec<bool>,
 }
 
 /// The clocks of all hosts.
@@ -36,6 +38,8 @@ pub struct Cell {
 pub struct Network {
     hosts: usize,
     cells: Vec<Cell>,
+    /// The run: what lies beside it is there for stray stamps only.
+    run_ns: (i64, i64),
     /// Host whose clock is the axis, where anything ties a host to it; else a host of its own.
     pub root_of: Vec<usize>,
     /// Hosts whose wall clocks contradict the job's messages.
@@ -254,14 +258,35 @@ impl Network {
         }
     }
 
-    /// Solves all pairs. `wall_error_ns` is how far each host's wall clock may be off, where it is synchronised;
-    /// `span_ns` the run.
-    pub fn solve(pairs: &Pairs, wall_error_ns: &[Option<i64>], span_ns: (i64, i64)) -> Self {
+    /// Solves all pairs. `wall_error_ns` is how far each host's wall clock may be off, where it is synchronised; `runs_ns`
+    /// the run as each host saw it, beside which the axis goes on for `margin_ns`.
+    pub fn solve(
+        pairs: &Pairs,
+        wall_error_ns: &[Option<i64>],
+        runs_ns: &[(i64, i64)],
+        margin_ns: i64,
+    ) -> Self {
         let hosts = wall_error_ns.len();
         let tree = Tree::grow(hosts, pairs, wall_error_ns);
+        let on_axis = |end: fn(&(i64, i64)) -> i64| {
+            (0..)
+                .zip(runs_ns)
+                .take(hosts)
+                .map(|(host, run)| tree.axis_time(host, end(run)))
+                .collect::<Vec<i64>>()
+        };
+        let run_ns = (
+            on_axis(|run| run.0).into_iter().min().unwrap_or(0),
+            on_axis(|run| run.1).into_iter().max().unwrap_or(0),
+        );
+        let span_ns = (
+            run_ns.0.saturating_sub(margin_ns),
+            run_ns.1.saturating_add(margin_ns),
+        );
         let mut network = Self {
             hosts,
             cells: Vec::new(),
+            run_ns,
             root_of: tree.root_of.clone(),
             wrong_wall_clocks: Vec::new(),
             contradictions: 0,
@@ -277,6 +302,7 @@ impl Network {
                     vec![UNBOUNDED_NS; hosts * hosts],
                 ],
                 estimate: [vec![0; hosts], vec![0; hosts]],
+                by_leaves: vec![true; hosts],
             };
             for (&(one, other), fit) in pairs {
                 let Some((low, high)) = bounds(&tree, one, fit, &cell) else {
@@ -305,6 +331,15 @@ impl Network {
     fn cell_at(&self, axis_ns: i64) -> Option<&Cell> {
         let at = self.cells.partition_point(|cell| cell.end_ns <= axis_ns);
         self.cells.get(at).or_else(|| self.cells.last())
+    }
+
+    /// The host whose time the axis is: of several components that of most hosts.
+    pub fn root(&self) -> usize {
+        let hosts_of = |root: usize| self.root_of.iter().filter(|&&of| of == root).count();
+        (0..self.hosts)
+            .filter(|&host| self.root_of.get(host) == Some(&host))
+            .max_by_key(|&root| (hosts_of(root), std::cmp::Reverse(root)))
+            .unwrap_or(0)
     }
 
     /// The cells, in order of time.
@@ -340,6 +375,36 @@ impl Network {
         )
     }
 
+    /// True if a clock jumped somewhere between two moments, in any order.
+    pub fn jumps_between(&self, one_ns: i64, other_ns: i64) -> bool {
+        let (from, to) = (one_ns.min(other_ns), one_ns.max(other_ns));
+        let first = self.cells.partition_point(|cell| cell.end_ns < from);
+        self.cells[first..]
+            .iter()
+            .take_while(|cell| cell.start_ns <= to)
+            .any(|cell| cell.jumps)
+    }
+
+    /// The largest such error of two hosts either way, ± ns, jumps aside; `None` where it is not bounded.
+    pub fn largest_error(&self, one: usize, other: usize) -> Option<i64> {
+        let (first, last) = self.run_ns;
+        let moments = self
+            .cells
+            .iter()
+            .filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns)
+            .flat_map(|cell| {
+                // Just inside: the end is the next one's.
+                [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)]
+            });
+        let mut largest = None;
+        for axis_ns in moments {
+            let (less, more) = self.error_at(one, other, axis_ns);
+            let error = less?.saturating_neg().max(more?);
+            largest = largest.max(Some(error));
+        }
+        largest
+    }
+
     /// From a host's own time to the axis.
     pub fn correction(&self, host: usize) -> Correction {
         if self.root_of.get(host) == Some(&host)
@@ -370,6 +435,11 @@ impl Cell {
             most(other, one).map(|ns| ns.map(i64::saturating_neg)),
             most(one, other),
         )
+    }
+
+    /// True if nothing but coinciding leaves, or nothing at all, was needed to place a clock.
+    pub fn is_by_leaves(&self, host: usize) -> bool {
+        self.by_leaves.get(host).copied().unwrap_or(false)
     }
 
     /// Clock `other` minus clock `one` as assumed, at begin and end.
@@ -632,6 +702,8 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
                 })
                 .collect();
             wanted.sort_unstable();
+            let is_axis = tree.root_of[host] == host && placed.is_empty();
+            cell.by_leaves[host] &= is_axis || !wanted.is_empty();
             // Without leaves wall clocks say where it is, and of those of which nothing is known, too.
             let wanted = wanted.get(wanted.len() / 2).copied().unwrap_or(0);
             let most = |from: usize, to: usize| cell.most[end][from * hosts + to];

@@ -128,6 +128,20 @@ impl Votes {
         self.judge(0, hand_on);
     }
 
+    /// Neighbours of both sides; of those behind it that contradict only who agrees with those before it: others are
+    /// mismatches themselves, or stand behind a jump.
+    fn of_both(&self, sighting: &Sighting, of_before: Count, of_after: Count, after: &[Sighting]) -> Count {
+        if of_after.against == 0 {
+            return of_before.and(of_after);
+        }
+        let against = after
+            .iter()
+            .filter(|other| contradict(sighting, other) == Some(true))
+            .filter(|other| Count::of(other, self.before.iter()).most() != Some(true))
+            .count();
+        of_before.and(Count { against, ..of_after })
+    }
+
     /// Judges all that wait but the last `keep`.
     fn judge(&mut self, keep: usize, mut hand_on: impl FnMut(Sighting, Verdict)) {
         // Instances become whole nearly in order.
@@ -163,7 +177,12 @@ impl Votes {
                         Verdict::Fits
                     }
                 }
-                _ if of_before.and(of_after).is_suspicious() => Verdict::Mismatch,
+                _ if self
+                    .of_both(&sighting, of_before, of_after, after)
+                    .is_suspicious() =>
+                {
+                    Verdict::Mismatch
+                }
                 _ => {
                     let apart_before = leaves_apart(&sighting, self.before.iter(), &mut scratch);
                     let apart_after = leaves_apart(&sighting, after.iter(), &mut scratch);
@@ -222,7 +241,7 @@ mod tests {
 
     #[test]
     fn mismatches_are_told_from_a_jump() {
-        // Every 10 ms; every seventh is 10 ms off, in turn ahead and behind; a second is lost before the 500th.
+        // Every 10 ms; every seventh is 10 ms off, in turn ahead and behind; a second is gained before the 501st.
         let off = |n: i64| {
             if n % 7 == 3 {
                 if n % 2 == 0 { 10_000_000 } else { -10_000_000 }
@@ -230,12 +249,12 @@ mod tests {
                 0
             }
         };
-        let base = |n: i64| if n < 500 { 0 } else { 1_000_000_000 };
+        let base = |n: i64| if n < 501 { 0 } else { 1_000_000_000 };
         let verdicts = judged((0..1000).map(|n| sighting(n * 10_000_000, 5 + base(n) + off(n))));
         for (n, &verdict) in (0i64..).zip(&verdicts) {
             let expected = if off(n) != 0 {
                 Verdict::Mismatch
-            } else if n == 500 {
+            } else if n == 501 {
                 Verdict::FitsAfterJump
             } else {
                 Verdict::Fits

@@ -212,7 +212,7 @@ impl PairEvidence {
                 self.windows.push(Window::new(at_ns, end_ns, Some(jump), seen));
             }
             Some(last) if at_ns >= last.end_ns => {
-                let start_ns = grid.saturating_mul(self.length_ns);
+                let start_ns = grid.saturating_mul(self.length_ns).max(last.end_ns);
                 self.windows.push(Window::new(start_ns, end_ns, None, seen));
             }
             Some(last) if at_ns >= last.start_ns => {}
@@ -255,6 +255,11 @@ impl PairEvidence {
                 }
                 _ => merged.push(window),
             }
+        }
+        if let Some(last) = merged.last_mut() {
+            // It goes on.
+            let grid = last.start_ns.div_euclid(self.length_ns);
+            last.end_ns = grid.saturating_add(1).saturating_mul(self.length_ns);
         }
         self.windows = merged;
         if self.windows.len() > self.most_windows {
