@@ -1,5 +1,7 @@
 //! What is done with an instance when it is handed on: waits, bandwidth, blame, steps, rows.
 
+use crate::axis::evidence;
+use crate::axis::summary::Check;
 use crate::bandwidth::{Bandwidth, bandwidth, of_launch};
 use crate::blame::{BlameLedger, NewWait};
 use crate::classes::Classes;
@@ -13,7 +15,7 @@ use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
 use crate::traffic::TrafficLedger;
-use crate::waiting::{InstanceWait, MemberWait, waits, waits_of};
+use crate::waiting::{ClockErrors, InstanceWait, MemberWait, waits, waits_of};
 use rankscope_formats::ranklog::record::FLAG_CAPTURED;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
@@ -24,8 +26,14 @@ use std::collections::BTreeMap;
 /// Everything that grows while instances come in, bounded.
 pub struct Analysis<'a> {
     identities: &'a Identities,
-    /// Clock interval, ± ns, between the hosts of each communicator.
-    error_of: Vec<i64>,
+    clocks: &'a Clocks,
+    /// Host of each rank.
+    host_of: Vec<usize>,
+    /// Communicators with members on several hosts.
+    spans_hosts: Vec<bool>,
+    /// How the axis did on instances that it was not fitted to.
+    pub clock_check: Check,
+    proofs: evidence::Instance,
     /// World and number of its row in the world's board, per rank.
     place_of: Vec<Option<(u32, usize)>>,
     /// The table of operations.
@@ -72,30 +80,26 @@ impl<'a> Analysis<'a> {
     /// For these ranks and communicators.
     pub fn new(
         identities: &'a Identities,
-        clocks: &Clocks,
+        clocks: &'a Clocks,
         boards: Vec<StepBoard>,
         stalls: StallBoard,
     ) -> Self {
-        let host = |rank: u32| clocks.host_of[identities.ranks[rank as usize].log];
-        let error_of = identities
+        let host_of: Vec<usize> = identities
+            .ranks
+            .iter()
+            .map(|rank| clocks.host_of[rank.log])
+            .collect();
+        let spans_hosts = identities
             .communicators
             .iter()
             .map(|communicator| {
-                let mut hosts: Vec<usize> = communicator
+                let mut hosts = communicator
                     .members
                     .iter()
                     .flatten()
-                    .map(|&rank| host(rank))
-                    .collect();
-                hosts.sort_unstable();
-                hosts.dedup();
-                let pairs = hosts
-                    .iter()
-                    .flat_map(|&one| hosts.iter().map(move |&other| (one, other)));
-                pairs
-                    .map(|(one, other)| clocks.error_between(one, other))
-                    .max()
-                    .unwrap_or(0)
+                    .map(|&rank| host_of[rank as usize]);
+                let first = hosts.next();
+                hosts.any(|host| Some(host) != first)
             })
             .collect();
         let mut place_of = vec![None; identities.ranks.len()];
@@ -106,7 +110,11 @@ impl<'a> Analysis<'a> {
         }
         Self {
             identities,
-            error_of,
+            clocks,
+            host_of,
+            spans_hosts,
+            clock_check: Check::default(),
+            proofs: evidence::Instance::default(),
             place_of,
             classes: Classes::new(&identities.communicators),
             traffic: TrafficLedger::default(),
@@ -190,11 +198,56 @@ impl<'a> Analysis<'a> {
         }
         self.traffic.moved(communicator, members, state);
         match members.all() {
+            Some(calls)
+                if state == InstanceState::Complete && self.contradicts_clocks(communicator, calls) =>
+            {
+                self.clock_check.mismatched += 1;
+                self.take_other(
+                    number,
+                    communicator,
+                    members,
+                    InstanceState::Mismatched,
+                    "no clocks of their hosts could show such times: the calls do not belong together",
+                );
+            }
             Some(calls) if state == InstanceState::Complete => {
                 self.take_complete(number, communicator, calls)
             }
             _ => self.take_other(number, communicator, members, state, reason),
         }
+    }
+
+    /// True if somebody left before one that it needed had entered, wherever in their intervals the clocks are. Counts
+    /// what the axis was not fitted to.
+    fn contradicts_clocks(&mut self, communicator: u32, members: &[RankOperation]) -> bool {
+        let clocks = self.clocks;
+        let Some(learnt) = clocks.learnt() else {
+            return false;
+        };
+        if self.spans_hosts.get(communicator as usize) != Some(&true) {
+            return false;
+        }
+        let host_of = &self.host_of;
+        self.proofs.read(members, |rank| host_of[rank as usize]);
+        if self.proofs.proofs.is_empty() {
+            return self.proofs.contradicts_itself;
+        }
+        let stamp_error_ns = |host: usize| clocks.hosts[host].stamp_error_ns;
+        let contradicts = self.proofs.proofs.iter().any(|proof| {
+            let shown = proof.leave_ns.saturating_sub(proof.enter_ns);
+            shown < 0 && {
+                let (_, more) = clocks.error_at(proof.from, proof.to, proof.enter_ns);
+                let stamps = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
+                // Of a call in which a clock jumped nothing is known.
+                shown.saturating_add(more).saturating_add(stamps) < 0
+                    && !learnt.network.jumps_between(proof.enter_ns, proof.leave_ns)
+            }
+        });
+        if evidence::is_held_out(&members[0]) {
+            self.clock_check.held_out += 1;
+            self.clock_check.violations += u64::from(!contradicts && self.proofs.is_violated(stamp_error_ns));
+        }
+        contradicts
     }
 
     fn take_complete(&mut self, number: u64, communicator: u32, members: &[RankOperation]) {
@@ -255,26 +308,36 @@ impl<'a> Analysis<'a> {
     ) {
         self.ranks.clear();
         self.ranks.extend(whole.iter().map(|member| member.rank));
-        let between_hosts = self.error_of.get(communicator as usize).copied().unwrap_or(0);
         // Devices' times lie too late by up to that, each by itself.
         let of_devices = whole
             .iter()
-            .map(|member| member.clock_error_ns)
+            .map(|member| i64::from(member.clock_error_ns))
             .max()
             .unwrap_or(0);
-        let error_ns = between_hosts.saturating_add(i64::from(of_devices));
+        let (clocks, host_of) = (self.clocks, &self.host_of);
+        let between = |one: usize, other: usize| {
+            let [first, second] = [one, other].map(|member| &whole[member]);
+            let host = |member: &RankOperation| host_of[member.rank as usize];
+            let (less, more) = clocks.error_at(host(first), host(second), second.enter_ns);
+            (less.saturating_add(of_devices), more.saturating_add(of_devices))
+        };
+        let errors = if self.spans_hosts.get(communicator as usize) == Some(&true) {
+            ClockErrors::Between(&between)
+        } else {
+            ClockErrors::Same(of_devices)
+        };
         let wait = match launch {
-            Some(launch) => waits_of(whole, &launch.kinds, error_ns, &mut self.waits),
-            None => waits(whole, error_ns, &mut self.waits),
+            Some(launch) => waits_of(whole, &launch.kinds, errors, &mut self.waits),
+            None => waits(whole, errors, &mut self.waits),
         };
         // Of messages that run as one no single one has a bandwidth, or a wait that another has not.
         let is_shared_message = launch.is_none() && whole.iter().any(RankOperation::is_shared);
         let band = match launch {
             Some(launch) => {
                 let (size_bytes, bus_bytes) = launch.carried();
-                of_launch(whole, size_bytes, bus_bytes, &wait, error_ns)
+                of_launch(whole, size_bytes, bus_bytes, &wait)
             }
-            None if !is_shared_message => bandwidth(whole, &wait, error_ns),
+            None if !is_shared_message => bandwidth(whole, &wait),
             _ => Bandwidth::default(),
         };
         if let (Some(size), Some(_)) = (band.size_bytes, band.algorithm)

@@ -73,9 +73,9 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Bandwidth of a complete instance that is a launch by itself; `error_ns` as in [`crate::waiting::waits`].
-pub fn bandwidth(members: &[RankOperation], wait: &InstanceWait, error_ns: i64) -> Bandwidth {
-    of_launch(members, size_bytes(members), bus_bytes(members), wait, error_ns)
+/// Bandwidth of a complete instance that is a launch by itself.
+pub fn bandwidth(members: &[RankOperation], wait: &InstanceWait) -> Bandwidth {
+    of_launch(members, size_bytes(members), bus_bytes(members), wait)
 }
 
 /// Bandwidth of a launch of so many bytes, Σ S and Σ S·f, by the times of its members.
@@ -84,7 +84,6 @@ pub fn of_launch(
     size_bytes: Option<u64>,
     bus_bytes: Option<f64>,
     wait: &InstanceWait,
-    error_ns: i64,
 ) -> Bandwidth {
     let mut out = Bandwidth::default();
     let is_message = members.first().is_some_and(RankOperation::is_message);
@@ -98,6 +97,7 @@ pub fn of_launch(
         out.effective = Some(size as f64 / (leave - enter) as f64 * 1e9);
     }
     let mut t = wait.transfer_ns;
+    let error_ns = wait.transfer_error_ns;
     if error_ns > 0 && error_ns.saturating_mul(10) > t {
         t = wait.shortest_ns;
         out.shortest_used = true;

@@ -312,7 +312,7 @@ impl BlameLedger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::waits;
+    use crate::waiting::{ClockErrors, waits};
     use proptest::prelude::*;
 
     proptest! {
@@ -324,7 +324,7 @@ mod tests {
                 arrivals.iter().enumerate().map(|(rank, &at)| RankOperation::sample(rank as u32, at, last + 10)).collect();
             let ranks: Vec<u32> = (0..members.len() as u32).collect();
             let (mut waited, mut new) = (Vec::new(), Vec::new());
-            waits(&members, 0, &mut waited);
+            waits(&members, ClockErrors::Same(0), &mut waited);
             let mut ledger = BlameLedger::new(members.len(), 64);
             ledger.take(&members, &waited, &ranks, true, &mut new);
             let summary = ledger.summary();
@@ -345,7 +345,7 @@ mod tests {
                 RankOperation::sample(0, bucket, 110 + bucket),
                 RankOperation::sample(1, 100 + bucket, 110 + bucket),
             ];
-            waits(&members, 0, &mut waited);
+            waits(&members, ClockErrors::Same(0), &mut waited);
             ledger.take(&members, &waited, &[0, 1], true, &mut new);
         }
         let summary = ledger.summary();
@@ -365,14 +365,14 @@ mod tests {
             RankOperation::sample(0, 500, 520),
             RankOperation::sample(1, 510, 520),
         ];
-        waits(&pair, 0, &mut waited);
+        waits(&pair, ClockErrors::Same(0), &mut waited);
         ledger.take(&pair, &waited, &[0, 1], true, &mut new);
         let all = [
             RankOperation::sample(0, 0, 110),
             RankOperation::sample(1, 0, 110),
             RankOperation::sample(2, 100, 110),
         ];
-        waits(&all, 0, &mut waited);
+        waits(&all, ClockErrors::Same(0), &mut waited);
         ledger.take(&all, &waited, &[0, 1, 2], true, &mut new);
         let exposed: Vec<i64> = new.iter().map(|wait| wait.exposed_in_call_ns).collect();
         assert_eq!(exposed, [100, 100, 0]);
@@ -388,7 +388,7 @@ mod tests {
         asynchronous[0].blocked = crate::rank::Blocked::default();
         let barrier = [RankOperation::sample(0, 5, 20), RankOperation::sample(1, 10, 20)];
         for (members, wanted) in [(&asynchronous, (0, 10)), (&barrier, (5, 0))] {
-            waits(members, 0, &mut waited);
+            waits(members, ClockErrors::Same(0), &mut waited);
             ledger.take(members, &waited, &[0, 1], true, &mut new);
             assert_eq!((new[0].exposed_in_call_ns, new[0].hidden_ns), wanted);
         }
@@ -407,7 +407,7 @@ mod tests {
             member.peer = 0;
         }
         let (mut waited, mut new) = (Vec::new(), Vec::new());
-        waits(&members, 0, &mut waited);
+        waits(&members, ClockErrors::Same(0), &mut waited);
         let mut ledger = BlameLedger::new(3, 64);
         ledger.take(&members, &waited, &[0, 1, 2], false, &mut new);
         assert_eq!(ledger.summary().total_rank_ns, 50);

@@ -1,14 +1,17 @@
 //! From counter ticks to nanoseconds on one axis, with a stated error.
 //!
 //! Inside a host all processes share one conversion: the line through the calibrations of all of them, so that stamps
-//! of two processes differ by what their counter says and by nothing else. Between hosts the wall clock is all there is
-//! for now: each host's line is moved by the median of REALTIME − MONOTONIC_RAW, and the error says how well that is
-//! known.
+//! of two processes differ by what their counter says and by nothing else. Between hosts the wall clock is the start:
+//! each host's line is moved by the median of REALTIME − MONOTONIC_RAW. What the job's own messages say then corrects it
+//! ([`crate::axis`]), and the error says how well that is known.
 
+use crate::axis::collect::Learnt;
+use crate::axis::correction::Correction;
 use rankscope_formats::ranklog::clock::{Calibration, Counter};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{Axis, Figure};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// adjtimex status bit: the wall clock is not synchronised.
 const STA_UNSYNC: u32 = 0x40;
@@ -18,20 +21,27 @@ const FRACTION_BITS: u32 = 40;
 /// Times are cut to ± this, two years: a stamp beyond it is damage, and sums of times must not overflow.
 const FARTHEST_NS: i64 = 1 << 56;
 
-/// Ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`, in integers so that differences are exact to the nanosecond.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`, in integers so that differences are exact to the nanosecond;
+/// where there are several hosts, corrected from there to the axis.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     ticks0: u64,
     ns0: i64,
     ns_per_tick: i128,
+    correction: Option<Arc<Correction>>,
 }
 
 impl Line {
     /// Time of a stamp, ns on the axis.
     #[inline]
     pub fn ns(&self, ticks: u64) -> i64 {
-        self.uncut(ticks)
-            .clamp(i128::from(-FARTHEST_NS), i128::from(FARTHEST_NS)) as i64
+        let ns = self
+            .uncut(ticks)
+            .clamp(i128::from(-FARTHEST_NS), i128::from(FARTHEST_NS)) as i64;
+        match &self.correction {
+            None => ns,
+            Some(correction) => correction.axis_ns(ns).clamp(-FARTHEST_NS, FARTHEST_NS),
+        }
     }
 
     /// How long so many ticks are, ns.
@@ -51,10 +61,10 @@ impl Line {
         i64::try_from(self.uncut(ticks)).unwrap_or(0)
     }
 
-    fn moved(self, by: i64) -> Self {
+    fn moved(&self, by: i64) -> Self {
         Self {
             ns0: self.ns0.saturating_add(by),
-            ..self
+            ..self.clone()
         }
     }
 }
@@ -78,6 +88,9 @@ pub struct HostClock {
     pub error_ns: i64,
     /// Error of its wall clock, ± ns.
     pub realtime_error_ns: Figure<i64>,
+    /// How far two stamps of this host may be off against each other, ns: rounding in its logs, and where its processes
+    /// use several counters the error of their conversions.
+    pub stamp_error_ns: i64,
     /// The kernel stopped trusting the counter.
     pub distrusted: bool,
     /// Positions of its logs.
@@ -95,24 +108,91 @@ pub struct Clocks {
     pub axis: Axis,
     /// What could not be calibrated.
     pub problems: Vec<String>,
+    /// What the hosts' messages say about their clocks; `None` where that was not asked.
+    learnt: Option<Learnt>,
 }
 
 impl Clocks {
-    /// The conversion of a log.
-    pub fn line(&self, log: usize) -> Line {
-        self.lines[log]
+    /// What the hosts' messages said, where there are several.
+    pub fn learnt(&self) -> Option<&Learnt> {
+        self.learnt.as_ref()
     }
 
-    /// Error between the clocks of two hosts, ± ns: 0 for one and the same, `i64::MAX` where it is unknown.
+    /// The conversion of a log.
+    pub fn line(&self, log: usize) -> Line {
+        self.lines[log].clone()
+    }
+
+    /// How far wrong a distance may be that is shown from a stamp of host `one` to one of host `other` about that time:
+    /// the true distance is shorter by at most the first and longer by at most the second, ns; `i64::MAX` where it is
+    /// unknown.
+    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (i64, i64) {
+        if one == other {
+            return (0, 0);
+        }
+        match &self.learnt {
+            Some(learnt) => {
+                let (less, more) = learnt.network.error_at(one, other, axis_ns);
+                (
+                    less.map_or(i64::MAX, i64::saturating_neg),
+                    more.unwrap_or(i64::MAX),
+                )
+            }
+            None => {
+                let error = self.error_between(one, other);
+                (error, error)
+            }
+        }
+    }
+
+    /// Largest error between the clocks of two hosts, ± ns: 0 for one and the same, `i64::MAX` where it is unknown. Moments
+    /// at which a clock jumped are not looked at.
     pub fn error_between(&self, one: usize, other: usize) -> i64 {
         if one == other {
             return 0;
+        }
+        if let Some(learnt) = &self.learnt {
+            return learnt.network.largest_error(one, other).unwrap_or(i64::MAX);
         }
         let error = |host: usize| self.hosts[host].realtime_error_ns.value;
         match (error(one), error(other)) {
             (Some(one), Some(other)) => one.saturating_add(other),
             _ => i64::MAX,
         }
+    }
+
+    /// Puts what the hosts' messages say into effect.
+    pub fn correct(&mut self, learnt: Learnt) {
+        for &host in &learnt.network.wrong_wall_clocks {
+            self.problems.push(format!(
+                "host {host} ({}): its wall clock says that it is right within {} ns, and contradicts what it did together \
+                 with other hosts; it was not used",
+                self.hosts[host].name,
+                self.hosts[host].realtime_error_ns.value.unwrap_or(0)
+            ));
+        }
+        if learnt.network.contradictions > 0 {
+            self.problems.push(format!(
+                "in {} stretches of time what pairs of hosts prove about their clocks cannot be put together: times there \
+                 may be wrong",
+                learnt.network.contradictions
+            ));
+        }
+        for (host, known) in self.hosts.iter().enumerate() {
+            let correction = learnt.network.correction(host);
+            if correction == Correction::default() {
+                continue;
+            }
+            let correction = Arc::new(correction);
+            for &log in &known.logs {
+                self.lines[log].correction = Some(Arc::clone(&correction));
+            }
+        }
+        if !learnt.pairs.is_empty() {
+            "messages".clone_into(&mut self.axis.method);
+        }
+        self.learnt = Some(learnt);
+        self.state_errors();
     }
 
     /// Brings all logs onto one axis whose zero is the earliest calibration.
@@ -139,7 +219,8 @@ impl Clocks {
                 Line {
                     ticks0: 0,
                     ns0: 0,
-                    ns_per_tick: 1 << FRACTION_BITS
+                    ns_per_tick: 1 << FRACTION_BITS,
+                    correction: None,
                 };
                 logs.len()
             ],
@@ -150,8 +231,10 @@ impl Clocks {
                 error_between_hosts_ns: Figure::known(0),
                 error_inside_host_ns: 0,
                 method: if groups.len() > 1 { "realtime" } else { "one-host" }.to_owned(),
+                evidence: None,
             },
             problems: Vec::new(),
+            learnt: None,
         };
         for ((boot_id, time_namespace, _), members) in groups {
             clocks.add_host(logs, boot_id, time_namespace, members);
@@ -171,6 +254,7 @@ impl Clocks {
         let mut wall_offsets: Vec<i64> = Vec::new();
         let mut wall_error = Some(0i64);
         let mut host_error = 0;
+        let mut stamp_error = 0;
         let mut calibrations = 0;
         let mut ticks_per_second = Figure::unknown("no calibration");
         let mut distrusted = false;
@@ -199,11 +283,12 @@ impl Clocks {
                 ));
             }
             for &log in of_counter {
-                self.lines[log] = fit.line;
+                self.lines[log] = fit.line.clone();
                 self.host_of[log] = host;
             }
             calibrations += entries.len() as u32;
             host_error = host_error.max(fit.error_ns);
+            stamp_error = stamp_error.max(fit.stamp_error_ns);
             if of_counter.len() == most && !fit.rate_unknown && !entries.is_empty() {
                 ticks_per_second = Figure::known(fit.ticks_per_second);
             }
@@ -253,6 +338,12 @@ impl Clocks {
             calibrations,
             error_ns: host_error,
             realtime_error_ns,
+            // Processes that read one counter are converted by one line, however wrong that is.
+            stamp_error_ns: if by_counter.len() > 1 {
+                stamp_error.saturating_add(host_error)
+            } else {
+                stamp_error
+            },
             distrusted,
             logs: members,
         });
@@ -270,6 +361,10 @@ impl Clocks {
         }
         self.axis.origin_unix_ns = origin;
         self.axis.error_inside_host_ns = self.hosts.iter().map(|host| host.error_ns).max().unwrap_or(0);
+        self.state_errors();
+    }
+
+    fn state_errors(&mut self) {
         let mut worst = 0;
         for one in 0..self.hosts.len() {
             for other in one + 1..self.hosts.len() {
@@ -277,7 +372,11 @@ impl Clocks {
             }
         }
         self.axis.error_between_hosts_ns = if worst == i64::MAX {
-            Figure::unknown("a host's wall clock is not synchronised, or its logs hold no calibration")
+            Figure::unknown(if self.learnt.is_some() {
+                "neither messages nor wall clocks tie some hosts to each other"
+            } else {
+                "a host's wall clock is not synchronised, or its logs hold no calibration"
+            })
         } else {
             Figure::known(worst)
         };
@@ -288,6 +387,8 @@ struct Fit {
     line: Line,
     ticks_per_second: f64,
     error_ns: i64,
+    /// Rounding of stamps: logs round to what one reading of the counter costs, which is less than a bracket of two.
+    stamp_error_ns: i64,
     rate_unknown: bool,
 }
 
@@ -298,12 +399,14 @@ fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
         ticks0,
         ns0,
         ns_per_tick: 1 << FRACTION_BITS,
+        correction: None,
     };
     let Some(first) = entries.first() else {
         return Fit {
             line: identity(0, 0),
             ticks_per_second: 1e9,
             error_ns: 0,
+            stamp_error_ns: 1,
             rate_unknown: counter != Counter::MonotonicRaw,
         };
     };
@@ -333,6 +436,7 @@ fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
         ticks0,
         ns0: raw0,
         ns_per_tick: scaled,
+        correction: None,
     };
     let mut residuals: Vec<i64> = sharp
         .iter()
@@ -350,6 +454,7 @@ fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
         line: line.moved(shift),
         ticks_per_second: 1e9 / ns_per_tick,
         error_ns: off.saturating_add(half),
+        stamp_error_ns: half.saturating_mul(2).saturating_add(1),
         rate_unknown: rate.is_none(),
     }
 }

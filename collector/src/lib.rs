@@ -8,6 +8,7 @@
 //! [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`heap`] is for programs that call all this.
 
 pub mod analysis;
+pub mod axis;
 pub mod bandwidth;
 pub mod blame;
 pub mod classes;

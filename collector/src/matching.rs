@@ -235,6 +235,23 @@ impl Matcher {
         }
     }
 
+    /// Communicator and member that the oldest open instance waits for; `None` if nothing is open.
+    pub fn oldest_missing(&self) -> Option<(u32, u32)> {
+        let &(communicator, slot, number) = self.order.front()?;
+        if !self.is_open(communicator, slot, number) {
+            return None;
+        }
+        let state = &self.communicators[communicator as usize];
+        let members = &state.slots[slot as usize].members;
+        let is_absent = |member: u32| state.absent.get(member as usize).copied().unwrap_or(true);
+        if let Some(message) = members.iter().next().filter(|first| first.is_message()) {
+            return u32::try_from(message.peer).ok().map(|peer| (communicator, peer));
+        }
+        (0..members.size() as u32)
+            .find(|&member| !members.has(member as usize) && !is_absent(member))
+            .map(|member| (communicator, member))
+    }
+
     fn is_open(&self, communicator: u32, slot: u32, number: u64) -> bool {
         let pending = &self.communicators[communicator as usize].slots[slot as usize];
         pending.arrived > 0 && pending.number == number

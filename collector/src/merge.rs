@@ -1,6 +1,7 @@
 //! From run directories to a session: the order in which everything else is called.
 
 use crate::analysis::Analysis;
+use crate::axis::collect::{Learnt, collect};
 use crate::clock::Clocks;
 use crate::identity::Identities;
 use crate::ingest::{self, IngestError};
@@ -57,7 +58,7 @@ impl MergeOptions {
 /// How far a merge is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What is being done: `opening logs`, `finding steps`, `matching`, `writing`.
+    /// What is being done: `opening logs`, `aligning clocks`, `finding steps`, `matching`, `writing`.
     pub phase: &'static str,
     /// Operations done in this phase.
     pub operations: u64,
@@ -99,7 +100,13 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     });
     let ingest::Ingested { logs, mut problems } = ingest::ingest(&options.directories)?;
     let mut clocks = Clocks::align(&logs);
-    let identities = Identities::learn(&logs, &clocks);
+    let mut identities = Identities::learn(&logs, &clocks);
+    if clocks.hosts.len() > 1 {
+        let learnt = learn_clocks(options, &logs, &clocks, &identities, progress);
+        clocks.correct(learnt);
+        // What came first, by the wall clocks, may have come later.
+        identities = Identities::learn(&logs, &clocks);
+    }
     problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
     for (log, what) in &identities.problems {
         let rank = log.and_then(|log| rank_of_log(&identities, log));
@@ -238,6 +245,38 @@ fn reader<'a>(
     )
 }
 
+/// What the job's own operations say about the clocks of several hosts: a pass of its own over all logs.
+fn learn_clocks(
+    options: &MergeOptions,
+    logs: &[RankLog],
+    clocks: &Clocks,
+    identities: &Identities,
+    progress: &mut dyn FnMut(Progress),
+) -> Learnt {
+    let ranks = identities.ranks.len();
+    collect(
+        logs,
+        clocks,
+        identities,
+        most_pending(options, ranks),
+        |rank| reader(rank, logs, clocks, identities, Anchors::default()).with_stride(stride(ranks)),
+        &mut |operations| {
+            progress(Progress {
+                phase: "aligning clocks",
+                operations,
+                share: None,
+            });
+        },
+    )
+}
+
+/// Calls that may wait for their peers at once.
+fn most_pending(options: &MergeOptions, ranks: usize) -> usize {
+    options
+        .most_pending
+        .unwrap_or_else(|| MOST_PENDING.max(2 * ranks * stride(ranks)))
+}
+
 /// The steps of each world, told by the first of its ranks that knows them.
 fn plan_steps(
     logs: &[RankLog],
@@ -313,7 +352,7 @@ pub(crate) fn stride(ranks: usize) -> usize {
 fn match_ranks<'a>(
     options: &MergeOptions,
     logs: &'a [RankLog],
-    clocks: &Clocks,
+    clocks: &'a Clocks,
     identities: &'a Identities,
     plans: &[StepPlan],
     progress: &mut dyn FnMut(Progress),
@@ -340,13 +379,7 @@ fn match_ranks<'a>(
     let stalls = StallBoard::new(identities.ranks.iter().map(has_devices));
     let mut analysis = Analysis::new(identities, clocks, boards, stalls);
     let mut stall_tables = StallTables::new(&options.output, ranks, group);
-    let mut matcher = Matcher::new(
-        &identities.communicators,
-        ranks,
-        options
-            .most_pending
-            .unwrap_or_else(|| MOST_PENDING.max(2 * ranks * stride(ranks))),
-    );
+    let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending(options, ranks));
     let mut tasks = Vec::with_capacity(ranks);
     let mut step_tables = Vec::with_capacity(ranks);
     for rank in 0..ranks {

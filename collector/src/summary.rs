@@ -57,6 +57,10 @@ pub fn session(parts: &Parts<'_>) -> Session {
     let mut axis = parts.clocks.axis.clone();
     axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
     axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
+    axis.evidence = parts
+        .clocks
+        .learnt()
+        .map(|learnt| crate::axis::summary::evidence(parts.clocks, learnt, parts.analysis.clock_check));
     let breakdown = breakdown(parts);
     let mut session = Session {
         version: SESSION_VERSION,

@@ -37,6 +37,31 @@ pub struct InstanceWait {
     pub upper_bound: bool,
     /// A member left before one that it needs had entered.
     pub acausal: bool,
+    /// How far the transfer time may be off because its begin and end are stamps of different clocks, ns.
+    pub transfer_error_ns: i64,
+}
+
+/// How far times of two members may be off against each other.
+#[derive(Clone, Copy)]
+pub enum ClockErrors<'a> {
+    /// By so much, ± ns, whoever they are.
+    Same(i64),
+    /// The distance from the first member's stamp to the second's is in truth shorter by at most the first, and longer by
+    /// at most the second, ns.
+    Between(&'a dyn Fn(usize, usize) -> (i64, i64)),
+}
+
+impl ClockErrors<'_> {
+    fn between(self, own: usize, other: usize) -> (i64, i64) {
+        match self {
+            Self::Same(error_ns) => (error_ns, error_ns),
+            Self::Between(errors) => errors(own, other),
+        }
+    }
+
+    fn are_none(self) -> bool {
+        matches!(self, Self::Same(0))
+    }
 }
 
 /// What members called, and with which root.
@@ -173,18 +198,17 @@ impl Extremes {
     }
 }
 
-/// Computes what the members of a complete instance waited. `error_ns` is the clock interval, ±, between the hosts of
-/// the members. `out` is replaced, one entry per member.
-pub fn waits(members: &[RankOperation], error_ns: i64, out: &mut Vec<MemberWait>) -> InstanceWait {
+/// Computes what the members of a complete instance waited. `out` is replaced, one entry per member.
+pub fn waits(members: &[RankOperation], errors: ClockErrors<'_>, out: &mut Vec<MemberWait>) -> InstanceWait {
     let kind = (members[0].operation, members[0].peer);
-    waits_of(members, &[kind], error_ns, out)
+    waits_of(members, &[kind], errors, out)
 }
 
 /// The same of a launch in which members called all of `kinds`: each needs whom any of them needs.
 pub fn waits_of(
     members: &[RankOperation],
     kinds: &[Kind],
-    error_ns: i64,
+    errors: ClockErrors<'_>,
     out: &mut Vec<MemberWait>,
 ) -> InstanceWait {
     out.clear();
@@ -222,12 +246,19 @@ pub fn waits_of(
             continue;
         };
         needs_anybody = true;
+        let (less, more) = errors.between(number, culprit);
         // Only of whom it needs by the operation's meaning: a member that an algorithm waits for may be queued still.
         // Nor of whom its launch waits for: a message may be sent before its receiver is there.
         let is_sender = operation.pattern() == Pattern::PointToPoint && number == 0;
         acausal |= !is_sender
-            && meant
-                .is_some_and(|(needed, _)| members[needed].enter_ns.saturating_sub(error_ns) > own.leave_ns);
+            && meant.is_some_and(|(needed, _)| {
+                let less = if needed == culprit {
+                    less
+                } else {
+                    errors.between(number, needed).0
+                };
+                members[needed].enter_ns.saturating_sub(less) > own.leave_ns
+            });
         let until = needed.min(own.leave_ns).max(arrival);
         let exposed = own.blocked.overlap(arrival, until);
         let inside = |needed: i64| {
@@ -238,8 +269,8 @@ pub fn waits_of(
         };
         let in_call = inside(needed);
         wait += in_call;
-        wait_low += inside(needed.saturating_sub(error_ns));
-        wait_high += inside(needed.saturating_add(error_ns));
+        wait_low += inside(needed.saturating_sub(less));
+        wait_high += inside(needed.saturating_add(more));
         out.push(MemberWait {
             until_ns: until,
             culprit: if until > arrival {
@@ -254,13 +285,22 @@ pub fn waits_of(
     }
     let class = if members.len() < 2 || !needs_anybody || in_calls <= 0 {
         WaitClass::None
-    } else if error_ns == 0 {
+    } else if errors.are_none() {
         class_of(wait, in_calls)
     } else {
         let (low, high) = (class_of(wait_low, in_calls), class_of(wait_high, in_calls));
         if low == high { low } else { WaitClass::Inconclusive }
     };
+    let transfer_error_ns = match errors {
+        ClockErrors::Same(error_ns) => error_ns,
+        ClockErrors::Between(between) => {
+            let (began, ended) = deciding(members, kinds.len() == 1);
+            let (less, more) = between(began, ended);
+            less.max(more)
+        }
+    };
     InstanceWait {
+        transfer_error_ns,
         transfer_ns: if kinds.len() == 1 {
             transfer(members, late)
         } else {
@@ -291,6 +331,25 @@ fn last_leave(members: &[RankOperation]) -> i64 {
 
 fn last_enter(members: &[RankOperation]) -> i64 {
     members.iter().map(|member| member.enter_ns).max().unwrap_or(0)
+}
+
+/// The members whose stamps begin and end the transfer time.
+fn deciding(members: &[RankOperation], is_one_kind: bool) -> (usize, usize) {
+    let last = |time: fn(&RankOperation) -> i64| {
+        (0..members.len())
+            .max_by_key(|&member| time(&members[member]))
+            .unwrap_or(0)
+    };
+    let (entered, left) = (last(|member| member.enter_ns), last(|member| member.leave_ns));
+    let root = usize::try_from(members[0].peer)
+        .ok()
+        .filter(|&root| is_one_kind && root < members.len());
+    match (members[0].operation.pattern(), root) {
+        (Pattern::FromRoot, Some(root)) => (root, left),
+        (Pattern::ToRoot, Some(root)) => (entered, root),
+        (Pattern::PointToPoint, _) if members.len() > 1 => (entered, 1),
+        _ => (entered, left),
+    }
 }
 
 /// Transfer time of an instance; while a confirmed late member was not there nothing was transferred to it.
@@ -438,7 +497,7 @@ mod tests {
         fn waits_are_what_brute_force_counts(sample in sample()) {
             let members = &sample.members;
             let mut out = Vec::new();
-            let wait = waits(members, 0, &mut out);
+            let wait = waits(members, ClockErrors::Same(0), &mut out);
             let (mut waited, mut in_calls) = (0, 0);
             for (r, own) in members.iter().enumerate() {
                 let arrival = own.arrival_ns();
@@ -477,9 +536,18 @@ mod tests {
             RankOperation::sample(1, 90, 100),
         ];
         let mut out = Vec::new();
-        assert_eq!(waits(&members, 0, &mut out).class, WaitClass::SkewBound);
-        assert_eq!(waits(&members, 80, &mut out).class, WaitClass::Inconclusive);
-        assert_eq!(waits(&members, i64::MAX, &mut out).class, WaitClass::Inconclusive);
+        assert_eq!(
+            waits(&members, ClockErrors::Same(0), &mut out).class,
+            WaitClass::SkewBound
+        );
+        assert_eq!(
+            waits(&members, ClockErrors::Same(80), &mut out).class,
+            WaitClass::Inconclusive
+        );
+        assert_eq!(
+            waits(&members, ClockErrors::Same(i64::MAX), &mut out).class,
+            WaitClass::Inconclusive
+        );
     }
 
     #[test]
@@ -496,11 +564,11 @@ mod tests {
         }
         members[2].issue_ns = 80;
         let mut out = Vec::new();
-        let wait = waits(&members, 0, &mut out);
+        let wait = waits(&members, ClockErrors::Same(0), &mut out);
         assert_eq!((out[0].culprit, wait.acausal), (2, false));
         // A root that begins when a member has left is another matter.
         members[0].enter_ns = 50;
-        assert!(waits(&members, 0, &mut out).acausal);
+        assert!(waits(&members, ClockErrors::Same(0), &mut out).acausal);
     }
 
     #[test]
@@ -510,7 +578,7 @@ mod tests {
         (send.operation, send.peer) = (Operation::Send, 1);
         (receive.operation, receive.peer) = (Operation::Receive, 0);
         let mut out = Vec::new();
-        let wait = waits(&[send, receive], 0, &mut out);
+        let wait = waits(&[send, receive], ClockErrors::Same(0), &mut out);
         assert_eq!((out[0].exposed_ns, out[1].exposed_ns), (0, 50));
         assert_eq!(wait.transfer_ns, 20);
     }
@@ -528,7 +596,7 @@ mod tests {
                 })
                 .collect();
             let mut out = Vec::new();
-            let wait = waits(&members, 0, &mut out);
+            let wait = waits(&members, ClockErrors::Same(0), &mut out);
             (out.iter().map(|wait| wait.exposed_ns).collect(), wait.transfer_ns)
         };
         // Rank 2 comes at 80 and is through in 5: the root waited for it, rank 1 had left before.
@@ -551,7 +619,7 @@ mod tests {
                 member.operation = operation;
                 member.peer = peer;
             }
-            waits(&members, 0, &mut Vec::new()).transfer_ns
+            waits(&members, ClockErrors::Same(0), &mut Vec::new()).transfer_ns
         };
         assert_eq!(operation(Operation::AllReduce, -1), 125 - 30);
         assert_eq!(operation(Operation::Broadcast, 2), 125 - 20);

@@ -574,14 +574,15 @@ fn two_hosts_share_an_axis_with_a_stated_error() {
     }
     let session = merged(&run);
     assert_eq!(session.hosts.len(), 2);
-    assert_eq!(session.axis.method, "realtime");
+    // One all-reduce of 0.1 ms proves more than wall clocks of ± 0.5 ms each.
+    assert_eq!(session.axis.method, "messages");
     let error = *session
         .axis
         .error_between_hosts_ns
         .get()
-        .expect("both clocks are synchronised");
-    assert!((1_000_000..1_100_000).contains(&error), "{error}");
-    // 0.5 ms each: nothing can be said about who waited in an operation of 0.1 ms.
+        .expect("bounded from both sides");
+    assert!((99_990..110_000).contains(&error), "{error}");
+    // Nothing can be said about who waited in it.
     assert_eq!(session.operations[0].classes.inconclusive, 1);
     assert_eq!(session.communicators[0].scope, "across-hosts");
 }

@@ -68,7 +68,7 @@ pub struct Lateness {
 
 impl Lateness {
     /// Reads the whole log.
-    pub fn learn(log: &RankLog, line: Line) -> Self {
+    pub fn learn(log: &RankLog, line: &Line) -> Self {
         let mut learnt = Self::default();
         let mut newest = i64::MIN;
         let mut stream = log.records();
@@ -81,7 +81,7 @@ impl Lateness {
         learnt
     }
 
-    fn see(&mut self, record: &Record, line: Line, newest: &mut i64) {
+    fn see(&mut self, record: &Record, line: &Line, newest: &mut i64) {
         match Activity::of(record) {
             Some(
                 Activity::Kernel { work, .. }

@@ -123,7 +123,7 @@ pub struct DeviceClocks {
 impl DeviceClocks {
     /// Learns the clocks of the devices that communicators of the log work on. `device_of` numbers them: `None` for a
     /// communicator of which nothing is known.
-    pub fn learn(log: &RankLog, line: Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
+    pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
         let mut evidence: BTreeMap<u32, Evidence> = BTreeMap::new();
         let mut calls: FxHashMap<CallKey, i64> = FxHashMap::default();
         let mut stream = log.records();
@@ -261,7 +261,7 @@ fn inside(points: &[Bound], at: i64) -> Option<i64> {
     }
 }
 
-fn take(evidence: &mut Evidence, record: &Record, line: Line, calls: &mut FxHashMap<CallKey, i64>) {
+fn take(evidence: &mut Evidence, record: &Record, line: &Line, calls: &mut FxHashMap<CallKey, i64>) {
     if !is_usable(record.object) {
         return;
     }

@@ -95,6 +95,31 @@ pub struct RankBatch {
     pub stalls: Vec<StallRow>,
     /// What works are called, once.
     pub names: Vec<NameRow>,
+    /// Messages inside collectives, if asked for.
+    pub evidence: Vec<EvidenceMessage>,
+}
+
+/// One end of a message inside a collective, kept as evidence about clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct EvidenceMessage {
+    /// Rank of this end.
+    pub rank: u32,
+    /// Position of the communicator in the session.
+    pub communicator: u32,
+    /// Member that sent it.
+    pub sender: u32,
+    /// Member that it went to.
+    pub receiver: u32,
+    /// The collective: operation and use of its tag.
+    pub object: u64,
+    /// Tag of the collective.
+    pub tag: u32,
+    /// Slot of the message.
+    pub slot: u64,
+    /// This is the sender's end.
+    pub is_send: bool,
+    /// Sent no earlier, or received by then, ns.
+    pub at_ns: i64,
 }
 
 /// Sums over a whole log.
@@ -256,6 +281,8 @@ pub struct RankReader<'a> {
     ordinals: Ordinals,
     devices: Devices,
     device_clocks: DeviceClocks,
+    /// Messages inside collectives are handed out.
+    hands_out_evidence: bool,
     /// Of a process that drives several devices each communicator's handle is on one of its own.
     has_devices: bool,
     /// The library tells of its devices, and when.
@@ -339,6 +366,7 @@ impl<'a> RankReader<'a> {
             ordinals: Ordinals::default(),
             devices: Devices::default(),
             device_clocks: DeviceClocks::default(),
+            hands_out_evidence: false,
             has_devices: drives_devices(communicators),
             has_plugin: false,
             awaited: FxHashMap::default(),
@@ -371,6 +399,15 @@ impl<'a> RankReader<'a> {
         Self { stride, ..self }
     }
 
+    /// The same with messages inside collectives handed out.
+    #[must_use]
+    pub fn with_evidence(self) -> Self {
+        Self {
+            hands_out_evidence: true,
+            ..self
+        }
+    }
+
     /// True if times of this log's operations are a device's; known after the first [`RankReader::advance`].
     pub fn has_device_times(&self) -> bool {
         self.device_clocks.iter().next().is_some()
@@ -390,6 +427,7 @@ impl<'a> RankReader<'a> {
         out.works.clear();
         out.stalls.clear();
         out.names.clear();
+        out.evidence.clear();
         if self.ended {
             return false;
         }
@@ -434,7 +472,7 @@ impl<'a> RankReader<'a> {
         {
             return;
         }
-        self.device_clocks = DeviceClocks::learn(self.log, self.line, |index| self.device_of(index));
+        self.device_clocks = DeviceClocks::learn(self.log, &self.line, |index| self.device_of(index));
         self.has_plugin = self.has_device_times() && self.log.properties.contains_key(PLUGIN);
         let worse = |one: DeviceClockSums, other: DeviceClockSums| DeviceClockSums {
             drift_ppm: one.drift_ppm,
@@ -458,7 +496,7 @@ impl<'a> RankReader<'a> {
         if !self.log.properties.contains_key(CUPTI) {
             return;
         }
-        let lateness = Lateness::learn(self.log, self.line);
+        let lateness = Lateness::learn(self.log, &self.line);
         let communicators = self
             .communicators
             .iter()
@@ -466,7 +504,12 @@ impl<'a> RankReader<'a> {
             .filter(|(known, _)| known.0 != NO_COMMUNICATOR)
             .map(|(known, index)| (index, known.0))
             .collect();
-        self.activity = Some(Activities::new(self.log, self.line, lateness, communicators));
+        self.activity = Some(Activities::new(
+            self.log,
+            self.line.clone(),
+            lateness,
+            communicators,
+        ));
         if lateness.works > 0 {
             out.names = Activities::names(self.log);
         }
@@ -622,9 +665,37 @@ impl<'a> RankReader<'a> {
                     activity.take(record);
                 }
             }
-            RecordKind::Evidence => self.take_nested(record),
+            RecordKind::Evidence => {
+                self.take_nested(record);
+                if self.hands_out_evidence {
+                    self.take_evidence(record, enter, leave, out);
+                }
+            }
             RecordKind::Thread => {}
         }
+    }
+
+    fn take_evidence(&self, record: &Record, enter: i64, leave: i64, out: &mut RankBatch) {
+        let (communicator, member, _) = self.communicator(record.communicator);
+        let Ok(peer) = u32::try_from(record.peer) else {
+            return;
+        };
+        let is_send = record.operation == Operation::Send as u8;
+        if communicator == NO_COMMUNICATOR || record.flags & FLAG_FAILED != 0 {
+            return;
+        }
+        let (sender, receiver) = if is_send { (member, peer) } else { (peer, member) };
+        out.evidence.push(EvidenceMessage {
+            rank: self.rank,
+            communicator,
+            sender,
+            receiver,
+            object: record.object,
+            tag: record.tag,
+            slot: record.aux,
+            is_send,
+            at_ns: if is_send { enter } else { leave },
+        });
     }
 
     fn thread_id(&self, thread: u32) -> u32 {

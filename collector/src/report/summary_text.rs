@@ -128,23 +128,14 @@ impl Text {
     }
 
     fn clocks(&mut self, session: &Session) {
-        if session.hosts.len() < 2 {
-            return;
+        for (at, text) in words::clocks(session).into_iter().enumerate() {
+            let line = Line {
+                mood: Mood::Plain,
+                text,
+                advice: None,
+            };
+            self.labelled(if at == 0 { "Clocks" } else { "" }, &line);
         }
-        let line = match session.axis.error_between_hosts_ns.get() {
-            Ok(&error) => format!(
-                "hosts agree within ± {} ({})",
-                units::time(error),
-                session.axis.method
-            ),
-            Err(reason) => format!("– how far the hosts' clocks are apart is not known: {reason}"),
-        };
-        let line = Line {
-            mood: Mood::Plain,
-            text: line,
-            advice: None,
-        };
-        self.labelled("Clocks", &line);
     }
 
     fn operations(&mut self, session: &Session) {

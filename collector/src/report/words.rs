@@ -898,3 +898,77 @@ pub fn matching(session: &Session) -> Vec<Line> {
     }
     lines
 }
+
+/// How well the clocks of several hosts are known, in sentences; nothing with one host.
+pub fn clocks(session: &Session) -> Vec<String> {
+    if session.hosts.len() < 2 {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let by = match session.axis.method.as_str() {
+        "messages" => "by what the job's own operations prove",
+        _ => "by their wall clocks alone",
+    };
+    out.push(match session.axis.error_between_hosts_ns.get() {
+        Ok(&error) => format!("hosts agree within ± {} at worst, {by}", units::time(error)),
+        Err(reason) => format!("– how far the hosts' clocks are apart is not known: {reason}"),
+    });
+    let Some(evidence) = &session.axis.evidence else {
+        return out;
+    };
+    if evidence.pairs_unbounded > 0 {
+        let named: Vec<String> = evidence
+            .pairs
+            .iter()
+            .filter_map(|pair| {
+                let name = |host: u32| {
+                    session
+                        .hosts
+                        .get(host as usize)
+                        .map_or("?", |host| host.name.as_str())
+                };
+                let reason = pair.error_ns.reason.as_deref()?;
+                Some(format!("{} and {}: {reason}", name(pair.one), name(pair.other)))
+            })
+            .take(3)
+            .collect();
+        out.push(format!(
+            "{} of {} pairs of hosts are not tied to each other, the first: {}",
+            units::count(evidence.pairs_unbounded),
+            units::count(evidence.pairs_total),
+            named.join("; ")
+        ));
+    }
+    if evidence.held_out_instances > 0 {
+        out.push(format!(
+            "of {} between hosts that the axis was not fitted to, somebody left too early in {} by the wall clocks and in {} on \
+             the axis",
+            units::counted(evidence.held_out_instances, "instance"),
+            units::count(evidence.violations_before),
+            units::count(evidence.violations_after)
+        ));
+    }
+    if evidence.mismatched_instances > 0 {
+        out.push(format!(
+            "{} that no clocks could explain: calls that do not belong together, listed and left out of all figures",
+            units::counted(evidence.mismatched_instances, "instance")
+        ));
+    }
+    let jumps = evidence
+        .pairs
+        .iter()
+        .map(|pair| pair.segments.len().saturating_sub(1))
+        .max()
+        .unwrap_or(0);
+    if jumps > 0 {
+        out.push(format!(
+            "a clock jumped {}: a host slept, or was moved",
+            if jumps == 1 {
+                "once".to_owned()
+            } else {
+                format!("{jumps} times")
+            }
+        ));
+    }
+    out
+}

@@ -63,6 +63,7 @@ impl Job {
                 },
                 error_inside_host_ns: 180,
                 method: if self.hosts == 1 { "one-host" } else { "realtime" }.into(),
+                evidence: None,
             },
             coverage: Coverage {
                 ranks_seen: self.ranks,

@@ -190,8 +190,90 @@ pub struct Axis {
     pub error_between_hosts_ns: Figure<i64>,
     /// Largest error of the conversion inside a host, ± ns.
     pub error_inside_host_ns: i64,
-    /// How hosts were brought onto one axis: `one-host` or `realtime`.
+    /// How hosts were brought onto one axis: `one-host`, `realtime` (by their wall clocks alone) or `messages` (by what
+    /// the job's own operations prove about their clocks).
     pub method: String,
+    /// What they prove; absent with one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<AxisEvidence>,
+}
+
+/// What the operations of a job prove about the clocks of its hosts (METRICS.md, section 4).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AxisEvidence {
+    /// Host whose time the axis is, position in [`Session::hosts`]; those that nothing ties to it keep their own.
+    pub root_host: u32,
+    /// Pairs of hosts that there are.
+    pub pairs_total: u64,
+    /// Those among them whose clocks nothing ties to each other, at least from one side and for some time.
+    pub pairs_unbounded: u64,
+    /// Pairs, those that are not bounded first, then the widest; at most [`AxisEvidence::MAX_LISTED`].
+    pub pairs: Vec<ClockPair>,
+    /// Messages inside collectives of which both ends were recorded, between hosts.
+    pub messages: u64,
+    /// Instances between hosts that the axis was not fitted to: about half.
+    pub held_out_instances: u64,
+    /// Of these, somebody left before one that it needed had entered, by the wall clocks.
+    pub violations_before: u64,
+    /// The same on the axis. Instances that were named as mismatched are not among them.
+    pub violations_after: u64,
+    /// Instances that no clocks could explain: their calls do not belong together. They are listed under
+    /// [`Session::matching`].
+    pub mismatched_instances: u64,
+    /// Hosts whose wall clocks said that they were synchronised, and contradict the job's operations.
+    pub wrong_wall_clocks: Vec<u32>,
+    /// Stretches of time in which what pairs say cannot be put together.
+    pub contradictory_stretches: u64,
+}
+
+impl AxisEvidence {
+    /// Pairs listed.
+    pub const MAX_LISTED: usize = 128;
+    /// Segments listed of a pair.
+    pub const MAX_SEGMENTS: usize = 64;
+}
+
+/// Two clocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockPair {
+    /// Position in [`Session::hosts`].
+    pub one: u32,
+    /// Position in [`Session::hosts`].
+    pub other: u32,
+    /// How far a time between them may be off at most, ± ns; unknown where nothing bounds it.
+    pub error_ns: Figure<i64>,
+    /// Instances and messages that bound it directly.
+    pub sightings: u64,
+    /// Those of them that were left out because they contradict the others.
+    pub left_out: u64,
+    /// Stretches in which no clock jumped.
+    pub segments: Vec<ClockSegment>,
+}
+
+/// A stretch of time in which no clock jumped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockSegment {
+    /// Its begin, ns on the axis.
+    pub start_ns: i64,
+    /// Its end, ns on the axis.
+    pub end_ns: i64,
+    /// What the assumed offset rests on: `leaves-coincide` (operations that all leave together) or `wall-clocks`.
+    pub assumed_from: String,
+    /// The offset at some moments; straight in between.
+    pub knots: Vec<ClockKnot>,
+}
+
+/// The second clock minus the first, both as set by their wall clocks, at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockKnot {
+    /// The moment, ns on the axis.
+    pub at_ns: i64,
+    /// It is at least that, ns; `null`: nothing bounds it, see [`ClockPair::error_ns`] for the reason.
+    pub low_ns: Option<i64>,
+    /// It is at most that, ns.
+    pub high_ns: Option<i64>,
+    /// It is assumed to be that, ns: what the axis is drawn by.
+    pub assumed_ns: i64,
 }
 
 /// Ranks seen of those that exist.

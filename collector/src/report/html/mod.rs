@@ -76,7 +76,7 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
         &mut out,
         "Hosts and clocks",
         Some(&clocks(session)),
-        &tables::hosts(session),
+        &format!("{}{}", tables::hosts(session), tables::clock_pairs(session)),
     );
     if !session.devices.is_empty() {
         section(
@@ -457,20 +457,21 @@ fn operations_note(session: &Session) -> String {
 }
 
 fn clocks(session: &Session) -> String {
-    match session.axis.error_between_hosts_ns.get() {
-        _ if session.hosts.len() == 1 => {
-            format!(
-                "One host, one clock: every time is right within ± {}.",
-                units::time(session.axis.error_inside_host_ns)
-            )
-        }
-        Ok(&error) => format!(
-            "Hosts agree within ± {} ({}).",
-            units::time(error),
-            session.axis.method
-        ),
-        Err(reason) => format!("– How far the hosts' clocks are apart is not known: {reason}."),
+    if session.hosts.len() == 1 {
+        return format!(
+            "One host, one clock: every time is right within ± {}.",
+            units::time(session.axis.error_inside_host_ns)
+        );
     }
+    let sentences: Vec<String> = words::clocks(session)
+        .into_iter()
+        .map(|sentence| {
+            let mut letters = sentence.chars();
+            let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+            format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+        })
+        .collect();
+    sentences.join(" ")
 }
 
 fn cut(count: usize) -> Option<String> {

@@ -263,6 +263,51 @@ pub fn hosts(session: &Session) -> String {
     table.finish()
 }
 
+/// Pairs of hosts and how well their clocks are tied; nothing with one host.
+pub fn clock_pairs(session: &Session) -> String {
+    let Some(evidence) = &session.axis.evidence else {
+        return String::new();
+    };
+    let mut table = Table::new(&[
+        Word("host"),
+        Word("and host"),
+        Number("error, ±"),
+        Number("seen together"),
+        Number("left out"),
+        Number("stretches without a jump"),
+        Word("assumed inside the interval"),
+    ]);
+    let name = |host: u32| {
+        session
+            .hosts
+            .get(host as usize)
+            .map_or_else(String::new, |host| host.name.clone())
+    };
+    for pair in evidence.pairs.iter().take(MOST) {
+        let reasons = &mut table.reasons;
+        let by_leaves = pair
+            .segments
+            .iter()
+            .all(|segment| segment.assumed_from == "leaves-coincide");
+        let row = vec![
+            name(pair.one),
+            name(pair.other),
+            reasons.figure(&pair.error_ns, |&ns| units::time(ns)),
+            units::count(pair.sightings),
+            units::count(pair.left_out),
+            pair.segments.len().to_string(),
+            if by_leaves {
+                "where operations that all leave together leave together"
+            } else {
+                "where wall clocks say, as far as bounds allow"
+            }
+            .to_owned(),
+        ];
+        table.push(row);
+    }
+    table.finish()
+}
+
 /// What libraries told of the work on devices.
 pub fn devices(session: &Session) -> String {
     let mut table = Table::new(&[

@@ -1,0 +1,107 @@
+//! Where in its interval an offset is assumed: where the leaves of operations that all leave together coincide. Never
+//! the middle: of a rank on another host that always comes 50 ms late the interval is 50 ms wide, and its middle would
+//! halve the blame.
+
+use super::segments::Piece;
+use super::windows::Window;
+
+/// Leaves that a line is put through, if there are so many nearby.
+const ENOUGH: usize = 48;
+/// Neighbouring windows on each side that lend theirs.
+const NEAR: usize = 2;
+
+/// A line through (ns, ns): `value + slope · (at − at0)`.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    at_ns: i64,
+    value_ns: f64,
+    slope: f64,
+}
+
+impl Line {
+    fn at(&self, at_ns: i64) -> f64 {
+        self.value_ns + self.slope * at_ns.saturating_sub(self.at_ns) as f64
+    }
+}
+
+/// Gives pieces of one segment their estimates, by its windows. Without leaves there is none.
+pub fn place(pieces: &mut [Piece], windows: &[Window]) {
+    let lines: Vec<(i64, i64, Line)> = (0..windows.len())
+        .filter_map(|at| {
+            let line = line_near(windows, at)?;
+            Some((windows[at].start_ns, windows[at].end_ns, line))
+        })
+        .collect();
+    if lines.is_empty() {
+        return;
+    }
+    // At a boundary both neighbours have a say, so that the axis is steady.
+    let at = |at_ns: i64| {
+        let next = lines
+            .partition_point(|&(_, end_ns, _)| end_ns <= at_ns)
+            .min(lines.len() - 1);
+        let own = lines[next].2.at(at_ns);
+        let is_boundary = lines[next].0 >= at_ns;
+        match next.checked_sub(1).map(|before| lines[before].2.at(at_ns)) {
+            Some(before) if is_boundary => f64::midpoint(before, own),
+            _ => own,
+        }
+    };
+    for piece in pieces {
+        let clipped = |end: usize, at_ns: i64| {
+            (at(at_ns).round() as i64).clamp(piece.low_ns[end], piece.high_ns[end].max(piece.low_ns[end]))
+        };
+        piece.estimate_ns = Some([clipped(0, piece.start_ns), clipped(1, piece.end_ns)]);
+    }
+}
+
+/// A robust line through the leaves of a window, and of its neighbours where it has few.
+fn line_near(windows: &[Window], at: usize) -> Option<Line> {
+    let mut leaves = windows[at].leaves.clone();
+    if leaves.is_empty() {
+        return None;
+    }
+    for distance in 1..=NEAR {
+        if leaves.len() >= ENOUGH {
+            break;
+        }
+        for neighbour in [at.checked_sub(distance), Some(at + distance)]
+            .into_iter()
+            .flatten()
+        {
+            leaves.extend(
+                windows
+                    .get(neighbour)
+                    .into_iter()
+                    .flat_map(|window| &window.leaves),
+            );
+        }
+    }
+    leaves.sort_unstable();
+    let at_ns = leaves[leaves.len() / 2].0;
+    // Slopes over half of the stretch (after Theil and Sen); the drift is within the limit whatever leaves say.
+    let half = leaves.len() / 2;
+    let limit = super::MOST_DRIFT_PPM as f64 / 1e6;
+    let slope = median((0..leaves.len() - half).filter_map(|one| {
+        let (one, other) = (leaves[one], *leaves.get(one + half)?);
+        let run = other.0.checked_sub(one.0).filter(|&run| run > 0)?;
+        Some(other.1.saturating_sub(one.1) as f64 / run as f64)
+    }))
+    .unwrap_or(0.0)
+    .clamp(-limit, limit);
+    let value_ns =
+        median(leaves.iter().map(|&(moment_ns, leaves_ns)| {
+            leaves_ns as f64 - slope * moment_ns.saturating_sub(at_ns) as f64
+        }))?;
+    Some(Line {
+        at_ns,
+        value_ns,
+        slope,
+    })
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}

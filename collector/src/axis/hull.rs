@@ -1,0 +1,137 @@
+//! The bounds that matter. A line lies below all upper bounds of a window exactly if it lies below the corners of
+//! their lower convex hull (Duda, Harrus, Haddad, Bernard 1987): so a window keeps corners and forgets the rest, and
+//! loses nothing.
+
+use super::MOST_DRIFT_PPM;
+
+/// Corners kept per window and side. Beyond that the corner goes that cost least.
+pub const MOST_CORNERS: usize = 24;
+
+/// "The offset is at most `value_ns` at `at_ns`."
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// By the first clock of the pair, ns.
+    pub at_ns: i64,
+    /// Second clock minus first, ns.
+    pub value_ns: i64,
+}
+
+/// Upper bounds of a window. Lower bounds are kept with the opposite sign.
+#[derive(Clone, Debug, Default)]
+pub struct Hull {
+    corners: Vec<Bound>,
+}
+
+impl Hull {
+    /// The corners in order of time.
+    pub fn corners(&self) -> &[Bound] {
+        &self.corners
+    }
+
+    /// Takes further bounds, in any order.
+    pub fn extend(&mut self, bounds: impl IntoIterator<Item = Bound>) {
+        let before = self.corners.len();
+        self.corners.extend(bounds);
+        if self.corners.len() > before {
+            self.tidy();
+        }
+    }
+
+    /// Takes one corner out: what it hid is not known any more, which only loosens.
+    pub fn remove(&mut self, corner: usize) -> Bound {
+        self.corners.remove(corner)
+    }
+
+    fn tidy(&mut self) {
+        self.corners
+            .sort_unstable_by_key(|corner| (corner.at_ns, corner.value_ns));
+        self.corners.dedup_by_key(|corner| corner.at_ns);
+        let mut hull: Vec<Bound> = Vec::with_capacity(self.corners.len().min(4 * MOST_CORNERS));
+        for &corner in &self.corners {
+            while let [.., before, last] = hull[..]
+                && excess(before, last, corner) >= 0
+            {
+                hull.pop();
+            }
+            hull.push(corner);
+        }
+        // No clock drifts faster: a corner that only steeper lines touch says nothing that its neighbour does not.
+        let is_steep = |one: Bound, other: Bound, sign: i128| {
+            let rise = i128::from(other.value_ns) - i128::from(one.value_ns);
+            let run = i128::from(other.at_ns) - i128::from(one.at_ns);
+            sign * rise * 1_000_000 > run * i128::from(MOST_DRIFT_PPM)
+        };
+        let first = hull
+            .windows(2)
+            .take_while(|pair| is_steep(pair[0], pair[1], -1))
+            .count();
+        hull.drain(..first);
+        while let [.., before, last] = hull[..]
+            && is_steep(before, last, 1)
+        {
+            hull.pop();
+        }
+        while hull.len() > MOST_CORNERS {
+            let least = (1..hull.len() - 1)
+                .min_by_key(|&at| -excess(hull[at - 1], hull[at], hull[at + 1]))
+                .unwrap_or(0);
+            hull.remove(least);
+        }
+        self.corners = hull;
+    }
+}
+
+/// Twice the area by which `middle` lies above the line from `one` to `other`: negative for a corner.
+fn excess(one: Bound, middle: Bound, other: Bound) -> i128 {
+    let x = |bound: Bound| i128::from(bound.at_ns) - i128::from(one.at_ns);
+    let y = |bound: Bound| i128::from(bound.value_ns) - i128::from(one.value_ns);
+    y(middle) * x(other) - y(other) * x(middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Every line that a clock may run along is as high as all bounds allow, whichever way they came in.
+        #[test]
+        fn the_corners_say_what_all_bounds_say(bounds in proptest::collection::vec((0i64..1_000_000_000, -200_000i64..200_000), 1..200), cut in 0usize..200, ppm in -200i64..=200) {
+            let bounds: Vec<Bound> = bounds.iter().map(|&(at_ns, value_ns)| Bound { at_ns, value_ns }).collect();
+            let (one, other) = bounds.split_at(cut.min(bounds.len()));
+            let mut hull = Hull::default();
+            hull.extend(other.iter().copied());
+            hull.extend(one.iter().copied());
+            // The highest line of this slope, at 0, in millionths of a nanosecond.
+            let highest = |of: &[Bound]| of.iter().map(|bound| bound.value_ns * 1_000_000 - bound.at_ns * ppm).min();
+            prop_assert!(hull.corners().len() < MOST_CORNERS, "random bounds have few corners");
+            prop_assert_eq!(highest(hull.corners()), highest(&bounds));
+        }
+    }
+
+    #[test]
+    fn a_full_hull_gives_up_what_costs_least() {
+        let mut hull = Hull::default();
+        // A parabola: every point is a corner, and slopes stay below the limit.
+        hull.extend((-50i64..=50).map(|n| Bound {
+            at_ns: n * 1_000_000_000,
+            value_ns: n * n * 1000,
+        }));
+        assert_eq!(hull.corners().len(), MOST_CORNERS);
+        // Every second or third is left: the deepest loss is a few thousandths of a step's drift.
+        let at_zero = hull.corners().iter().map(|corner| corner.value_ns).min();
+        assert!(at_zero.is_some_and(|value| value <= 4000), "{at_zero:?}");
+    }
+
+    #[test]
+    fn damaged_stamps_do_not_overflow() {
+        let mut hull = Hull::default();
+        hull.extend(
+            [i64::MIN, i64::MIN / 2, 0, i64::MAX / 2, i64::MAX].map(|at_ns| Bound {
+                at_ns,
+                value_ns: -at_ns.saturating_abs(),
+            }),
+        );
+        assert!(!hull.corners().is_empty());
+    }
+}

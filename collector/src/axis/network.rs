@@ -1,0 +1,727 @@
+//! Many hosts: what each pair is bounded by directly and through third hosts (shortest paths over difference
+//! constraints), and one estimate for all that keeps every bound.
+//!
+//! The axis is the time of one host, the root: of those that never lost time the first whose wall clock is
+//! synchronised. Hosts of which nothing is known beside it have a root of their own; only wall clocks tie them.
+
+use super::correction::Correction;
+use super::segments::{PairFit, Piece};
+use super::{MOST_DRIFT_PPM, UNBOUNDED_NS};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bounds kept over all cells: (hosts)² each.
+const MOST_BOUNDS: usize = 1 << 21;
+/// Cells kept at most.
+const MOST_CELLS: usize = 1 << 13;
+/// The time by which a bound of two other hosts is dated is assumed to be known at least that well, ns.
+const WORST_DATE_NS: i64 = 10_000_000_000;
+
+/// What is known of all clocks in a stretch of time, at its begin and end.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its begin, ns on the axis.
+    pub start_ns: i64,
+    /// Its end, ns on the axis.
+    pub end_ns: i64,
+    /// A clock jumped somewhere in it.
+    pub jumps: bool,
+    /// Row i, column j: clock j minus clock i is at most this; [`UNBOUNDED_NS`] where nothing bounds it.
+    most: [Vec<i64>; 2],
+    /// Each clock minus the axis.
+    estimate: [Vec<i64>; 2],
+    /// The estimate of a clock rests on leaves that coincide.
+    by_leaves: Vec<bool>,
+}
+
+/// The clocks of all hosts.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    hosts: usize,
+    cells: Vec<Cell>,
+    /// The run: what lies beside it is there for stray stamps only.
+    run_ns: (i64, i64),
+    /// Host whose clock is the axis, where anything ties a host to it; else a host of its own.
+    pub root_of: Vec<usize>,
+    /// Hosts whose wall clocks contradict the job's messages.
+    pub wrong_wall_clocks: Vec<usize>,
+    /// Cells in which pairs contradict each other: only direct bounds are used there.
+    pub contradictions: u64,
+}
+
+/// Pairs of hosts, the lower number first, each with what is known of it.
+pub type Pairs = BTreeMap<(usize, usize), PairFit>;
+
+/// A value on the line through two others.
+fn between(from: (i64, i64), to: (i64, i64), at: i64) -> i64 {
+    let run = i128::from(to.0) - i128::from(from.0);
+    if run <= 0 {
+        return from.1;
+    }
+    let rise = i128::from(to.1) - i128::from(from.1);
+    let value = i128::from(from.1) + rise * (i128::from(at) - i128::from(from.0)) / run;
+    value.clamp(i128::from(i64::MIN / 4), i128::from(i64::MAX / 4)) as i64
+}
+
+impl Piece {
+    /// The assumed offset at both ends: without leaves what wall clocks say, as far as bounds allow.
+    fn assumed(&self) -> [i64; 2] {
+        let clipped = |end: usize| 0.clamp(self.low_ns[end], self.high_ns[end].max(self.low_ns[end]));
+        self.estimate_ns.unwrap_or([clipped(0), clipped(1)])
+    }
+
+    fn assumed_at(&self, first_ns: i64) -> i64 {
+        let [start, end] = self.assumed();
+        between((self.start_ns, start), (self.end_ns, end), first_ns)
+    }
+}
+
+impl PairFit {
+    fn pieces(&self) -> impl DoubleEndedIterator<Item = &Piece> {
+        self.segments.iter().flat_map(|segment| &segment.pieces)
+    }
+
+    /// The piece at a moment of the first clock, or the nearest.
+    fn piece_at(&self, first_ns: i64) -> Option<&Piece> {
+        let at = self.segments.partition_point(|segment| {
+            segment
+                .pieces
+                .first()
+                .is_some_and(|piece| piece.start_ns <= first_ns)
+        });
+        let near = |segment: &'_ super::segments::Segment| -> Option<usize> {
+            let at = segment.pieces.partition_point(|piece| piece.end_ns <= first_ns);
+            Some(at.min(segment.pieces.len().checked_sub(1)?))
+        };
+        let before = at.checked_sub(1).and_then(|at| self.segments.get(at));
+        let next = self.segments.get(at);
+        let before = before.and_then(|segment| segment.pieces.get(near(segment)?));
+        let next = next.and_then(|segment| segment.pieces.first());
+        match (before, next) {
+            // Between two segments: the nearer one.
+            (Some(before), Some(next))
+                if first_ns > before.end_ns
+                    && next.start_ns.saturating_sub(first_ns) < first_ns.saturating_sub(before.end_ns) =>
+            {
+                Some(next)
+            }
+            (Some(piece), _) | (None, Some(piece)) => Some(piece),
+            (None, None) => None,
+        }
+    }
+
+    fn second_of(&self, first_ns: i64) -> i64 {
+        self.piece_at(first_ns).map_or(first_ns, |piece| {
+            first_ns.saturating_add(piece.assumed_at(first_ns))
+        })
+    }
+
+    fn first_of(&self, second_ns: i64) -> i64 {
+        let ends = |piece: &Piece| {
+            let [start, end] = piece.assumed();
+            [
+                piece.start_ns.saturating_add(start),
+                piece.end_ns.saturating_add(end),
+            ]
+        };
+        let found = self
+            .pieces()
+            .find(|piece| ends(piece)[1] > second_ns)
+            .or_else(|| self.pieces().next_back());
+        found.map_or(second_ns, |piece| {
+            let [start, end] = ends(piece);
+            between((start, piece.start_ns), (end, piece.end_ns), second_ns)
+        })
+    }
+
+    /// Time that each of both clocks lost in jumps against the other.
+    fn lost_ns(&self) -> (i64, i64) {
+        let mut lost = (0i64, 0i64);
+        for jump in self.segments.iter().filter_map(|segment| segment.jump) {
+            let passed = |end: fn((i64, i64)) -> i64| end(jump.after).saturating_sub(end(jump.before));
+            let more = passed(|end| end.1).saturating_sub(passed(|end| end.0));
+            if more > 0 {
+                lost.0 = lost.0.saturating_add(more);
+            } else {
+                lost.1 = lost.1.saturating_sub(more);
+            }
+        }
+        lost
+    }
+}
+
+/// How a host's time is reached from its root's.
+struct Tree<'a> {
+    pairs: &'a Pairs,
+    root_of: Vec<usize>,
+    parent: Vec<Option<usize>>,
+    /// Hosts, parents first.
+    order: Vec<usize>,
+}
+
+impl<'a> Tree<'a> {
+    fn grow(hosts: usize, pairs: &'a Pairs, synchronised: &[Option<i64>]) -> Self {
+        let mut neighbours = vec![Vec::new(); hosts];
+        let mut lost = vec![0i64; hosts];
+        for (&(one, other), fit) in pairs {
+            if fit.segments.is_empty() {
+                continue;
+            }
+            neighbours[one].push(other);
+            neighbours[other].push(one);
+            let of = fit.lost_ns();
+            // A jump against one other host may be either's; against many it is the one's that all name.
+            lost[one] = lost[one].saturating_add(of.0);
+            lost[other] = lost[other].saturating_add(of.1);
+        }
+        let mut tree = Self {
+            pairs,
+            root_of: vec![usize::MAX; hosts],
+            parent: vec![None; hosts],
+            order: Vec::with_capacity(hosts),
+        };
+        let mut candidates: Vec<usize> = (0..hosts).collect();
+        candidates.sort_by_key(|&host| (lost[host], synchronised[host].is_none(), host));
+        for root in candidates {
+            if tree.root_of[root] != usize::MAX {
+                continue;
+            }
+            tree.root_of[root] = root;
+            let mut next = VecDeque::from([root]);
+            while let Some(host) = next.pop_front() {
+                tree.order.push(host);
+                for &other in &neighbours[host] {
+                    if tree.root_of[other] == usize::MAX {
+                        tree.root_of[other] = root;
+                        tree.parent[other] = Some(host);
+                        next.push_back(other);
+                    }
+                }
+            }
+        }
+        tree
+    }
+
+    fn pair(&self, one: usize, other: usize) -> Option<&PairFit> {
+        self.pairs.get(&(one.min(other), one.max(other)))
+    }
+
+    /// What the host's clock shows about when the axis shows this.
+    fn host_time(&self, host: usize, axis_ns: i64) -> i64 {
+        let Some(parent) = self.parent[host] else {
+            return axis_ns;
+        };
+        let of_parent = self.host_time(parent, axis_ns);
+        match self.pair(parent, host) {
+            Some(fit) if parent < host => fit.second_of(of_parent),
+            Some(fit) => fit.first_of(of_parent),
+            None => of_parent,
+        }
+    }
+
+    /// The other way.
+    fn axis_time(&self, host: usize, host_ns: i64) -> i64 {
+        let Some(parent) = self.parent[host] else {
+            return host_ns;
+        };
+        let of_parent = match self.pair(parent, host) {
+            Some(fit) if parent < host => fit.first_of(host_ns),
+            Some(fit) => fit.second_of(host_ns),
+            None => host_ns,
+        };
+        self.axis_time(parent, of_parent)
+    }
+
+    /// By how much a bound that a host dates may change because the date is known only so well, ns.
+    fn date_error(&self, host: usize, axis_ns: i64) -> i64 {
+        let mut error = 0i64;
+        let mut host = host;
+        while let Some(parent) = self.parent[host] {
+            let (one, other) = (parent.min(host), parent.max(host));
+            let width = self.pair(one, other).and_then(|fit| {
+                let piece = fit.piece_at(self.host_time(one, axis_ns))?;
+                Some(piece.high_ns[0].saturating_sub(piece.low_ns[0]))
+            });
+            error = error.saturating_add(width.unwrap_or(WORST_DATE_NS).clamp(0, WORST_DATE_NS));
+            host = parent;
+        }
+        error.min(WORST_DATE_NS) * MOST_DRIFT_PPM / 1_000_000
+    }
+}
+
+impl Network {
+    /// One clock needs no network.
+    pub fn of_one() -> Self {
+        Self {
+            hosts: 1,
+            root_of: vec![0],
+            ..Self::default()
+        }
+    }
+
+    /// Solves all pairs. `wall_error_ns` is how far each host's wall clock may be off, where it is synchronised; `runs_ns`
+    /// the run as each host saw it, beside which the axis goes on for `margin_ns`.
+    pub fn solve(
+        pairs: &Pairs,
+        wall_error_ns: &[Option<i64>],
+        runs_ns: &[(i64, i64)],
+        margin_ns: i64,
+    ) -> Self {
+        let hosts = wall_error_ns.len();
+        let tree = Tree::grow(hosts, pairs, wall_error_ns);
+        let on_axis = |end: fn(&(i64, i64)) -> i64| {
+            (0..)
+                .zip(runs_ns)
+                .take(hosts)
+                .map(|(host, run)| tree.axis_time(host, end(run)))
+                .collect::<Vec<i64>>()
+        };
+        let run_ns = (
+            on_axis(|run| run.0).into_iter().min().unwrap_or(0),
+            on_axis(|run| run.1).into_iter().max().unwrap_or(0),
+        );
+        let span_ns = (
+            run_ns.0.saturating_sub(margin_ns),
+            run_ns.1.saturating_add(margin_ns),
+        );
+        let mut network = Self {
+            hosts,
+            cells: Vec::new(),
+            run_ns,
+            root_of: tree.root_of.clone(),
+            wrong_wall_clocks: Vec::new(),
+            contradictions: 0,
+        };
+        let mut wrong = vec![false; hosts];
+        for (start_ns, end_ns, jumps) in stretches(&tree, hosts, span_ns) {
+            let mut cell = Cell {
+                start_ns,
+                end_ns,
+                jumps,
+                most: [
+                    vec![UNBOUNDED_NS; hosts * hosts],
+                    vec![UNBOUNDED_NS; hosts * hosts],
+                ],
+                estimate: [vec![0; hosts], vec![0; hosts]],
+                by_leaves: vec![true; hosts],
+            };
+            for (&(one, other), fit) in pairs {
+                let Some((low, high)) = bounds(&tree, one, fit, &cell) else {
+                    continue;
+                };
+                for end in 0..2 {
+                    cell.most[end][one * hosts + other] = high[end];
+                    cell.most[end][other * hosts + one] = low[end].saturating_neg();
+                }
+            }
+            let mut is_contradictory = false;
+            for most in &mut cell.most {
+                is_contradictory |= !close(most, hosts);
+                if tie_by_wall_clocks(most, wall_error_ns, &mut wrong) {
+                    is_contradictory |= !close(most, hosts);
+                }
+            }
+            network.contradictions += u64::from(is_contradictory);
+            assume(&tree, &mut cell, hosts);
+            network.cells.push(cell);
+        }
+        network.wrong_wall_clocks = (0..hosts).filter(|&host| wrong[host]).collect();
+        network
+    }
+
+    fn cell_at(&self, axis_ns: i64) -> Option<&Cell> {
+        let at = self.cells.partition_point(|cell| cell.end_ns <= axis_ns);
+        self.cells.get(at).or_else(|| self.cells.last())
+    }
+
+    /// The host whose time the axis is: of several components that of most hosts.
+    pub fn root(&self) -> usize {
+        let hosts_of = |root: usize| self.root_of.iter().filter(|&&of| of == root).count();
+        (0..self.hosts)
+            .filter(|&host| self.root_of.get(host) == Some(&host))
+            .max_by_key(|&root| (hosts_of(root), std::cmp::Reverse(root)))
+            .unwrap_or(0)
+    }
+
+    /// The cells, in order of time.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// How far the distance from a stamp of host `one` to one of host `other` on the axis may be from the truth: true
+    /// minus shown lies between both, ns; `None` where it is not bounded on that side.
+    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (Option<i64>, Option<i64>) {
+        if one == other {
+            return (Some(0), Some(0));
+        }
+        let Some(cell) = self.cell_at(axis_ns) else {
+            return (None, None);
+        };
+        let at = |ends: [i64; 2]| {
+            let at = axis_ns.clamp(cell.start_ns, cell.end_ns);
+            between((cell.start_ns, ends[0]), (cell.end_ns, ends[1]), at)
+        };
+        let (low, high) = cell.bounds(self.hosts, one, other);
+        let estimate = cell.assumed(one, other);
+        let distance = |bound: [Option<i64>; 2]| {
+            let [Some(start), Some(end)] = bound else {
+                return None;
+            };
+            Some(at([start, end]).saturating_sub(at(estimate)))
+        };
+        // A clock that is in truth further ahead than assumed shows what it shows earlier than assumed.
+        (
+            distance(high).map(|ns| ns.saturating_neg().saturating_sub(1).min(0)),
+            distance(low).map(|ns| ns.saturating_neg().saturating_add(1).max(0)),
+        )
+    }
+
+    /// True if a clock jumped somewhere between two moments, in any order.
+    pub fn jumps_between(&self, one_ns: i64, other_ns: i64) -> bool {
+        let (from, to) = (one_ns.min(other_ns), one_ns.max(other_ns));
+        let first = self.cells.partition_point(|cell| cell.end_ns < from);
+        self.cells[first..]
+            .iter()
+            .take_while(|cell| cell.start_ns <= to)
+            .any(|cell| cell.jumps)
+    }
+
+    /// The largest such error of two hosts either way, ± ns, jumps aside; `None` where it is not bounded.
+    pub fn largest_error(&self, one: usize, other: usize) -> Option<i64> {
+        let (first, last) = self.run_ns;
+        let moments = self
+            .cells
+            .iter()
+            .filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns)
+            .flat_map(|cell| {
+                // Just inside: the end is the next one's.
+                [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)]
+            });
+        let mut largest = None;
+        for axis_ns in moments {
+            let (less, more) = self.error_at(one, other, axis_ns);
+            let error = less?.saturating_neg().max(more?);
+            largest = largest.max(Some(error));
+        }
+        largest
+    }
+
+    /// From a host's own time to the axis.
+    pub fn correction(&self, host: usize) -> Correction {
+        if self.root_of.get(host) == Some(&host)
+            && self
+                .cells
+                .iter()
+                .all(|cell| cell.estimate.iter().all(|of| of[host] == 0))
+        {
+            return Correction::default();
+        }
+        let stretches = self.cells.iter().map(|cell| {
+            (
+                (cell.start_ns, cell.end_ns),
+                [cell.estimate[0][host], cell.estimate[1][host]],
+                cell.jumps,
+            )
+        });
+        Correction::new(stretches)
+    }
+}
+
+impl Cell {
+    /// Clock `other` minus clock `one` at begin and end: at least, and at most.
+    pub fn bounds(&self, hosts: usize, one: usize, other: usize) -> ([Option<i64>; 2], [Option<i64>; 2]) {
+        let known = |ns: i64| (ns < UNBOUNDED_NS).then_some(ns);
+        let most = |from: usize, to: usize| [0, 1].map(|end| known(self.most[end][from * hosts + to]));
+        (
+            most(other, one).map(|ns| ns.map(i64::saturating_neg)),
+            most(one, other),
+        )
+    }
+
+    /// True if nothing but coinciding leaves, or nothing at all, was needed to place a clock.
+    pub fn is_by_leaves(&self, host: usize) -> bool {
+        self.by_leaves.get(host).copied().unwrap_or(false)
+    }
+
+    /// Clock `other` minus clock `one` as assumed, at begin and end.
+    pub fn assumed(&self, one: usize, other: usize) -> [i64; 2] {
+        [0, 1].map(|end| self.estimate[end][other].saturating_sub(self.estimate[end][one]))
+    }
+}
+
+/// The stretches of time into which the axis is cut: where pieces of pairs begin and end, or evenly if these are too
+/// many; jumps apart.
+fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i64, bool)> {
+    let most = (MOST_BOUNDS / (hosts * hosts).max(1)).clamp(8, MOST_CELLS);
+    let mut jumps: Vec<(i64, i64)> = Vec::new();
+    let mut knots: Vec<i64> = vec![span_ns.0, span_ns.1.max(span_ns.0.saturating_add(1))];
+    for (&(one, other), fit) in tree.pairs {
+        for segment in &fit.segments {
+            if let Some(jump) = segment.jump {
+                let before = [
+                    tree.axis_time(one, jump.before.0),
+                    tree.axis_time(other, jump.before.1),
+                ];
+                let after = [
+                    tree.axis_time(one, jump.after.0),
+                    tree.axis_time(other, jump.after.1),
+                ];
+                let (from, to) = (before[0].min(before[1]), after[0].max(after[1]));
+                if from < to {
+                    jumps.push((from, to));
+                }
+            }
+        }
+        if knots.len() <= 2 * most {
+            for piece in fit.pieces() {
+                knots.push(tree.axis_time(one, piece.start_ns));
+                knots.push(tree.axis_time(one, piece.end_ns));
+            }
+        }
+    }
+    knots.sort_unstable();
+    knots.dedup();
+    if knots.len() > most {
+        let (first, last) = (knots[0], knots[knots.len() - 1]);
+        let count = most as i64;
+        knots = (0..=count)
+            .map(|at| between((0, first), (count, last), at))
+            .collect();
+        knots.dedup();
+    }
+    jumps.sort_unstable();
+    jumps.truncate(most);
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in jumps {
+        match joined.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => joined.push((from, to)),
+        }
+    }
+    // Nothing is cut inside a jump.
+    knots.retain(|&knot| !joined.iter().any(|&(from, to)| from < knot && knot < to));
+    knots.extend(joined.iter().flat_map(|&(from, to)| [from, to]));
+    knots.sort_unstable();
+    knots.dedup();
+    knots
+        .windows(2)
+        .map(|pair| {
+            let is_jump = joined.iter().any(|&(from, to)| from <= pair[0] && pair[1] <= to);
+            (pair[0], pair[1], is_jump)
+        })
+        .collect()
+}
+
+/// Straight bounds of a pair over a cell, at its begin and end.
+fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i64; 2], [i64; 2])> {
+    let ends = [cell.start_ns, cell.end_ns].map(|axis_ns| tree.host_time(one, axis_ns));
+    let (from, to) = (ends[0], ends[1].max(ends[0].saturating_add(1)));
+    // Moments and bounds that the straight ones must include.
+    let mut points: Vec<(i64, i64, i64)> = Vec::new();
+    let mut add = |piece: &Piece, moment: i64| {
+        // Beside its piece a bound is as good as clocks may have drifted since.
+        let at = moment.clamp(piece.start_ns, piece.end_ns);
+        let drift = moment.saturating_sub(at).saturating_abs() / 1_000_000 * MOST_DRIFT_PPM + 200;
+        let drift = if at == moment { 0 } else { drift };
+        let line = |ends: [i64; 2]| between((piece.start_ns, ends[0]), (piece.end_ns, ends[1]), at);
+        let open = |ends: [i64; 2]| ends.iter().any(|ns| ns.abs() >= UNBOUNDED_NS);
+        let low = if open(piece.low_ns) {
+            -UNBOUNDED_NS
+        } else {
+            line(piece.low_ns).saturating_sub(drift)
+        };
+        let high = if open(piece.high_ns) {
+            UNBOUNDED_NS
+        } else {
+            line(piece.high_ns).saturating_add(drift)
+        };
+        points.push((moment, low, high));
+    };
+    let mut pieces = fit
+        .segments
+        .iter()
+        .filter(|segment| {
+            segment.pieces.first().is_some_and(|first| first.start_ns < to)
+                && segment.pieces.last().is_some_and(|last| last.end_ns > from)
+        })
+        .flat_map(|segment| {
+            let at = segment.pieces.partition_point(|piece| piece.end_ns <= from);
+            segment.pieces[at..]
+                .iter()
+                .take_while(|piece| piece.start_ns < to)
+        })
+        .peekable();
+    if pieces.peek().is_none() || cell.jumps {
+        // In a jump both sides may hold; outside all of them the nearest does.
+        for at in [from, to] {
+            if let Some(piece) = fit.piece_at(at) {
+                add(piece, at);
+            }
+        }
+    }
+    for piece in pieces {
+        for at in [piece.start_ns.max(from), piece.end_ns.min(to)] {
+            add(piece, at);
+        }
+    }
+    let (&first, &last) = (points.first()?, points.last()?);
+    if points.iter().any(|point| point.1 <= -UNBOUNDED_NS) {
+        points.iter_mut().for_each(|point| point.1 = -UNBOUNDED_NS);
+    }
+    if points.iter().any(|point| point.2 >= UNBOUNDED_NS) {
+        points.iter_mut().for_each(|point| point.2 = UNBOUNDED_NS);
+    }
+    let loosened = tree
+        .date_error(one, cell.start_ns)
+        .max(tree.date_error(one, cell.end_ns))
+        + 1;
+    let straight = |sign: i64, of: fn(&(i64, i64, i64)) -> i64| -> [i64; 2] {
+        let value = |point: &(i64, i64, i64)| sign * of(point);
+        let highest = points.iter().map(value).max().unwrap_or(UNBOUNDED_NS);
+        if highest >= UNBOUNDED_NS {
+            return [sign * UNBOUNDED_NS; 2];
+        }
+        if cell.jumps {
+            return [sign * (highest + loosened); 2];
+        }
+        let (start, end) = (value(&first), value(&last));
+        let line = |at: i64| between((from, start), (to, end), at);
+        let above = points
+            .iter()
+            .map(|point| value(point) - line(point.0))
+            .max()
+            .unwrap_or(0)
+            .max(0);
+        [start, end].map(|ns| sign * (ns + above + loosened))
+    };
+    Some((straight(-1, |point| point.1), straight(1, |point| point.2)))
+}
+
+/// Shortest paths over all hosts; false, and nothing changed, if bounds contradict each other.
+fn close(most: &mut [i64], hosts: usize) -> bool {
+    let mut closed = most.to_vec();
+    for host in 0..hosts {
+        closed[host * hosts + host] = 0;
+    }
+    for via in 0..hosts {
+        for from in 0..hosts {
+            let first = closed[from * hosts + via];
+            if first >= UNBOUNDED_NS {
+                continue;
+            }
+            for to in 0..hosts {
+                let second = closed[via * hosts + to];
+                if second < UNBOUNDED_NS {
+                    let sum = first.saturating_add(second);
+                    let known = &mut closed[from * hosts + to];
+                    *known = sum.min(*known);
+                }
+            }
+        }
+    }
+    let is_consistent = (0..hosts).all(|host| closed[host * hosts + host] >= 0);
+    if is_consistent {
+        most.copy_from_slice(&closed);
+    }
+    is_consistent
+}
+
+/// Tightens by wall clocks what agrees with them; true if anything was tightened.
+fn tie_by_wall_clocks(most: &mut [i64], wall_error_ns: &[Option<i64>], wrong: &mut [bool]) -> bool {
+    let hosts = wall_error_ns.len();
+    let mut tightened = false;
+    // Who contradicts most others is wrong; who is contradicted by it only is not.
+    let mut against = vec![0u32; hosts];
+    let contradicts = |most: &[i64], one: usize, other: usize, limit: i64| {
+        most[one * hosts + other] < -limit || most[other * hosts + one] < -limit
+    };
+    let limit = |one: usize, other: usize| Some(wall_error_ns[one]?.saturating_add(wall_error_ns[other]?));
+    for one in 0..hosts {
+        for other in one + 1..hosts {
+            if let Some(limit) = limit(one, other)
+                && contradicts(most, one, other, limit)
+            {
+                against[one] += 1;
+                against[other] += 1;
+            }
+        }
+    }
+    for one in 0..hosts {
+        for other in one + 1..hosts {
+            let Some(limit) = limit(one, other) else { continue };
+            if contradicts(most, one, other, limit) {
+                let worst = against[one].max(against[other]);
+                wrong[one] |= against[one] == worst;
+                wrong[other] |= against[other] == worst;
+            }
+        }
+    }
+    for one in 0..hosts {
+        for other in one + 1..hosts {
+            let Some(limit) = limit(one, other) else { continue };
+            if wrong[one] || wrong[other] {
+                continue;
+            }
+            for at in [one * hosts + other, other * hosts + one] {
+                if limit < most[at] {
+                    most[at] = limit;
+                    tightened = true;
+                }
+            }
+        }
+    }
+    tightened
+}
+
+/// Places all clocks, one after the other: where leaves coincide with those of the hosts placed before, as far as the
+/// bounds allow. Closed bounds always leave room.
+fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
+    for end in 0..2 {
+        let axis_ns = if end == 0 { cell.start_ns } else { cell.end_ns };
+        let mut placed: Vec<(usize, i64)> = Vec::with_capacity(hosts);
+        for &host in &tree.order {
+            let mut wanted: Vec<i64> = placed
+                .iter()
+                .filter(|(other, _)| tree.root_of[*other] == tree.root_of[host])
+                .filter_map(|&(other, of_other)| {
+                    let (one, two) = (host.min(other), host.max(other));
+                    let fit = tree.pair(one, two)?;
+                    // Just inside the cell: at its borders a clock may jump.
+                    let inside = if end == 0 {
+                        axis_ns.saturating_add(1)
+                    } else {
+                        axis_ns.saturating_sub(1)
+                    };
+                    let first_ns = tree.host_time(one, inside);
+                    let piece = fit.piece_at(first_ns)?;
+                    let offset = piece.estimate_ns.map(|_| piece.assumed_at(first_ns))?;
+                    Some(of_other.saturating_add(if one == other {
+                        offset
+                    } else {
+                        offset.saturating_neg()
+                    }))
+                })
+                .collect();
+            wanted.sort_unstable();
+            let is_axis = tree.root_of[host] == host && placed.is_empty();
+            cell.by_leaves[host] &= is_axis || !wanted.is_empty();
+            // Without leaves wall clocks say where it is, and of those of which nothing is known, too.
+            let wanted = wanted.get(wanted.len() / 2).copied().unwrap_or(0);
+            let most = |from: usize, to: usize| cell.most[end][from * hosts + to];
+            let high = placed
+                .iter()
+                .filter(|&&(other, _)| most(other, host) < UNBOUNDED_NS)
+                .map(|&(other, of_other)| of_other.saturating_add(most(other, host)))
+                .min()
+                .unwrap_or(UNBOUNDED_NS);
+            let low = placed
+                .iter()
+                .filter(|&&(other, _)| most(host, other) < UNBOUNDED_NS)
+                .map(|&(other, of_other)| of_other.saturating_sub(most(host, other)))
+                .max()
+                .unwrap_or(-UNBOUNDED_NS);
+            let offset = wanted.max(low).min(high);
+            placed.push((host, offset));
+            cell.estimate[end][host] = offset;
+        }
+    }
+}

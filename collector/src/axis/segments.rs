@@ -1,0 +1,317 @@
+//! The interval of a pair over time: all offsets that fulfil every bound, for clocks that run as the model says. Where
+//! none does, a clock jumped, and a new segment begins; if one bound alone is in the way, it is the bound that is wrong.
+
+use super::region::Region;
+use super::windows::{Jump, Window};
+use super::{MOST_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns};
+
+/// Offsets over a stretch of time: straight lines between its ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece {
+    /// Its begin, by the first clock, ns.
+    pub start_ns: i64,
+    /// Its end, ns.
+    pub end_ns: i64,
+    /// The offset is at least this, at begin and end; ≤ −[`UNBOUNDED_NS`]: nothing bounds it.
+    pub low_ns: [i64; 2],
+    /// The offset is at most this; ≥ [`UNBOUNDED_NS`]: nothing bounds it.
+    pub high_ns: [i64; 2],
+    /// Where leaves coincide, clipped into the interval; `None` where none are known.
+    pub estimate_ns: Option<[i64; 2]>,
+}
+
+/// A stretch of time in which both clocks ran evenly.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// What happened before it.
+    pub jump: Option<Jump>,
+    /// Its pieces, without gaps.
+    pub pieces: Vec<Piece>,
+    /// Sightings that it rests on.
+    pub sightings: u64,
+}
+
+/// A stretch of the model: a window, or silence.
+struct Part {
+    start_ns: i64,
+    end_ns: i64,
+    window: Option<usize>,
+}
+
+impl Part {
+    fn seconds(&self) -> f64 {
+        seconds(self.end_ns.saturating_sub(self.start_ns))
+    }
+}
+
+/// Solved pair.
+#[derive(Clone, Debug, Default)]
+pub struct PairFit {
+    /// In order of time. Empty without evidence.
+    pub segments: Vec<Segment>,
+    /// Bounds that were left out because without them the others agree.
+    pub dropped: u64,
+}
+
+impl PairFit {
+    /// Solves the windows of a pair. `span_ns` is the run, by the first clock: it is covered from end to end.
+    pub fn solve(mut windows: Vec<Window>, span_ns: (i64, i64)) -> Self {
+        let mut fit = Self::default();
+        let mut first = 0;
+        // Of the first and the last window only what was seen: around it is silence.
+        if let Some(window) = windows.first_mut() {
+            window.start_ns = window.start_ns.max(window.seen[0].0);
+        }
+        if let Some(window) = windows.last_mut() {
+            window.end_ns = window.end_ns.min(window.seen[1].0.saturating_add(1));
+        }
+        while first < windows.len() {
+            let last_of_run = (first + 1..windows.len())
+                .find(|&at| windows[at].jump.is_some())
+                .unwrap_or(windows.len());
+            let (forward, parts, reached) = fit.forward(&mut windows, first, last_of_run, span_ns);
+            if let (Some(before), Some(next)) = (
+                windows.get(reached - 1).map(|window| window.seen[1]),
+                windows.get_mut(reached),
+            ) && next.jump.is_none()
+            {
+                next.jump = Some(Jump {
+                    before,
+                    after: next.seen[0],
+                });
+            }
+            let mut pieces = backward(&forward, &parts, &windows);
+            estimate::place(&mut pieces, &windows[first..reached]);
+            fit.segments.push(Segment {
+                jump: windows[first].jump,
+                pieces,
+                sightings: windows[first..reached]
+                    .iter()
+                    .map(|window| window.sightings)
+                    .sum(),
+            });
+            first = reached;
+        }
+        fit
+    }
+
+    /// Goes through windows from `first` on as far as they agree: what is possible at the begin of each part by what lies
+    /// before and in it, the parts, and the first window that does not belong to them.
+    fn forward(
+        &mut self,
+        windows: &mut [Window],
+        first: usize,
+        end: usize,
+        span_ns: (i64, i64),
+    ) -> (Vec<Region>, Vec<Part>, usize) {
+        let mut regions: Vec<Region> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
+        if first == 0 && span_ns.0 < windows[first].start_ns {
+            push(&mut regions, &mut parts, span_ns.0, windows[first].start_ns);
+        }
+        let mut at = first;
+        while at < end {
+            let begun = (regions.len(), parts.len());
+            if let Some(before) = parts.last().map(|part| part.end_ns)
+                && before < windows[at].start_ns
+            {
+                push(&mut regions, &mut parts, before, windows[at].start_ns);
+            }
+            let part = Part {
+                start_ns: windows[at].start_ns,
+                end_ns: windows[at].end_ns,
+                window: Some(at),
+            };
+            let region = next_region(&regions, &parts, part.seconds());
+            self.make_sane(&mut windows[at]);
+            let narrowed =
+                narrowed(&region, &windows[at], None).or_else(|| self.without_one(&region, windows, at, end));
+            match narrowed {
+                Some(region) => {
+                    regions.push(region);
+                    parts.push(part);
+                    at += 1;
+                }
+                None => {
+                    regions.truncate(begun.0);
+                    parts.truncate(begun.1);
+                    break;
+                }
+            }
+        }
+        // The first window fits whatever comes: it was made sane, and before it everything is possible.
+        let reached = at.max(first + 1);
+        let until = if reached == windows.len() {
+            span_ns.1
+        } else if let Some(jump) = windows[reached].jump {
+            jump.before.0
+        } else {
+            windows[reached - 1].seen[1].0
+        };
+        if let Some(before) = parts.last().map(|part| part.end_ns)
+            && before < until
+        {
+            push(&mut regions, &mut parts, before, until);
+        }
+        (regions, parts, reached)
+    }
+
+    /// Takes bounds out of a window that contradicts itself, those first that contradict most.
+    fn make_sane(&mut self, window: &mut Window) {
+        while narrowed(&Region::anything(MOST_DRIFT), window, None).is_none() {
+            let conflicts = |upper: bool, corner: usize| {
+                let (own, others) = if upper {
+                    (window.upper.corners(), window.lower.corners())
+                } else {
+                    (window.lower.corners(), window.upper.corners())
+                };
+                let own = own[corner];
+                others
+                    .iter()
+                    .filter(|other| {
+                        let drift =
+                            seconds(other.at_ns.saturating_sub(own.at_ns).saturating_abs()) * MOST_DRIFT;
+                        other.value_ns as f64 + (own.value_ns as f64) + drift < 0.0
+                    })
+                    .count()
+            };
+            let worst = corners(window).max_by_key(|&(upper, corner)| conflicts(upper, corner));
+            match worst {
+                Some((upper, corner)) => self.drop(window, upper, corner),
+                None => break,
+            }
+        }
+    }
+
+    fn drop(&mut self, window: &mut Window, upper: bool, corner: usize) {
+        if upper {
+            window.upper.remove(corner);
+        } else {
+            window.lower.remove(corner);
+        }
+        self.dropped += 1;
+    }
+
+    /// If one bound alone is in the way, it goes, unless the next window needs another one gone.
+    fn without_one(
+        &mut self,
+        region: &Region,
+        windows: &mut [Window],
+        at: usize,
+        end: usize,
+    ) -> Option<Region> {
+        let (found, rest) = corners(&windows[at])
+            .filter_map(|corner| Some((corner, narrowed(region, &windows[at], Some(corner))?)))
+            .max_by(|(_, one), (_, other)| {
+                let width = |region: &Region| region.range(0.0).1 - region.range(0.0).0;
+                width(one).total_cmp(&width(other))
+            })?;
+        if at + 1 < end {
+            let (this, next) = (&windows[at], &windows[at + 1]);
+            let length = seconds(next.start_ns.saturating_sub(this.start_ns));
+            let mut later = rest.after(length, WANDER_NS_PER_S2 * 2.0 * length);
+            later.limit_drift(MOST_DRIFT);
+            narrowed(&later, next, None)?;
+        }
+        self.drop(&mut windows[at], found.0, found.1);
+        Some(rest)
+    }
+}
+
+/// Names of all corners of a window.
+fn corners(window: &Window) -> impl Iterator<Item = (bool, usize)> + use<> {
+    let (upper, lower) = (window.upper.corners().len(), window.lower.corners().len());
+    (0..upper)
+        .map(|corner| (true, corner))
+        .chain((0..lower).map(|corner| (false, corner)))
+}
+
+/// What is possible at the begin of the next part, by the parts before.
+fn next_region(regions: &[Region], parts: &[Part], length: f64) -> Region {
+    match (regions.last(), parts.last()) {
+        (Some(region), Some(part)) => {
+            let mut next = region.after(part.seconds(), wander(part.seconds(), length));
+            next.limit_drift(MOST_DRIFT);
+            next
+        }
+        _ => Region::anything(MOST_DRIFT),
+    }
+}
+
+/// By how much the mean drifts of neighbouring stretches differ.
+fn wander(one: f64, next: f64) -> f64 {
+    WANDER_NS_PER_S2 * f64::midpoint(one, next)
+}
+
+/// A stretch of silence.
+fn push(regions: &mut Vec<Region>, parts: &mut Vec<Part>, start_ns: i64, end_ns: i64) {
+    let part = Part {
+        start_ns,
+        end_ns,
+        window: None,
+    };
+    regions.push(next_region(regions, parts, part.seconds()));
+    parts.push(part);
+}
+
+/// What is left of a region at the begin of a window by the window's bounds, but for one.
+fn narrowed(region: &Region, window: &Window, without: Option<(bool, usize)>) -> Option<Region> {
+    let mut region = region.clone();
+    let slack = stray_ns(seconds(window.end_ns.saturating_sub(window.start_ns)));
+    for (sign, hull) in [(1.0, &window.upper), (-1.0, &window.lower)] {
+        for (at, corner) in hull.corners().iter().enumerate() {
+            if without == Some((sign > 0.0, at)) {
+                continue;
+            }
+            let later = seconds(corner.at_ns.saturating_sub(window.start_ns));
+            if !region.cut(sign, sign * later, corner.value_ns as f64 + slack) {
+                return None;
+            }
+        }
+    }
+    Some(region)
+}
+
+/// Brings what lies behind each part into what lies before it.
+fn backward(forward: &[Region], parts: &[Part], windows: &[Window]) -> Vec<Piece> {
+    let mut pieces = Vec::with_capacity(parts.len());
+    let mut behind: Option<(Region, f64)> = None;
+    for (before, part) in forward.iter().zip(parts).rev() {
+        let length = part.seconds();
+        let mut own = match &behind {
+            Some((region, next)) => {
+                let mut own = region.before(length, wander(length, *next));
+                own.limit_drift(MOST_DRIFT);
+                own
+            }
+            None => Region::anything(MOST_DRIFT),
+        };
+        if let Some(window) = part.window {
+            // Of what agrees going forward at least that much agrees; a rounding must not lose it.
+            own = narrowed(&own, &windows[window], None).unwrap_or_else(|| before.clone());
+        }
+        let mut both = before.clone();
+        if !both.intersect(&own) {
+            both = before.clone();
+        }
+        pieces.push(piece(part, &both, length));
+        behind = Some((own, length));
+    }
+    pieces.reverse();
+    pieces
+}
+
+fn piece(part: &Part, region: &Region, length: f64) -> Piece {
+    let stray = stray_ns(length);
+    let (start, end) = (region.range(0.0), region.range(length));
+    // Outwards: what is possible must not be lost by rounding.
+    let low = |offset: f64| ((offset - stray).floor() as i64 - 1).max(-UNBOUNDED_NS);
+    let high = |offset: f64| ((offset + stray).ceil() as i64 + 1).min(UNBOUNDED_NS);
+    Piece {
+        start_ns: part.start_ns,
+        end_ns: part.end_ns,
+        low_ns: [low(start.0), low(end.0)],
+        high_ns: [high(start.1), high(end.1)],
+        estimate_ns: None,
+    }
+}

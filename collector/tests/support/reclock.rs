@@ -1,0 +1,157 @@
+//! A recorded log as it would be had its host another clock: every stamp, calibration and creation passes through a
+//! known function of true time, and the host gets another boot id. Records stay what they are in all else.
+
+use rankscope_formats::ranklog::clock::{CALIBRATION_BYTES, Calibration, Counter};
+use rankscope_formats::ranklog::codec;
+use rankscope_formats::ranklog::definition::{
+    KIND_COMMUNICATOR, KIND_PROPERTY, Payload, commit_word, framed_bytes,
+};
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::ranklog::segment::{
+    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, put_frame,
+};
+use std::path::Path;
+
+/// A host's clock.
+#[derive(Clone, Debug, Default)]
+pub struct TestClock {
+    /// What it shows when true time is 0, ns.
+    pub offset_ns: i64,
+    /// Parts per thousand million.
+    pub drift_ppb: i64,
+    /// Its drift swings by so many ppb …
+    pub swing_ppb: i64,
+    /// … in so many seconds.
+    pub swing_s: f64,
+    /// It slept from here, so long, true ns.
+    pub sleep: Option<(i64, i64)>,
+    /// Its wall clock stepped here by so much, true ns.
+    pub step: Option<(i64, i64)>,
+    /// Its wall clock is off by so much, ns, and says nothing about that.
+    pub wall_ns: i64,
+}
+
+impl TestClock {
+    /// What MONOTONIC_RAW shows, ns.
+    pub fn shows(&self, true_ns: i64) -> i64 {
+        let awake = match self.sleep {
+            Some((from, length)) => true_ns - (true_ns - from).clamp(0, length),
+            None => true_ns,
+        };
+        let drift = i128::from(awake) * i128::from(self.drift_ppb) / 1_000_000_000;
+        let swing = if self.swing_ppb == 0 {
+            0.0
+        } else {
+            let turn = std::f64::consts::TAU / self.swing_s;
+            self.swing_ppb as f64 / turn * (1.0 - (turn * awake as f64 / 1e9).cos())
+        };
+        awake + self.offset_ns + drift as i64 + swing as i64
+    }
+
+    /// What its wall clock shows, ns since 1970.
+    pub fn wall(&self, true_ns: i64) -> i64 {
+        let stepped = self.step.map_or(0, |(at, by)| if true_ns >= at { by } else { 0 });
+        1_700_000_000_000_000_000 + true_ns + self.wall_ns + stepped
+    }
+
+    /// A reading of all its clocks.
+    pub fn calibration(&self, true_ns: i64) -> Calibration {
+        let raw = self.shows(true_ns);
+        Calibration {
+            ticks: raw as u64,
+            monotonic_raw_ns: raw,
+            realtime_ns: self.wall(true_ns),
+            half_width_ticks: 20,
+            realtime_half_width_ticks: 20,
+            realtime_maxerror_us: u32::MAX,
+            adjtimex_status: 0x40,
+            counter_trusted: 1,
+            boottime_ns: true_ns,
+            reserved: 0,
+        }
+    }
+}
+
+/// Rewrites the log at `from` to `to`, on a host of this name. `true_ns` turns its stamps into true time, which must be
+/// one for all logs; `change` may alter records.
+pub fn reclock(
+    from: &Path,
+    to: &Path,
+    host: &str,
+    clock: &TestClock,
+    true_ns: &dyn Fn(u64) -> i64,
+    change: &mut dyn FnMut(&mut Record),
+) -> std::io::Result<()> {
+    let bytes = std::fs::read(from)?;
+    let shown = |ticks: u64| clock.shows(true_ns(ticks)) as u64;
+    let mut header =
+        FileHeader::from_bytes(bytes[..FILE_HEADER_BYTES].try_into().expect("a header")).expect("a log");
+    header.counter = Counter::MonotonicRaw as u32;
+    let mut out = header.to_bytes().to_vec();
+    let mut at = FILE_HEADER_BYTES;
+    while let Some(frame) = bytes.get(at..).and_then(FrameHeader::from_bytes) {
+        let payload = &bytes[at + FRAME_HEADER_BYTES..][..frame.payload_bytes as usize];
+        at += FRAME_HEADER_BYTES + frame.payload_bytes as usize;
+        let kind = FrameKind::from_u8(frame.kind).expect("a known frame");
+        let mut rewritten = Vec::new();
+        match kind {
+            FrameKind::Definitions => definitions(payload, host, &shown, &mut rewritten),
+            FrameKind::Records => {
+                let (mut groups, damage) = codec::decode(payload);
+                assert!(damage.is_none());
+                for record in groups.iter_mut().flat_map(|group| &mut group.records) {
+                    if record.kind == RecordKind::Group as u8 {
+                        record.aux = shown(record.aux);
+                    }
+                    record.enter_ticks = shown(record.enter_ticks);
+                    record.leave_ticks = shown(record.leave_ticks);
+                    change(record);
+                }
+                codec::encode(&groups, 0, &mut rewritten);
+            }
+            FrameKind::Calibrations => {
+                for entry in payload.as_chunks::<CALIBRATION_BYTES>().0 {
+                    if let Some(entry) = Calibration::from_bytes(entry) {
+                        rewritten.extend_from_slice(&clock.calibration(true_ns(entry.ticks)).to_bytes());
+                    }
+                }
+            }
+            FrameKind::Watermark => {
+                let ticks = u64::from_le_bytes(payload[..8].try_into().expect("eight bytes"));
+                rewritten.extend_from_slice(&shown(ticks).to_le_bytes());
+            }
+            FrameKind::Losses | FrameKind::InFlight | FrameKind::End => rewritten.extend_from_slice(payload),
+        }
+        put_frame(kind, frame.position, &rewritten, &mut out);
+    }
+    std::fs::write(to, out)
+}
+
+fn definitions(payload: &[u8], host: &str, shown: &dyn Fn(u64) -> u64, out: &mut Vec<u8>) {
+    let mut at = 0;
+    while at + 8 <= payload.len() {
+        let word = u64::from_le_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
+        let (length, kind) = ((word & 0xFF_FFFF) as usize, (word >> 24) as u8);
+        if word == 0 {
+            break;
+        }
+        let mut bytes = payload[at + 8..][..length].to_vec();
+        at += framed_bytes(length);
+        if kind == KIND_COMMUNICATOR {
+            let created = u64::from_le_bytes(bytes[32..40].try_into().expect("eight bytes"));
+            bytes[32..40].copy_from_slice(&shown(created).to_le_bytes());
+        }
+        if kind == KIND_PROPERTY {
+            for (key, value) in [("host", host.to_owned()), ("boot_id", format!("boot-of-{host}"))] {
+                let known = Payload::property(key, b"");
+                if bytes.starts_with(known.as_bytes()) && bytes.len() > known.as_bytes().len() {
+                    bytes = Payload::property(key, value.as_bytes()).as_bytes().to_vec();
+                }
+            }
+        }
+        let start = out.len();
+        out.extend_from_slice(&commit_word(kind, &bytes).to_le_bytes());
+        out.extend_from_slice(&bytes);
+        out.resize(start + framed_bytes(bytes.len()), 0);
+    }
+}
