@@ -27,6 +27,7 @@ setup:
 	tests/setup/python.sh debian
 	tests/setup/node.sh
 	tests/setup/nccl.sh
+	tests/setup/hta.sh
 
 # The artefacts under test are the released ones. The tests themselves are built for development: with
 # overflow checks and debug assertions, and without link-time optimisation of every test program.
@@ -43,6 +44,7 @@ bench:
 	cargo bench --locked -p rankscope-formats --features perfetto --bench perfetto_writer
 	tests/benchmarks/call_price.sh
 	tests/benchmarks/merge.sh
+	tests/benchmarks/import.py
 	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
 
 # The stable toolchain will do: without a sanitizer, of which safe code has little use.

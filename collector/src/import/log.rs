@@ -104,7 +104,7 @@ fn define<W: io::Write>(
         properties.push(("env.WORLD_SIZE".to_owned(), world.to_string()));
     }
     if let Some(version) = &trace.nccl_version {
-        properties.push(("version.nccl".to_owned(), version.clone()));
+        properties.push(("library.nccl.version".to_owned(), version.clone()));
     }
     if trace.works > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
