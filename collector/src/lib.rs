@@ -1,6 +1,6 @@
 //! rankscope's collector: from rank logs to a session (`merge`), and from a session to what people look at.
 //!
-//! The files in the order in which the data flows: [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
+//! The files in the order in which the data flows: [`import`] makes logs of other profilers' files, [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
 //! [`identity`] learns who is who, [`steps`] finds the pattern of a step, [`rank`] reads each log as whole operations
 //! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`traffic`] (by [`routes`]) says what went from rank to rank, [`analysis`] adds everything up ([`classes`], [`step_board`],

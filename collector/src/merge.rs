@@ -217,7 +217,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
 }
 
 /// Up to six tables per rank are open at once: as many files as the system lets us have.
-fn allow_many_files() {
+pub(crate) fn allow_many_files() {
     // SAFETY: rlimit is plain data; both calls only read and write it.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();

@@ -549,6 +549,13 @@ fn a_damaged_report_says_what_was_kept() {
         "{:?}",
         imported.problems
     );
+    let session = merge(&MergeOptions::of_run(&work.path().join("run")), &mut |_| {}).expect("merged");
+    let kernels: u64 = session
+        .activity
+        .iter()
+        .map(|entry| entry.kernels + entry.communication_kernels)
+        .sum();
+    assert_eq!(kernels, 19, "what was kept is there");
     for (content, word) in [
         (
             &b"no database at all, but long enough to be looked at"[..],
@@ -561,4 +568,281 @@ fn a_damaged_report_says_what_was_kept() {
             .expect_err("no report");
         assert!(error.to_string().contains(word), "{error}");
     }
+}
+
+/// A trace of any events.
+fn trace_of(directory: &Path, rank: u32, world: u32, groups: Value, events: Vec<Value>) -> PathBuf {
+    let path = directory.join(format!("trace{rank}.json"));
+    let trace = json!({
+        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world, "pg_config": groups},
+        "host_name": "node", "traceEvents": events,
+    });
+    fs::write(&path, trace.to_string()).expect("written");
+    path
+}
+
+/// An NCCL operation of a process group: metadata, range, launch and kernel.
+fn nccl(rank: i64, number: i64, what: &str, metadata: Value, ts: f64) -> Vec<Value> {
+    let at = (4000 + rank, 4000 + rank);
+    vec![
+        span("cpu_op", "record_param_comms", at, ts, 20.0, metadata),
+        span(
+            "user_annotation",
+            &format!("nccl:{what}"),
+            at,
+            ts + 2.0,
+            16.0,
+            json!({}),
+        ),
+        span(
+            "cuda_runtime",
+            "cudaLaunchKernel",
+            at,
+            ts + 5.0,
+            2.0,
+            json!({"cbid": 211, "correlation": number}),
+        ),
+        span(
+            "kernel",
+            "ncclDevKernel_Generic(x)",
+            (rank, 20),
+            ts + 30.0,
+            50.0,
+            json!({"device": rank, "context": 1, "stream": 20, "correlation": number}),
+        ),
+    ]
+}
+
+fn classes(session: &Session) -> Vec<(String, u32, u64, Option<u64>)> {
+    let mut classes: Vec<_> = session
+        .operations
+        .iter()
+        .map(|class| {
+            (
+                class.operation.clone(),
+                class.members,
+                class.operations,
+                class.bytes.value,
+            )
+        })
+        .collect();
+    classes.sort();
+    classes
+}
+
+#[test]
+fn sizes_are_told_only_where_the_trace_tells_them() {
+    let work = tempfile::tempdir().expect("a folder");
+    let files: Vec<PathBuf> = (0..2)
+        .map(|rank| {
+            let sized = |more: Value| {
+                let mut metadata = json!({"dtype": "Float", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2,
+                    "Process Group Name": "0"});
+                for (key, value) in more.as_object().expect("an object") {
+                    metadata[key] = value.clone();
+                }
+                metadata
+            };
+            let events = [
+                ("all_to_all", sized(json!({"In split size": "[]"}))),
+                ("all_to_allv", sized(json!({"In split size": "[1, 3]"}))),
+                ("all_to_allv", sized(json!({"In split size": "[1, 2, ..., 3]"}))),
+                ("all_to_all", sized(json!({}))),
+                ("_reduce_scatter_base", sized(json!({"Out msg nelems": 500}))),
+                ("_all_gather_base", sized(json!({"Out msg nelems": 2000}))),
+            ];
+            let events = (1i64..)
+                .zip(events)
+                .flat_map(|(number, (what, metadata))| nccl(i64::from(rank), number, what, metadata, 1000.0 * number as f64))
+                .collect();
+            trace_of(work.path(), rank, 2, json!([{"pg_name": "0", "ranks": []}]), events)
+        })
+        .collect();
+    let session = session(&options(files, &work.path().join("run")));
+    assert_eq!(session.matching.incomplete, 0, "no ranks listed: all of them");
+    let bytes = |operation: &str| -> Vec<Option<u64>> {
+        classes(&session)
+            .into_iter()
+            .filter(|class| class.0 == operation)
+            .map(|class| class.3)
+            .collect()
+    };
+    // Two ranks each; equal parts are 500 elements of 4 bytes, where no split is told nothing is.
+    assert_eq!(bytes("all-to-all"), [None, Some(4000)]);
+    assert_eq!(bytes("reduce-scatter"), [Some(4000)], "what is received");
+    assert_eq!(bytes("all-gather"), [Some(8000)], "what is sent");
+    assert!(
+        bytes("all-to-all-v").contains(&None),
+        "{:?}",
+        bytes("all-to-all-v")
+    );
+}
+
+#[test]
+fn numbers_that_come_twice_are_no_keys() {
+    let work = tempfile::tempdir().expect("a folder");
+    // Coalesced operations have the number of the one behind them.
+    let files: Vec<PathBuf> = (0..2)
+        .map(|rank| {
+            let events = (1i64..)
+                .zip([7, 8, 8, 9, 10])
+                .flat_map(|(number, sequence)| {
+                    let metadata = json!({"dtype": "Float", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2,
+                        "Process Group Name": "0", "Seq": sequence});
+                    nccl(i64::from(rank), number, "all_reduce", metadata, 1000.0 * number as f64)
+                })
+                .collect();
+            trace_of(work.path(), rank, 2, json!([{"pg_name": "0", "ranks": [0, 1]}]), events)
+        })
+        .collect();
+    let session = session(&options(files, &work.path().join("run")));
+    assert_eq!((session.totals.operations, session.totals.instances), (10, 5));
+    assert_eq!(session.matching.incomplete + session.matching.mismatched, 0);
+}
+
+#[test]
+fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
+    let work = tempfile::tempdir().expect("a folder");
+    let files: Vec<PathBuf> = (0..4)
+        .map(|rank| {
+            let metadata =
+                json!({"dtype": "Float", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2});
+            trace_of(
+                work.path(),
+                rank,
+                4,
+                json!([]),
+                nccl(i64::from(rank), 1, "all_reduce", metadata, 1000.0),
+            )
+        })
+        .collect();
+    let session = session(&options(files, &work.path().join("run")));
+    assert_eq!(classes(&session), [("all-reduce".to_owned(), 2, 4, Some(16_000))]);
+    assert_eq!(
+        session.totals.instances, 0,
+        "ranks 0 and 1 may or may not be a pair"
+    );
+    assert!(
+        session
+            .problems
+            .listed
+            .iter()
+            .any(|problem| problem.what.contains("matched with nobody's"))
+    );
+}
+
+#[test]
+fn what_asked_for_nccl_asked_for_nothing_of_gloos() {
+    let work = tempfile::tempdir().expect("a folder");
+    let at = (4000, 4000);
+    let mut events: Vec<Value> = (1..6i64)
+        .flat_map(|number| {
+            let begin = 1000.0 * number as f64;
+            let metadata = json!({"dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10, "Group size": 1,
+                "Process Group Name": "0"});
+            let mut one = nccl(0, number, "all_reduce", metadata, begin);
+            one.push(span("cpu_op", "c10d::allreduce_", at, begin - 5.0, 30.0, json!({})));
+            one
+        })
+        .collect();
+    events.push(span("cpu_op", "c10d::allreduce_", at, 9000.0, 30.0, json!({})));
+    events.push(span(
+        "user_annotation",
+        "gloo:all_reduce",
+        (4000, 4001),
+        9100.0,
+        50.0,
+        json!({"Input Dims": [[100]], "Input type": ["float"]}),
+    ));
+    let file = trace_of(work.path(), 0, 1, json!([{"pg_name": "0", "ranks": [0]}]), events);
+    let session = session(&options(vec![file], &work.path().join("run")));
+    let gloo = session
+        .operations
+        .iter()
+        .find(|class| class.library == "gloo")
+        .expect("Gloo's");
+    let queued = gloo.queue_ns.value.as_ref().expect("asked for").p50;
+    assert_eq!(queued, 100_000.0, "asked for at 9.0 ms, begun at 9.1 ms");
+}
+
+#[test]
+fn odd_times_and_numbers_do_no_harm() {
+    let work = tempfile::tempdir().expect("a folder");
+    let path = work.path().join("odd.json");
+    let mut events = Vec::new();
+    for (number, (ts, dur)) in [
+        ("1e300", "1"),
+        ("-1e300", "1"),
+        ("5", "Infinity"),
+        ("NaN", "3"),
+        ("-100.5", "50"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("20", "-7"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let args = format!(
+            r#"{{"device": 99999999999, "stream": {number}, "correlation": -9999999999, "grid": [1e40, -3]}}"#
+        );
+        events.push(format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "k{number}", "pid": 0, "tid": 7, "ts": {ts}, "dur": {dur}, "args": {args}}}"#
+        ));
+        let metadata = r#"{"In split size": "[18446744073709551615, 2]", "In msg nelems": 9223372036854775807, "dtype": "Double",
+            "Seq": 99999999999, "Group size": 4294967295, "Process Group Ranks": "[4294967296]", "Process Group Name": "x"}"#;
+        for name in ["record_param_comms", "nccl:all_to_all"] {
+            let category = if name.contains(':') {
+                "user_annotation"
+            } else {
+                "cpu_op"
+            };
+            events.push(format!(
+                r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 1, "tid": 1, "ts": {ts}, "dur": {dur}, "args": {metadata}}}"#
+            ));
+        }
+    }
+    let text = format!(
+        r#"{{"distributedInfo": {{"rank": 4294967295, "world_size": 4294967295, "pg_config": [{{"pg_name": "y", "ranks": []}}]}},
+            "baseTimeNanoseconds": -5, "traceEvents": [{}]}}"#,
+        events.join(",")
+    );
+    fs::write(&path, text).expect("written");
+    let run = work.path().join("run");
+    import::kineto(&options(vec![path], &run), &|_| {}).expect("imported");
+    let session = merge(&MergeOptions::of_run(&run), &mut |_| {}).expect("merged");
+    assert!(session.problems.total > 0, "what was left out is told");
+}
+
+#[test]
+fn a_report_that_ends_inside_a_group_gives_its_calls_to_no_other() {
+    let work = tempfile::tempdir().expect("a folder");
+    let path = work.path().join("report.sqlite");
+    report(&path);
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    // A thread before all others begins a group and calls in it; there the report ends.
+    let thread = (500i64 << 24) | 1;
+    for (start, end, name) in [(10, 20, "ncclGroupStart"), (30, 40, "ncclAllGather")] {
+        database
+            .execute(
+                "INSERT INTO NVTX_EVENTS VALUES (?1, ?2, 59, ?3, ?4, NULL, 3)",
+                rusqlite::params![start, end, name, thread],
+            )
+            .expect("a row");
+    }
+    drop(database);
+    let run = work.path().join("run");
+    import::nsys(&options(vec![path], &run), &|_| {}).expect("imported");
+    let session = merge(&MergeOptions::of_run(&run), &mut |_| {}).expect("merged");
+    let gather = session
+        .operations
+        .iter()
+        .find(|class| class.operation == "all-gather")
+        .expect("it was called");
+    assert!(gather.transfer_ns.value.is_none(), "nothing says that it ran");
+    let reduce = session
+        .operations
+        .iter()
+        .find(|class| class.operation == "all-reduce")
+        .expect("groups that ended");
+    assert_eq!(reduce.operations, 16);
 }

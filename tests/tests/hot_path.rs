@@ -271,6 +271,7 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
             "group" => &[(RecordKind::Group, n), (RecordKind::Call, 1)],
             "memory" => &[(RecordKind::Memory, n), (RecordKind::Call, 1)],
             "failure" => &[(RecordKind::Failure, 1), (RecordKind::Call, 1)],
+            "mark" => &[(RecordKind::Mark, n), (RecordKind::Call, 1)],
             other => panic!("{symbol}: {other}"),
         };
         for &(kind, count) in wanted {
@@ -363,6 +364,8 @@ fn failed(symbol: &str) -> Option<RecordKind> {
         Some(RecordKind::Execute)
     } else if is("4waitENSt6chrono") || is("17finalize_backwardEv") || is("16monitoredBarrierE") {
         Some(RecordKind::Blocked)
+    } else if is("search_unused_parameters") {
+        Some(RecordKind::Mark)
     } else {
         None
     }

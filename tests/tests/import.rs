@@ -46,6 +46,7 @@ fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
         }
         for (ours, theirs) in ours.iter().zip(theirs) {
             for (key, theirs_value) in theirs.as_object().expect("a row") {
+                assert!(ours.get(key).is_some(), "{table} has no {key}");
                 let same = match (ours[key].as_f64(), theirs_value.as_f64()) {
                     (Some(one), Some(other)) => one == other,
                     _ => ours[key] == *theirs_value,

@@ -94,7 +94,10 @@ impl HtaTrace {
         ) else {
             return;
         };
-        if matches!(event.category, Category::None | Category::Trace) {
+        // No time of a job: beyond this a sum of them would have no place.
+        let is_time = |time: f64| time.is_finite() && time.abs() < 4e15;
+        if !is_time(start) || !is_time(duration) || matches!(event.category, Category::None | Category::Trace)
+        {
             return;
         }
         let name = event.name.as_str();

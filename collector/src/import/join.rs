@@ -4,7 +4,7 @@
 use super::trace::{Call, Group, Trace};
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::{Library, Operation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A communicator as one rank sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,15 +85,17 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
             *place = (*place).max(count);
         }
     }
+    let counted_here = without_numbers(traces, &all);
     let mut is_assumed = false;
     for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
         let mut next: BTreeMap<Counted, u32> = BTreeMap::new();
         for (call, at) in trace.calls.iter().zip(0..) {
             let what = counted(call, &joined.keys[at]);
             let is_message = what.2 != NO_DIRECTION;
+            let identity = joined.communicators[what.0 as usize].identity;
             let own = call
                 .sequence
-                .filter(|_| !is_message && call.library == Library::Nccl);
+                .filter(|_| !is_message && !counted_here.contains(&identity));
             let sequence = own.unwrap_or_else(|| {
                 let first = most.get(&shared(joined, what)).copied().unwrap_or(0)
                     - counts.get(&what).copied().unwrap_or(0);
@@ -128,6 +130,31 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
             ));
     }
     all
+}
+
+/// Communicators of whose collectives some have no number of PyTorch's, or not one of their own: of coalesced ones the next
+/// has the same.
+fn without_numbers(traces: &[Trace], all: &[Joined]) -> BTreeSet<[u8; 16]> {
+    let mut out = BTreeSet::new();
+    for (trace, joined) in traces.iter().zip(all) {
+        let mut last: BTreeMap<[u8; 16], u32> = BTreeMap::new();
+        for (call, key) in trace.calls.iter().zip(&joined.keys) {
+            if matches!(call.operation, Operation::Send | Operation::Receive) {
+                continue;
+            }
+            let identity = joined.communicators[key.communicator as usize].identity;
+            let grows = match (call.sequence, last.get(&identity)) {
+                (Some(own), Some(&before)) => own > before,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if !grows || call.library != Library::Nccl {
+                out.insert(identity);
+            }
+            last.extend(call.sequence.map(|own| (identity, own)));
+        }
+    }
+    out
 }
 
 const NO_DIRECTION: i32 = i32::MIN;
@@ -188,8 +215,8 @@ fn communicators(trace: &Trace) -> Joined {
         ..Joined::default()
     };
     let own = trace.rank.unwrap_or(0);
-    let world = trace.world.unwrap_or(own + 1).max(own + 1);
-    let (mut assumed, mut not_member) = (0u64, 0u64);
+    let world = trace.world.unwrap_or(0).max(own.saturating_add(1));
+    let (mut assumed, mut not_member, mut alone) = (0u64, 0u64, 0u64);
     for call in &trace.calls {
         let group = call
             .group
@@ -207,14 +234,18 @@ fn communicators(trace: &Trace) -> Joined {
                 ranks: group.ranks.clone(),
             },
             (group, _) => {
+                let size = call.group_size.unwrap_or(world);
+                let is_world = size == world && group.is_none();
                 not_member += u64::from(group.is_some());
-                assumed += u64::from(group.is_none());
-                let size = call.group_size.filter(|&size| size > own).unwrap_or(world);
+                assumed += u64::from(is_world);
+                alone += u64::from(!is_world && group.is_none());
+                // A smaller group, whose members nobody tells, is matched with nobody's.
+                let members: &[u32] = if is_world { &[size] } else { &[size, own] };
                 Communicator {
                     library: call.library,
-                    identity: identity(call.library, "", &[size]),
+                    identity: identity(call.library, "", members),
                     source: IdentitySource::Partial,
-                    rank: own,
+                    rank: if is_world { own } else { 0 },
                     size,
                     name: format!("process group of {size}"),
                     ranks: Vec::new(),
@@ -263,11 +294,20 @@ fn communicators(trace: &Trace) -> Joined {
             ranks: Vec::new(),
         });
     }
+    if alone > 0 {
+        joined.notes.push(format!(
+            "{alone} operations tell how large their process group is, not who belongs to it: they are matched with nobody's"
+        ));
+    }
     if assumed > 0 {
         joined.notes.push(format!(
-            "{assumed} of {} operations do not name their process group (PyTorch before 2.3, or Gloo with several groups): they \
-             are taken to be of one with all {world} ranks",
-            trace.calls.len()
+            "{assumed} of {} operations do not name their process group ({}): they are taken to be of one with all {world} \
+             ranks",
+            trace.calls.len(),
+            match trace.source {
+                "nsys" => "Nsight Systems does not tell",
+                _ => "PyTorch before 2.3, or Gloo with several groups",
+            }
         ));
     }
     if not_member > 0 {

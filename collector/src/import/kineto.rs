@@ -11,12 +11,15 @@ use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 /// Beginning of the ranges that PyTorch's scheduler puts around iterations.
 const STEP: &str = "ProfilerStep#";
+/// More ranks than any job has; a world that says more is damaged.
+const MOST_RANKS: u32 = 1 << 20;
 /// Directions of copies, by the beginning of their events' names: numbers of `CUpti_ActivityMemcpyKind`.
 const DIRECTIONS: [(&str, u8); 6] = [
     ("Memcpy HtoD", 1),
@@ -62,10 +65,22 @@ struct Parameters {
     ranks: Vec<u32>,
     group_size: Option<u32>,
     elements: (Option<u64>, Option<u64>),
-    split: Vec<u64>,
+    split: Split,
+    /// Ranges inside it: an uneven all-gather is several broadcasts.
+    ranges: Cell<u32>,
     element_bytes: Option<u8>,
     peer_rank: Option<u32>,
     sequence: Option<u32>,
+}
+
+/// How much goes to each member.
+enum Split {
+    /// The trace does not say.
+    NotTold,
+    /// It does, but cuts the list short.
+    Unreadable,
+    /// Rows to each; none: equal parts.
+    Parts(Vec<u64>),
 }
 
 /// A range of a library: `nccl:all_reduce`.
@@ -99,6 +114,11 @@ struct Reading {
     issues: Vec<Issue>,
     index: u64,
     foreign: FxHashMap<String, u64>,
+    /// Calls that seem to launch something, of functions that are not known.
+    unknown_calls: BTreeMap<String, u64>,
+    /// Names of processes and of threads, until it is known which process is the program's.
+    process_names: Vec<(i64, String)>,
+    thread_names: Vec<(i64, u32, String)>,
     odd_times: u64,
     failed: Option<io::Error>,
 }
@@ -123,6 +143,9 @@ pub fn read(
         issues: Vec::new(),
         index: 0,
         foreign: FxHashMap::default(),
+        unknown_calls: BTreeMap::new(),
+        process_names: Vec::new(),
+        thread_names: Vec::new(),
         odd_times: 0,
         failed: None,
     };
@@ -203,20 +226,14 @@ impl Reading {
             return;
         };
         match (event.name.as_str(), event.process, event.thread) {
-            // Devices have names too; the host's process is the one whose number is no small ordinal.
-            ("process_name", Id::Number(process), _) if process > 255 || self.trace.process == 0 => {
-                self.trace.process = u32::try_from(process).unwrap_or(0);
-                self.trace.process_name = Some(name.as_str().to_owned());
+            // Devices have names too: whose is whose tells the first event of a host's thread.
+            ("process_name", Id::Number(process), _) => {
+                self.process_names.push((process, name.as_str().to_owned()))
             }
-            ("thread_name", Id::Number(process), Id::Number(thread)) if process > 255 => {
+            ("thread_name", Id::Number(process), Id::Number(thread)) => {
                 if let Ok(thread) = u32::try_from(thread) {
-                    let lane = self.trace.lane_for(thread) as usize;
-                    // `thread 4037 (python3.8)`
-                    let inside = name
-                        .as_str()
-                        .split_once('(')
-                        .and_then(|(_, rest)| rest.strip_suffix(')'));
-                    self.trace.threads[lane].1 = Some(inside.unwrap_or(name.as_str()).to_owned());
+                    self.thread_names
+                        .push((process, thread, name.as_str().to_owned()));
                 }
             }
             _ => {}
@@ -296,10 +313,16 @@ impl Reading {
                 .iter()
                 .find(|function| function.is_runtime == is_runtime && function.name == name)
         });
+        let thread = self.thread_of(event);
         let Some(function) = function else {
+            if ["Launch", "Memcpy", "Memset"]
+                .iter()
+                .any(|word| name.contains(word))
+            {
+                *self.unknown_calls.entry(name.to_owned()).or_default() += 1;
+            }
             return Ok(());
         };
-        let thread = self.thread_of(event);
         let call = HostCall {
             start_ticks: start as u64,
             end_ticks: end as u64,
@@ -316,11 +339,8 @@ impl Reading {
     }
 
     fn thread_of(&mut self, event: &Event<'_>) -> u32 {
-        if let Id::Number(process) = event.process {
-            // A trace without names still tells whose it is.
-            if self.trace.process == 0 {
-                self.trace.process = u32::try_from(process).unwrap_or(0);
-            }
+        if let (0, Id::Number(process)) = (self.trace.process, event.process) {
+            self.trace.process = u32::try_from(process).unwrap_or(0);
         }
         match event.thread {
             Id::Number(thread) => thread as u32,
@@ -392,12 +412,38 @@ impl Reading {
         self.trace.groups = info
             .pg_config
             .into_iter()
-            .filter(|group| !group.name_is_empty() && !group.ranks.is_empty())
-            .map(|group| Group {
-                name: group.pg_name,
-                ranks: group.ranks,
+            .filter(|group| !group.pg_name.is_empty())
+            .filter_map(|group| {
+                // PyTorch lists nobody where all belong to it.
+                let ranks = match (group.ranks.is_empty(), info.world_size) {
+                    (true, Some(world)) if world <= MOST_RANKS => (0..world).collect(),
+                    _ => group.ranks,
+                };
+                (!ranks.is_empty()).then_some(Group {
+                    name: group.pg_name,
+                    ranks,
+                })
             })
             .collect();
+        let own = i64::from(self.trace.process);
+        for (process, name) in std::mem::take(&mut self.process_names) {
+            if process == own {
+                self.trace.process_name = Some(name);
+            }
+        }
+        for (process, thread, name) in std::mem::take(&mut self.thread_names) {
+            if process == own {
+                let lane = self.trace.lane_for(thread) as usize;
+                // `thread 4037 (python3.8)`
+                let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+                self.trace.threads[lane].1 = Some(inside.unwrap_or(&name).to_owned());
+            }
+        }
+        for (name, count) in std::mem::take(&mut self.unknown_calls) {
+            self.trace.notes.push(format!(
+                "{count} calls of {name}, a function that is not known: when their work was launched is not told"
+            ));
+        }
         self.trace.steps.sort_unstable();
         for list in self.parameters.values_mut() {
             list.sort_by_key(|parameters| (parameters.start_ns, std::cmp::Reverse(parameters.end_ns)));
@@ -405,7 +451,13 @@ impl Reading {
         self.ranges.sort_by_key(|range| range.start_ns);
         self.issues.sort_by_key(|issue| issue.start_ns);
         let ranges = std::mem::take(&mut self.ranges);
-        let mut issues = Issues::new(std::mem::take(&mut self.issues));
+        for range in &ranges {
+            let list = self.parameters.get(&range.thread);
+            if let Some(outer) = list.and_then(|list| enclosing(list, range.start_ns, range.end_ns)) {
+                outer.ranges.set(outer.ranges.get() + 1);
+            }
+        }
+        let mut issues = Issues::new(of_queues(std::mem::take(&mut self.issues), &ranges));
         for range in ranges {
             let call = self.call(range, &mut issues);
             self.trace.calls.push(call);
@@ -452,44 +504,74 @@ impl Reading {
         let issue = (range.library == Library::Gloo)
             .then(|| issues.take(range.operation, range.start_ns))
             .flatten();
+        // What is told of several ranges together is of none of them.
+        let own = parameters.filter(|parameters| parameters.ranges.get() <= 1);
+        let elements = match own.map(|parameters| parameters.elements) {
+            Some(told) if told != (None, None) => told,
+            _ => (
+                range.elements.filter(|_| own.is_some() == parameters.is_some()),
+                None,
+            ),
+        };
+        let (operation, elements, split) = if range.operation == Operation::AllToAll {
+            exchanged(own.map(|parameters| &parameters.split), elements)
+        } else {
+            (range.operation, elements, Vec::new())
+        };
         Call {
             thread: range.thread,
             start_ns: range.start_ns,
             end_ns: range.end_ns,
-            peer: range.peer,
-            peer_rank: parameters
-                .and_then(|parameters| parameters.peer_rank)
-                .or_else(|| u32::try_from(issue.as_ref()?.peer?).ok()),
+            // Both say it in the numbering of the group.
+            peer: range.peer.or_else(|| issue.as_ref()?.peer),
+            peer_rank: parameters.and_then(|parameters| parameters.peer_rank),
             issue: issue.map(|issue| (issue.thread, issue.start_ns, issue.end_ns)),
             library: range.library,
-            operation: match parameters {
-                Some(parameters)
-                    if !parameters.split.is_empty() && range.operation == Operation::AllToAll =>
-                {
-                    Operation::AllToAllV
-                }
-                _ => range.operation,
-            },
+            operation,
             group,
             group_size: parameters.and_then(|parameters| parameters.group_size),
             launch_group: 0,
-            elements: match parameters.map(|parameters| parameters.elements) {
-                Some(told) if told != (None, None) => told,
-                _ => (range.elements, None),
-            },
-            split: parameters.map_or_else(Vec::new, |parameters| parameters.split.clone()),
+            elements,
+            split,
             element_bytes: parameters
                 .and_then(|parameters| parameters.element_bytes)
                 .or(range.element_bytes),
-            sequence: parameters.and_then(|parameters| parameters.sequence),
+            sequence: own.and_then(|parameters| parameters.sequence),
         }
     }
 }
 
-impl GroupConfig {
-    fn name_is_empty(&self) -> bool {
-        self.pg_name.is_empty()
+/// Which exchange it is, and what is known of its size: parts are equal only where the trace says so.
+fn exchanged(
+    split: Option<&Split>,
+    elements: (Option<u64>, Option<u64>),
+) -> (Operation, (Option<u64>, Option<u64>), Vec<u64>) {
+    match (split, elements) {
+        (Some(Split::Parts(parts)), _) if !parts.is_empty() => {
+            (Operation::AllToAllV, elements, parts.clone())
+        }
+        (Some(Split::Parts(_)), (given, got)) if given == got || got.is_none() => {
+            (Operation::AllToAll, elements, Vec::new())
+        }
+        (Some(Split::Parts(_) | Split::Unreadable), _) => (Operation::AllToAllV, (None, None), Vec::new()),
+        (Some(Split::NotTold) | None, _) => (Operation::AllToAll, (None, None), Vec::new()),
     }
+}
+
+/// Operators that put something into a queue: those in which NCCL was called did not.
+fn of_queues(issues: Vec<Issue>, ranges: &[Range]) -> Vec<Issue> {
+    let mut nccl: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    for range in ranges.iter().filter(|range| range.library == Library::Nccl) {
+        nccl.entry(range.thread).or_default().push(range.start_ns);
+    }
+    issues
+        .into_iter()
+        .filter(|issue| {
+            let begins = nccl.get(&issue.thread).map_or(&[][..], Vec::as_slice);
+            let first = begins.partition_point(|&begin| begin < issue.start_ns);
+            begins.get(first).is_none_or(|&begin| begin > issue.end_ns)
+        })
+        .collect()
 }
 
 /// Operators that asked for something that has not run yet, by operation, in order: queues keep it.
@@ -555,7 +637,12 @@ fn parameters(args: &Args<'_>, start_ns: i64, end_ns: i64) -> Parameters {
             .collect(),
         group_size: rank(args.group_size).filter(|&size| size > 0),
         elements: (count(args.elements_in), count(args.elements_out)),
-        split: numbers(args.split_in).unwrap_or_default(),
+        split: match (Args::text(args.split_in), numbers(args.split_in)) {
+            (None, _) => Split::NotTold,
+            (Some(_), None) => Split::Unreadable,
+            (Some(_), Some(parts)) => Split::Parts(parts),
+        },
+        ranges: Cell::new(0),
         element_bytes: Args::text(args.element_type).and_then(|text| words::element_bytes(text.as_str())),
         peer_rank: rank(args.destination_rank).or_else(|| rank(args.source_rank)),
         sequence: rank(args.sequence),

@@ -36,7 +36,10 @@ pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigu
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
     let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process)?;
     define(&mut writer, &trace, &joined, rank, hta, base.ticks(span.0))?;
-    writer.calibrations(&[base.calibration(span.0), base.calibration(span.1.max(span.0 + 1))])?;
+    writer.calibrations(&[
+        base.calibration(span.0),
+        base.calibration(span.1.max(span.0.saturating_add(1))),
+    ])?;
     push_calls(&mut trace, &joined)?;
     if trace.works > 0 {
         let covered = Activity::Covered {
@@ -273,12 +276,20 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
 
 /// Bytes to each member, where they differ.
 fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
-    let rows: u64 = call.split.iter().sum();
-    let (Some(elements), Some(element), true) = (call.elements.0, call.element_bytes, rows > 0) else {
+    let rows = call
+        .split
+        .iter()
+        .try_fold(0u64, |sum, &rows| sum.checked_add(rows));
+    let (Some(elements), Some(element), Some(rows), false) =
+        (call.elements.0, call.element_bytes, rows, call.split.is_empty())
+    else {
         return Ok(());
     };
-    // A split counts rows of the tensor.
-    let row_bytes = elements / rows * u64::from(element);
+    // A split counts rows of the tensor; who sends nothing says so too.
+    let row_bytes = elements
+        .checked_div(rows)
+        .unwrap_or(0)
+        .saturating_mul(u64::from(element));
     for some in call.split.chunks(CONTINUATION_COUNTS) {
         let mut counts = [0; CONTINUATION_COUNTS];
         for (place, rows) in counts.iter_mut().zip(some) {
@@ -298,7 +309,7 @@ fn bytes(call: &Call, size: u32) -> Option<u64> {
     let elements = match call.operation {
         Operation::Barrier => return Some(0),
         Operation::ReduceScatter => got.or_else(|| Some(given? / size)),
-        Operation::AllToAll => given.map(|given| given / size),
+        Operation::AllToAll => given.filter(|given| given % size == 0).map(|given| given / size),
         Operation::Receive => got.or(given),
         Operation::Scatter => got.or_else(|| Some(given? / size)),
         _ => given.or(got),

@@ -36,7 +36,7 @@ pub const SOURCE: &str = "import.source";
 pub const NOTE: &str = "import.note.";
 /// Figures of Holistic Trace Analysis, one property each: this and a number.
 pub const HTA: &str = "import.hta.";
-/// Most threads that read at once: each holds some tens of megabytes.
+/// Most threads that read at once, and most traces whose records are held in memory: some tens of megabytes each.
 const MOST_THREADS: usize = 16;
 
 /// How to import.
@@ -171,12 +171,22 @@ fn read_all(
         path: options.output.clone(),
         source,
     })?;
+    crate::merge::allow_many_files();
     // How long an unpacked file is nobody knows before its end: files count as a whole.
     let done = AtomicUsize::new(0);
     let files = options.files.len().max(1) as f64;
     let tell = || progress(done.load(Ordering::Relaxed) as f64 / files);
     let traces = in_parallel(options.threads, options.files.clone(), |path| {
-        let traces = read(&path, &mut |_| tell())?;
+        let mut traces = read(&path, &mut |_| tell())?;
+        if options.files.len() > MOST_THREADS {
+            // All wait for the last one to be read.
+            for trace in &mut traces {
+                trace.spool.settle().map_err(|source| ImportError::Io {
+                    path: options.output.clone(),
+                    source,
+                })?;
+            }
+        }
         done.fetch_add(1, Ordering::Relaxed);
         tell();
         Ok(traces)

@@ -370,8 +370,9 @@ impl Reading<'_> {
             &mut |reading, row| {
                 let name: Option<i64> = row.get(4)?;
                 let known = name.and_then(|id| reading.texts.get(&id)).and_then(|name| {
-                    // `cudaLaunchKernel_v7000`
+                    // `cudaLaunchKernel_ptsz_v7000`
                     let plain = name.split("_v").next().unwrap_or(name);
+                    let plain = plain.trim_end_matches("_ptsz").trim_end_matches("_ptds");
                     functions.get(&(plain, plain.starts_with("cuda")))
                 });
                 let Some(&position) = known else {
@@ -529,6 +530,13 @@ impl Reading<'_> {
                     }
                 }
             }
+            if depth > 0 {
+                // The report ends inside a group, which then launched nothing that is known.
+                let open = trace.launch_groups.len() as u32 + 1;
+                for call in trace.calls.iter_mut().filter(|call| call.launch_group == open) {
+                    call.launch_group = 0;
+                }
+            }
             trace.calls.sort_by_key(|call| call.start_ns);
         }
     }
@@ -556,7 +564,8 @@ impl Reading<'_> {
             })
             .collect();
         for trace in self.traces.values_mut() {
-            trace.host.clone_from(&host);
+            // Processes of one report have one clock, whatever their host is called.
+            trace.host = host.clone().or_else(|| Some(super::shown(self.path)));
             trace.base_ns = base;
             trace.process_name = names
                 .iter()

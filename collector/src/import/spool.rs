@@ -42,9 +42,18 @@ impl Spool {
         Ok(())
     }
 
+    /// Holds nothing in memory any more, until something is added.
+    pub fn settle(&mut self) -> io::Result<()> {
+        if self.held.is_empty() {
+            Ok(())
+        } else {
+            self.spill()
+        }
+    }
+
     fn sort(&mut self) {
-        // Of equal ends the order in which they came is kept.
-        self.held.sort_by_key(|(_, record)| record.leave_ticks);
+        // Times may be negative until the trace's base is added. Of equal ends the order in which they came is kept.
+        self.held.sort_by_key(|(_, record)| record.leave_ticks as i64);
     }
 
     fn spill(&mut self) -> io::Result<()> {
@@ -82,7 +91,7 @@ impl Spool {
 }
 
 /// The next record of a run: end, which run, the record.
-struct Head(Reverse<(u64, usize)>, Entry);
+struct Head(Reverse<(i64, usize)>, Entry);
 
 impl PartialEq for Head {
     fn eq(&self, other: &Self) -> bool {
@@ -125,7 +134,8 @@ impl Sorted {
             Some(file) => read_entry(file)?,
         };
         if let Some(entry) = next {
-            self.heads.push(Head(Reverse((entry.1.leave_ticks, run)), entry));
+            self.heads
+                .push(Head(Reverse((entry.1.leave_ticks as i64, run)), entry));
         }
         Ok(())
     }

@@ -14,7 +14,8 @@ pub fn library(backend: &str) -> Option<Library> {
 /// The operation that a process group names: `_all_gather_base`, `reduce_scatter_tensor_coalesced`, `allreduce_`.
 pub fn operation(word: &str) -> Option<Operation> {
     let plain: String = word.chars().filter(|&letter| letter != '_').collect();
-    const BEGINNINGS: [(&str, Operation); 12] = [
+    const BEGINNINGS: [(&str, Operation); 13] = [
+        ("sparseallreduce", Operation::AllReduce),
         ("allreduce", Operation::AllReduce),
         ("broadcast", Operation::Broadcast),
         ("reducescatter", Operation::ReduceScatter),

@@ -6,7 +6,7 @@ use crate::thread::{self, ThreadState};
 use crate::{life, texts};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::marks::UNUSED_SEARCH;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
 /// `Reducer::search_unused_parameters(outputs)`: called after each forward pass if parameters may be unused, and only
 /// then.
@@ -15,17 +15,21 @@ use rankscope_formats::ranklog::record::{Record, RecordKind};
 /// `real` and `arguments` must be this row's.
 #[inline]
 pub unsafe fn unused_parameters(real: usize, arguments: &Narrow) -> usize {
-    let _ending = Ending {
+    let mut ending = Ending {
         thread: thread::state(),
         enter_ticks: ticks(),
+        flags: FLAG_FAILED,
     };
     // SAFETY: handed through.
-    unsafe { arguments.call(real) }
+    let result = unsafe { arguments.call(real) };
+    ending.flags = 0;
+    result
 }
 
 struct Ending {
     thread: &'static ThreadState,
     enter_ticks: u64,
+    flags: u8,
 }
 
 impl Drop for Ending {
@@ -39,6 +43,7 @@ impl Drop for Ending {
             return;
         }
         let record = Record {
+            flags: self.flags,
             enter_ticks: self.enter_ticks,
             leave_ticks,
             object: u64::from(number),

@@ -69,7 +69,7 @@ static size_t communicatorHandle = 0;
 static int answer = 6;
 
 enum class Kind {
-  Collective, Cold, Store, Buffer, Post, Complete, Issue, Execute, Blocked, Asked, Enqueue, Group, Memory, Failure
+  Collective, Cold, Store, Buffer, Post, Complete, Issue, Execute, Blocked, Asked, Enqueue, Group, Memory, Failure, Mark
 };
 
 struct Call {
@@ -185,6 +185,7 @@ static Call build(const char* s, uint32_t tag) {
   if (has(s, "4waitENSt6chrono")) return {Kind::Blocked, 2, {at(object), timeout}};
   if (has(s, "17finalize_backwardEv")) return {Kind::Blocked, 1, {at(object)}};
   if (has(s, "16monitoredBarrierE")) return {Kind::Blocked, 3, {at(object), at(options), 1}};
+  if (has(s, "24search_unused_parameters")) return {Kind::Mark, 2, {at(object), at(blob)}};
   // The result, `this`, and what the operation takes; the all-to-alls of tensors take one on the stack.
   if (starts(s, "_ZN4c10d16ProcessGroupGloo")) {
     const int count = has(s, "17all_to_all_single") || has(s, "13alltoall_base") ? 7 : 5;
@@ -380,7 +381,7 @@ static int hot(const char* symbol) {
   rows_inside = nullptr;
   static const char* const kinds[] = {"collective", "cold",  "store",   "buffer",  "post",
                                       "complete",   "issue", "execute", "blocked", "asked",
-                                      "enqueue",    "group", "memory",  "failure"};
+                                      "enqueue",    "group", "memory",  "failure", "mark"};
   printf("%s\n", kinds[int(row.its.kind)]);
   return 0;
 }
