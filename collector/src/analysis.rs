@@ -92,15 +92,7 @@ impl<'a> Analysis<'a> {
         let spans_hosts = identities
             .communicators
             .iter()
-            .map(|communicator| {
-                let mut hosts = communicator
-                    .members
-                    .iter()
-                    .flatten()
-                    .map(|&rank| host_of[rank as usize]);
-                let first = hosts.next();
-                hosts.any(|host| Some(host) != first)
-            })
+            .map(|communicator| communicator.spans_hosts(&host_of))
             .collect();
         let mut place_of = vec![None; identities.ranks.len()];
         for (world, known) in identities.worlds.iter().enumerate() {

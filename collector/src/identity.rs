@@ -43,6 +43,15 @@ pub struct GlobalCommunicator {
     pub created_ns: i64,
 }
 
+impl GlobalCommunicator {
+    /// True if its seen members are of more than one host; `host_of` tells a rank's.
+    pub fn spans_hosts(&self, host_of: &[usize]) -> bool {
+        let mut hosts = self.members.iter().flatten().map(|&rank| host_of[rank as usize]);
+        let first = hosts.next();
+        hosts.any(|host| Some(host) != first)
+    }
+}
+
 /// A rank: one log that communicated.
 #[derive(Clone, Debug)]
 pub struct RankIdentity {

@@ -1,8 +1,8 @@
 //! Traces of torch.profiler, written here event by event so that every figure is known by hand.
 
 use rankscope_collector::import::{self, ImportError, ImportOptions, ReadOptions};
-use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::session::Session;
+use rankscope_collector::{MergeOptions, merge, report};
+use rankscope_formats::session::{ProblemSummary, Session};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -377,6 +377,16 @@ fn what_cannot_be_imported_says_why() {
     );
     let other = work.path().join("other.json");
     fs::write(&other, r#"{"a": [1, 2]}"#).expect("written");
+    // Beside a trace it is only told.
+    let mixed = vec![files[0].clone(), other.clone()];
+    let beside = session(&options(mixed, &work.path().join("beside")));
+    assert_eq!(beside.coverage.ranks_seen, 1);
+    let is_told = |problem: &ProblemSummary| problem.what.contains("other.json is no trace");
+    assert!(
+        beside.problems.listed.iter().any(is_told),
+        "{:?}",
+        beside.problems
+    );
     let error = import::kineto(&options(vec![other], &run), &|_| {}).expect_err("no trace");
     assert!(
         matches!(error, ImportError::NoTrace(_)) && error.to_string().contains("other.json"),
@@ -722,6 +732,21 @@ fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
         session.totals.instances, 0,
         "ranks 0 and 1 may or may not be a pair"
     );
+    // Nothing tells who waited: that is no zero.
+    let look = report::Look {
+        width: 200,
+        colours: false,
+    };
+    let text = report::summary_text(&session, &report::Places::default(), &look);
+    assert!(text.contains("waiting is not known"), "{text}");
+    assert!(report::page(&session, &[]).contains("waiting is not known"));
+    let scorecard = session.scorecard.as_ref().expect("a scorecard");
+    let balance = scorecard
+        .dimensions
+        .iter()
+        .find(|dimension| dimension.name == "balance")
+        .expect("a dimension");
+    assert!(balance.score.value.is_none(), "{balance:?}");
     assert!(
         session
             .problems
@@ -845,4 +870,29 @@ fn a_report_that_ends_inside_a_group_gives_its_calls_to_no_other() {
         .find(|class| class.operation == "all-reduce")
         .expect("groups that ended");
     assert_eq!(reduce.operations, 16);
+}
+
+#[test]
+fn more_ranks_than_are_held_in_memory_are_imported_alike() {
+    let work = tempfile::tempdir().expect("a folder");
+    let ranks = 20;
+    let files: Vec<PathBuf> = (0..ranks)
+        .map(|rank| {
+            let metadata = json!({"dtype": "Float", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": ranks,
+                "Process Group Name": "0"});
+            let groups = json!([{"pg_name": "0", "ranks": []}]);
+            trace_of(work.path(), rank, ranks, groups, nccl(i64::from(rank), 1, "all_reduce", metadata, 1000.0))
+        })
+        .collect();
+    let session = session(&options(files, &work.path().join("run")));
+    assert_eq!(
+        (session.coverage.ranks_seen, session.totals.instances),
+        (ranks, 1)
+    );
+    let kernels: u64 = session
+        .activity
+        .iter()
+        .map(|entry| entry.communication_kernels)
+        .sum();
+    assert_eq!(kernels, u64::from(ranks));
 }

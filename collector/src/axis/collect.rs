@@ -165,15 +165,7 @@ pub fn collect<'l>(
     let spans: Vec<bool> = identities
         .communicators
         .iter()
-        .map(|communicator| {
-            let mut hosts = communicator
-                .members
-                .iter()
-                .flatten()
-                .map(|&rank| collector.host_of[rank as usize]);
-            let first = hosts.next();
-            hosts.any(|host| Some(host) != first)
-        })
+        .map(|communicator| communicator.spans_hosts(&collector.host_of))
         .collect();
     let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending);
     let mut readers: Vec<Option<RankReader<'l>>> = (0..ranks)

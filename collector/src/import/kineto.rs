@@ -5,7 +5,7 @@ use super::hta::HtaTrace;
 use super::trace::{Call, DEVICE_LANE, Group, Trace};
 use super::words;
 use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part, Problem};
+use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part};
 use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::{Library, Operation};
@@ -123,17 +123,17 @@ struct Reading {
     failed: Option<io::Error>,
 }
 
-/// Reads a file. Records that do not fit in memory go to files in `directory`.
+/// Reads a file; `None` if it is no trace. Records that do not fit in memory go to files in `directory`.
 ///
 /// # Errors
 ///
-/// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in [`Trace::outcome`].
+/// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in [`Trace::problems`].
 pub fn read(
     path: &Path,
     directory: &Path,
     options: ReadOptions,
     told: &mut dyn FnMut(u64),
-) -> io::Result<Trace> {
+) -> io::Result<Option<Trace>> {
     let mut reading = Reading {
         options,
         trace: Trace::new("kineto", path, directory),
@@ -170,7 +170,7 @@ pub fn read(
     if let Some(error) = reading.failed.take() {
         return Err(error);
     }
-    Ok(reading.finish(outcome))
+    Ok(outcome.has_events.then(|| reading.finish(outcome)))
 }
 
 impl Reading {
@@ -479,7 +479,15 @@ impl Reading {
                 self.odd_times
             ));
         }
-        self.trace.outcome = outcome;
+        self.trace.events = outcome.events;
+        self.trace.bytes = outcome.bytes;
+        for problem in outcome.problems {
+            self.trace.problem(Some(problem.offset), problem.what);
+        }
+        if outcome.more_problems > 0 {
+            let what = format!("{} more problems of this kind", outcome.more_problems);
+            self.trace.problem(None, what);
+        }
         self.trace
     }
 
@@ -694,9 +702,4 @@ fn issued_peer(operation: Operation, inputs: Option<&str>) -> Option<i32> {
     }
     let inputs: Vec<String> = serde_json::from_str(inputs?).ok()?;
     inputs.get(2)?.parse().ok()
-}
-
-/// How a problem of a file is told.
-pub fn shown(problem: &Problem) -> String {
-    format!("at byte {}: {}", problem.offset, problem.what)
 }

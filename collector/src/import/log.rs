@@ -112,13 +112,14 @@ fn define<W: io::Write>(
     if trace.works > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
     }
-    let problems = trace.outcome.problems.iter().map(super::kineto::shown);
-    let more = trace.outcome.more_problems;
-    let more = (more > 0).then(|| format!("{more} more problems of this kind"));
-    let notes = problems.chain(more).chain(joined.notes.iter().cloned());
+    let problems = trace.problems.iter().map(|problem| match problem.offset_bytes {
+        Some(offset) => format!("at byte {offset}: {}", problem.what),
+        None => problem.what.clone(),
+    });
+    let notes = problems.chain(joined.notes.iter().cloned());
     for (number, note) in notes.enumerate() {
         properties.push((
-            format!("{NOTE}{number}"),
+            format!("{NOTE}{number:04}"),
             format!("{}: {note}", shown(&trace.path)),
         ));
     }

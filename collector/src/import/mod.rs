@@ -104,18 +104,36 @@ pub enum ImportError {
 ///
 /// If no file is a trace, two are of one rank, or a file cannot be opened or written.
 pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
-    let traces = read_all(options, progress, |path, told| {
+    // A folder of traces may hold other files: they stop nothing, as long as there is a trace.
+    let others: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut traces = read_all(options, progress, |path, told| {
         let trace =
             kineto::read(path, &options.output, options.read, told).map_err(|source| ImportError::Io {
                 path: path.to_path_buf(),
                 source,
             })?;
-        if trace.outcome.has_events {
-            Ok(vec![trace])
-        } else {
-            Err(ImportError::NoTrace(path.to_path_buf()))
+        if trace.is_none() {
+            let mut others = others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            others.push(path.to_path_buf());
         }
+        Ok(trace.into_iter().collect())
     })?;
+    let mut others = others
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    others.sort();
+    match traces.first_mut() {
+        Some(first) => first.notes.extend(
+            others
+                .iter()
+                .map(|path| format!("{} is no trace and was left out", path.display())),
+        ),
+        None => {
+            return Err(ImportError::NoTrace(
+                others.into_iter().next().unwrap_or_default(),
+            ));
+        }
+    }
     finish(options, traces)
 }
 
@@ -139,9 +157,9 @@ fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, I
     number(&mut traces)?;
     let mut imported = Imported::default();
     for trace in &traces {
-        imported.events += trace.outcome.events;
-        imported.bytes += trace.outcome.bytes;
-        imported.problems.extend(problems(trace));
+        imported.events += trace.events;
+        imported.bytes += trace.bytes;
+        imported.problems.extend(trace.problems.iter().cloned());
     }
     if options.read.hta {
         imported.hta = Some(hta_figures(&traces));
@@ -285,31 +303,6 @@ fn hta_figures(traces: &[Trace]) -> HtaFigures {
         }
     }
     all
-}
-
-/// What could not be read of a trace.
-fn problems(trace: &Trace) -> Vec<ProblemSummary> {
-    let file = Some(trace.path.display().to_string());
-    let mut out: Vec<ProblemSummary> = trace
-        .outcome
-        .problems
-        .iter()
-        .map(|problem| ProblemSummary {
-            rank: None,
-            file: file.clone(),
-            offset_bytes: Some(problem.offset),
-            what: problem.what.clone(),
-        })
-        .collect();
-    if trace.outcome.more_problems > 0 {
-        out.push(ProblemSummary {
-            rank: None,
-            file,
-            offset_bytes: None,
-            what: format!("{} more problems of this kind", trace.outcome.more_problems),
-        });
-    }
-    out
 }
 
 /// The name of a file without its folders, for people.

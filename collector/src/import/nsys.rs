@@ -8,7 +8,6 @@ use super::trace::{Call, DEVICE_LANE, LaunchGroup, Trace};
 use super::words;
 use rankscope_formats::Library;
 use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::kineto::Problem;
 use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
 use rankscope_formats::ranklog::cuda_calls::CUDA_FUNCTIONS;
 use rusqlite::{Connection, OpenFlags, Row, params};
@@ -72,7 +71,7 @@ struct Reading<'a> {
     /// Texts by their number in the report.
     texts: FxHashMap<i64, String>,
     nccl: BTreeMap<(u32, u32), Vec<NcclRange>>,
-    problems: Vec<Problem>,
+    problems: Vec<String>,
 }
 
 /// Reads a report: one trace per process that used a device or NCCL.
@@ -129,11 +128,12 @@ pub fn read(path: &Path, directory: &Path) -> Result<Vec<Trace>, NsysError> {
         )
     });
     for trace in &mut traces {
-        trace.outcome.has_events = true;
-        trace.outcome.events = trace.works;
+        trace.events = trace.works;
     }
     if let Some(first) = traces.first_mut() {
-        first.outcome.problems = reading.problems;
+        for what in reading.problems {
+            first.problem(None, what);
+        }
     }
     Ok(traces)
 }
@@ -214,10 +214,9 @@ impl Reading<'_> {
     }
 
     fn problem(&mut self, table: &str, read: u64, error: &rusqlite::Error) {
-        self.problems.push(Problem {
-            offset: 0,
-            what: format!("table {table} cannot be read further: {error}; {read} rows before were kept"),
-        });
+        self.problems.push(format!(
+            "table {table} cannot be read further: {error}; {read} rows before were kept"
+        ));
     }
 
     fn trace(&mut self, process: u32) -> &mut Trace {

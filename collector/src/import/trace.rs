@@ -2,9 +2,9 @@
 
 use super::hta::HtaTrace;
 use super::spool::Spool;
-use rankscope_formats::kineto::Outcome;
 use rankscope_formats::ranklog::definition::Stream;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::session::ProblemSummary;
 use rankscope_formats::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
@@ -119,8 +119,12 @@ pub struct Trace {
     pub launch_groups: Vec<LaunchGroup>,
     /// What Holistic Trace Analysis needs to know of it.
     pub hta: Option<HtaTrace>,
-    /// How reading went.
-    pub outcome: Outcome,
+    /// Events that were read.
+    pub events: u64,
+    /// Length of the unpacked file, as far as it was read.
+    pub bytes: u64,
+    /// What could not be read of it.
+    pub problems: Vec<ProblemSummary>,
     /// What the trace says and an import cannot tell.
     pub notes: Vec<String>,
 }
@@ -154,7 +158,9 @@ impl Trace {
             stream_numbers: FxHashMap::default(),
             launch_groups: Vec::new(),
             hta: None,
-            outcome: Outcome::default(),
+            events: 0,
+            bytes: 0,
+            problems: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -214,6 +220,16 @@ impl Trace {
             ..Record::new(RecordKind::Mark)
         };
         self.spool.push(lane, record)
+    }
+
+    /// Something could not be read, at this offset of the file if that means something.
+    pub fn problem(&mut self, offset_bytes: Option<u64>, what: String) {
+        self.problems.push(ProblemSummary {
+            rank: None,
+            file: Some(self.path.display().to_string()),
+            offset_bytes,
+            what,
+        });
     }
 
     /// Something happened then.

@@ -972,3 +972,18 @@ pub fn clocks(session: &Session) -> Vec<String> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::capitalised;
+
+    #[test]
+    fn sentences_begin_with_a_capital_and_functions_keep_their_names() {
+        assert_eq!(capitalised("rank 3 is late"), "Rank 3 is late");
+        assert_eq!(
+            capitalised("cudaStreamSynchronize costs time"),
+            "cudaStreamSynchronize costs time"
+        );
+        assert_eq!(capitalised(""), "");
+    }
+}

@@ -5,7 +5,7 @@ use crate::resolve;
 use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_formats::ranklog::lanes::LaneSet;
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// What the header says of it.
 const VERSION: &str = "library.nccl.version";
@@ -14,31 +14,27 @@ const FILE: &str = "library.nccl.file";
 /// Longest name kept.
 const MOST_BYTES: usize = 64;
 
-struct Known {
-    version: u32,
-    file: [u8; MOST_BYTES],
-    file_bytes: usize,
-}
-
-static KNOWN: OnceLock<Known> = OnceLock::new();
+/// Somebody has asked, or is asking. Nobody waits for who does: a child that was forked meanwhile would wait for good.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// Name of the file, and behind it zeros; written before [`KNOWN`].
+static NAME: [AtomicU8; MOST_BYTES] = [const { AtomicU8::new(0) }; MOST_BYTES];
+/// The library's number of its version, 0 until it is known.
+static KNOWN: AtomicU32 = AtomicU32::new(0);
 
 /// Asks the library that holds the function `real`, the first time.
 #[cold]
 pub fn learn(real: usize) {
-    if KNOWN.get().is_some() {
+    if IS_ASKED.swap(true, Ordering::Relaxed) {
         return;
     }
     let Some(version) = ask(real) else { return };
-    let mut file = [0; MOST_BYTES];
-    let file_bytes = resolve::file_name(real, &mut file);
-    let is_first = KNOWN
-        .set(Known {
-            version,
-            file,
-            file_bytes,
-        })
-        .is_ok();
-    if is_first && let Some(set) = life::definitions() {
+    let mut name = [0; MOST_BYTES];
+    let name_bytes = resolve::file_name(real, &mut name);
+    for (place, byte) in NAME.iter().zip(&name[..name_bytes]) {
+        place.store(*byte, Ordering::Relaxed);
+    }
+    KNOWN.store(version, Ordering::Release);
+    if let Some(set) = life::definitions() {
         define(set);
     }
 }
@@ -62,12 +58,15 @@ fn ask(real: usize) -> Option<u32> {
 
 /// Writes down which it is, when the recorder is ready.
 pub fn define(set: &LaneSet) {
-    let Some(known) = KNOWN.get() else { return };
+    let version = KNOWN.load(Ordering::Acquire);
+    if version == 0 {
+        return;
+    }
     // 2.8 and before: 2804; later 20905.
-    let (major, rest) = if known.version < 10_000 {
-        (known.version / 1_000, known.version % 1_000)
+    let (major, rest) = if version < 10_000 {
+        (version / 1_000, version % 1_000)
     } else {
-        (known.version / 10_000, known.version % 10_000)
+        (version / 10_000, version % 10_000)
     };
     let mut text = [0; 32];
     let mut room = text.as_mut_slice();
@@ -77,8 +76,13 @@ pub fn define(set: &LaneSet) {
         let payload = Payload::property(VERSION, &text[..bytes]);
         set.area.define(KIND_PROPERTY, payload.as_bytes());
     }
-    if known.file_bytes > 0 {
-        let payload = Payload::property(FILE, &known.file[..known.file_bytes]);
+    let mut name = [0; MOST_BYTES];
+    for (byte, place) in name.iter_mut().zip(&NAME) {
+        *byte = place.load(Ordering::Relaxed);
+    }
+    let name_bytes = name.iter().position(|&byte| byte == 0).unwrap_or(MOST_BYTES);
+    if name_bytes > 0 {
+        let payload = Payload::property(FILE, &name[..name_bytes]);
         set.area.define(KIND_PROPERTY, payload.as_bytes());
     }
 }
