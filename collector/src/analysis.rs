@@ -18,8 +18,8 @@ use crate::traffic::TrafficLedger;
 use crate::waiting::{ClockErrors, InstanceWait, MemberWait, waits, waits_of};
 use rankscope_formats::ranklog::record::FLAG_CAPTURED;
 use rankscope_formats::session::{
-    InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, Totals, Unmatched,
-    WaitClass,
+    InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, StepKind, Totals,
+    Unmatched, WaitClass,
 };
 use std::collections::BTreeMap;
 
@@ -145,6 +145,14 @@ impl<'a> Analysis<'a> {
         {
             self.boards[world as usize].expect(row, operation.step);
         }
+    }
+
+    /// It lies in a training step.
+    fn is_in_training(&self, operation: &RankOperation) -> bool {
+        operation.step != NO_STEP
+            && self
+                .place(operation.rank)
+                .is_none_or(|(world, _)| self.boards[world as usize].kind(operation.step) == StepKind::Train)
     }
 
     fn is_across_hosts(&self, communicator: u32) -> bool {
@@ -342,7 +350,7 @@ impl<'a> Analysis<'a> {
             };
             self.traffic.timed(communicator, members, size, transfer_ns);
         }
-        let in_step = whole[0].step != NO_STEP;
+        let in_step = self.is_in_training(&whole[0]);
         self.blame
             .take(whole, &self.waits, &self.ranks, in_step, &mut self.new_waits);
         self.order.clear();

@@ -373,6 +373,7 @@ fn match_ranks<'a>(
                 plan.median_ns.unwrap_or(0),
                 error,
             )
+            .with_anchors(plan.anchors.clone())
         })
         .collect();
     let has_devices = |rank: &crate::identity::RankIdentity| logs[rank.log].properties.contains_key(CUPTI);

@@ -3,8 +3,10 @@
 
 use crate::quantiles::Sketch;
 use crate::rank::StepCut;
-use rankscope_formats::session::{StepRow, StepSummary};
+use crate::steps::AnchorList;
+use rankscope_formats::session::{StepKind, StepRow, StepSummary};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A step is late for a rank from this share of the median step on.
 const LATE_SHARE_PERCENT: i64 = 2;
@@ -88,6 +90,8 @@ pub struct RankLateness {
 pub struct StepBoard {
     world: u32,
     ranks: usize,
+    /// What the steps are.
+    anchors: Arc<AnchorList>,
     median_ns: i64,
     error_ns: i64,
     first: u32,
@@ -124,6 +128,7 @@ impl StepBoard {
         Self {
             world,
             ranks,
+            anchors: Arc::default(),
             median_ns,
             error_ns,
             first: 0,
@@ -144,6 +149,18 @@ impl StepBoard {
             delays: Vec::new(),
             thresholds: Vec::new(),
         }
+    }
+
+    /// With these operations at the ends of its steps, which tell what each is.
+    #[must_use]
+    pub fn with_anchors(mut self, anchors: Arc<AnchorList>) -> Self {
+        self.anchors = anchors;
+        self
+    }
+
+    /// What this step is.
+    pub fn kind(&self, step: u32) -> StepKind {
+        self.anchors.kind(step.saturating_add(1))
     }
 
     fn cell(&mut self, rank: usize, step: u32) -> Option<&mut Cell> {
@@ -225,7 +242,9 @@ impl StepBoard {
     }
 
     fn close_one(&mut self, step: u32, cells: &[Cell], row: &mut impl FnMut(usize, StepRow)) {
-        let whole = cells.iter().all(|cell| cell.cut.is_some());
+        let kind = self.kind(step);
+        // Statistics never mix kinds: of what is no training there are rows, and no more.
+        let whole = kind == StepKind::Train && cells.iter().all(|cell| cell.cut.is_some());
         self.own_delays(cells, whole);
         self.lateness_thresholds(cells, whole);
         let mut column = whole.then(|| Column {
@@ -254,6 +273,7 @@ impl StepBoard {
                 StepRow {
                     world: self.world,
                     step,
+                    kind,
                     start_ns: cut.start_ns,
                     end_ns: cut.end_ns,
                     host_ns: cut.parts.host_ns,
@@ -270,8 +290,10 @@ impl StepBoard {
                     late,
                 },
             );
-            self.waited[rank].0 += exposed;
-            self.waited[rank].1 += cell.hidden_ns;
+            if kind == StepKind::Train {
+                self.waited[rank].0 += exposed;
+                self.waited[rank].1 += cell.hidden_ns;
+            }
             let Some(column) = &mut column else {
                 continue;
             };

@@ -6,7 +6,7 @@
 
 use crate::rank::{RankBatch, RankOperation, RankReader};
 use crate::step_marks::Marks;
-use rankscope_formats::session::OperationState;
+use rankscope_formats::session::{OperationState, StepKind};
 use rankscope_formats::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -23,6 +23,12 @@ const LONGEST: usize = 1 << 12;
 const REORDER: usize = 256;
 /// Cycles without which there is no pattern.
 const FEWEST_CYCLES: u64 = 3;
+/// Share of all reduced bytes from which an operation is taken for one that every step has: gradients, not figures.
+const LEAST_REDUCED_SHARE: f64 = 0.01;
+/// Periods that are examined.
+const MOST_PERIODS: usize = 256;
+/// Share of the bytes that a step reduces up to which what lies between two steps is no training, in percent.
+const MOST_REDUCED_PERCENT: u64 = 10;
 /// How many anchors a rank may have lost in a row and still be found again.
 const LOST_ANCHORS: usize = 64;
 /// Symbol of a wait in the reducer.
@@ -76,9 +82,23 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub struct AnchorList {
     runs: Vec<Run>,
+    /// Numbers of the anchors that end something else than a training step, in order.
+    others: Vec<(u32, StepKind)>,
 }
 
 impl AnchorList {
+    /// An anchor that ends no training step.
+    fn push_other(&mut self, key: Key, kind: StepKind) {
+        self.others.push((self.len(), kind));
+        self.push(key);
+    }
+
+    /// What this anchor ends.
+    pub(crate) fn kind(&self, number: u32) -> StepKind {
+        let at = self.others.binary_search_by_key(&number, |&(other, _)| other);
+        at.map_or(StepKind::Train, |at| self.others[at].1)
+    }
+
     fn push(&mut self, key: Key) {
         let Some(last) = self.runs.last_mut() else {
             self.runs.push(Run {
@@ -132,6 +152,11 @@ impl Anchors {
     /// At the first anchor.
     pub fn new(list: Arc<AnchorList>) -> Self {
         Self { list, run: 0, at: 0 }
+    }
+
+    /// What the step is that this anchor ends.
+    pub fn kind(&self, number: u32) -> StepKind {
+        self.list.kind(number)
     }
 
     /// The number of the anchor that this operation is; `None` if it is none.
@@ -232,6 +257,12 @@ struct Event {
     end: i64,
     symbol: u32,
     sized: u32,
+    /// Members of its communicator.
+    width: u32,
+    /// Bytes that it reduces: gradients are, parameters that are gathered are not.
+    reduced_bytes: u64,
+    /// Data goes out to ranks with it, as before and during the forward pass: a step begins with such, and ends with others.
+    opens: bool,
     key: Option<Key>,
     /// A device ran it, and no call is known.
     is_replay: bool,
@@ -298,6 +329,14 @@ impl Symbols {
             end: operation.leave_ns.max(start),
             symbol,
             sized,
+            width: self.widths[symbol as usize],
+            reduced_bytes: if is_reduction(operation.operation) {
+                // Of unknown size it counts at least as one that was there.
+                operation.bytes.max(1)
+            } else {
+                0
+            },
+            opens: opens(operation.operation),
             key: Some(Key::of(operation)),
             is_replay: operation.library == Library::Nccl
                 && operation.called_ns == crate::rank::NO_TIME
@@ -315,6 +354,25 @@ struct Sequence<'a, 'b> {
     next: u64,
     incoming: VecDeque<Event>,
     ended: bool,
+}
+
+/// It sums up what ranks have.
+fn is_reduction(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter | Operation::ReduceScatterV
+    )
+}
+
+/// It hands data out: parameters, inputs, activations.
+fn opens(operation: Operation) -> bool {
+    matches!(
+        operation.pattern(),
+        Pattern::FromRoot | Pattern::PointToPoint | Pattern::OneSided
+    ) || matches!(
+        operation,
+        Operation::AllGather | Operation::AllGatherV | Operation::AllToAll | Operation::AllToAllV
+    )
 }
 
 /// True unless the operation was in progress at the end of its log. What was only enqueued is over for the host; but
@@ -361,6 +419,9 @@ impl<'a, 'b> Sequence<'a, 'b> {
                     end,
                     symbol: REDUCER,
                     sized: REDUCER,
+                    width: 0,
+                    reduced_bytes: 0,
+                    opens: false,
                     key: None,
                     is_replay: false,
                 }));
@@ -386,15 +447,24 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
     if window.is_empty() {
         return StepPlan::none("no operation was recorded");
     }
-    let plain: Vec<u32> = window.iter().map(|event| event.symbol).collect();
+    let seen = |symbol: fn(&Event) -> u32| -> Vec<Seen> {
+        let seen = window.iter().map(|event| Seen {
+            symbol: symbol(event),
+            reduced_bytes: event.reduced_bytes,
+            is_mark: event.symbol == REDUCER,
+        });
+        seen.collect()
+    };
     let mut source = "pattern";
-    let mut cycle = find_cycle(&plain);
+    let mut cycle = find_cycle(&seen(|event| event.symbol));
     // One operation over and over says nothing about where a step ends; its sizes may.
     if cycle.as_ref().is_some_and(|cycle| cycle.len() == 1) {
-        let sized: Vec<u32> = window.iter().map(|event| event.sized).collect();
-        if let Some(with_sizes) = find_cycle(&sized).filter(|cycle| cycle.len() > 1) {
+        if let Some(with_sizes) = find_cycle(&seen(|event| event.sized)).filter(|cycle| cycle.len() > 1) {
             cycle = Some(with_sizes);
             source = "pattern-with-sizes";
+        } else if let Some(longer) = find_cycle_of(2, &seen(|event| event.symbol)) {
+            // A broadcast before thirty reductions is hardly more than none, but it is where a step begins.
+            cycle = Some(longer);
         }
     }
     let with_sizes = source == "pattern-with-sizes";
@@ -418,23 +488,28 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
     let mut matcher = Matcher::new(&cycle, anchor);
     let mut times = Vec::new();
     let mut last = None;
+    let mut anchors = AnchorList::default();
     let mut feed = |event: &Event| {
-        if let Some((key, end)) = matcher.feed(symbol(event), event) {
+        let Some(found) = matcher.feed(symbol(event), event) else {
+            return;
+        };
+        if let Some((key, end)) = found.between {
+            // Evaluation, or something else that is no training: what follows begins behind it.
+            anchors.push_other(key, StepKind::Evaluate);
+            last = Some(end);
+        }
+        if let Some((key, end)) = found.anchor {
             if let Some(last) = last.replace(end)
                 && times.len() < WINDOW
             {
                 times.push(end - last);
             }
-            return Some(key);
+            anchors.push(key);
         }
-        None
     };
-    let mut anchors = AnchorList::default();
-    for event in &window {
-        feed(event).into_iter().for_each(|key| anchors.push(key));
-    }
+    window.iter().for_each(&mut feed);
     while let Some(event) = sequence.next(&mut symbols, &width) {
-        feed(&event).into_iter().for_each(|key| anchors.push(key));
+        feed(&event);
     }
     times.sort_unstable();
     let names = if with_sizes {
@@ -542,17 +617,36 @@ pub fn plan_by_marks(
     })
 }
 
-/// The shortest sequence of which the events are, as nearly as of any, a repetition.
-fn find_cycle(symbols: &[u32]) -> Option<Vec<u32>> {
+/// What the search for a cycle looks at.
+#[derive(Clone, Copy)]
+struct Seen {
+    symbol: u32,
+    reduced_bytes: u64,
+    /// A wait of the reducer: each step has one.
+    is_mark: bool,
+}
+
+/// The shortest sequence whose repetition explains the events: nine tenths of the operations, of the reducer's waits, and of
+/// each operation that reduces a notable part of all that is reduced. A longer one would be several steps with what lies
+/// between them (an evaluation every fifty); a shorter one, that leaves reductions out, would be a part of a step (a
+/// micro-step of gradient accumulation, a layer).
+fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
+    find_cycle_of(1, events)
+}
+
+/// The same, of so many different symbols at least.
+fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
     // Warm-up is at the front: initial broadcasts, buckets that are rebuilt after the first step.
-    let symbols = &symbols[symbols.len() / 4..];
+    let events = &events[events.len() / 4..];
+    let symbols: Vec<u32> = events.iter().map(|event| event.symbol).collect();
+    let needed = Needed::of(events);
     let longest = (symbols.len() / 2).min(LONGEST);
-    let slack = 4.0 / symbols.len() as f64;
-    let mut best = 0.3;
-    let mut rates: Vec<(usize, f64)> = Vec::new();
+    let mut examined = 0;
+    // The period that differs least, for what no sequence explains well.
+    let mut nearest: Option<(f64, usize)> = None;
     for period in 1..=longest {
         let pairs = symbols.len() - period;
-        let most = ((best * 1.25 + slack) * pairs as f64) as usize;
+        let most = (0.3 * pairs as f64) as usize;
         let mut differing = 0;
         for (one, other) in symbols.iter().zip(&symbols[period..]) {
             differing += usize::from(one != other);
@@ -560,18 +654,88 @@ fn find_cycle(symbols: &[u32]) -> Option<Vec<u32>> {
                 break;
             }
         }
-        if differing <= most {
-            let rate = differing as f64 / pairs as f64;
-            best = best.min(rate);
-            rates.push((period, rate));
+        if differing > most {
+            continue;
+        }
+        let rate = differing as f64 / pairs as f64;
+        if nearest.is_none_or(|(least, _)| rate < least) {
+            nearest = Some((rate, period));
+        }
+        let has_enough = |cycle: &Vec<u32>| different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0]);
+        if examined < MOST_PERIODS
+            && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
+        {
+            examined += 1;
+            if needed.are_explained(events, &cycle) {
+                return Some(cycle);
+            }
         }
     }
-    let limit = best * 1.25 + slack;
-    let &(period, _) = rates.iter().find(|(_, rate)| *rate <= limit)?;
-    // Two equal cycles in a row are a clean one.
+    nearest
+        .filter(|_| different < 2)
+        .and_then(|(_, period)| clean_cycle(&symbols, period))
+}
+
+/// Two equal cycles in a row are a clean one.
+fn clean_cycle(symbols: &[u32], period: usize) -> Option<Vec<u32>> {
     (0..symbols.len().checked_sub(2 * period)? + 1)
         .find(|&at| symbols[at..at + period] == symbols[at + period..at + 2 * period])
         .map(|at| symbols[at..at + period].to_vec())
+}
+
+/// What a cycle must explain: how often each of these symbols was seen.
+struct Needed {
+    all: u64,
+    each: FxHashMap<u32, u64>,
+}
+
+impl Needed {
+    fn of(events: &[Seen]) -> Self {
+        let mut seen: FxHashMap<u32, (u64, u64, bool)> = FxHashMap::default();
+        for event in events {
+            let of = seen.entry(event.symbol).or_default();
+            of.0 += 1;
+            of.1 = of.1.saturating_add(event.reduced_bytes);
+            of.2 |= event.is_mark;
+        }
+        let reduced = events
+            .iter()
+            .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
+        let least = (reduced as f64 * LEAST_REDUCED_SHARE) as u64;
+        seen.retain(|_, &mut (count, bytes, is_mark)| {
+            count >= FEWEST_CYCLES && (is_mark || (bytes > 0 && bytes >= least))
+        });
+        Self {
+            all: events.len() as u64,
+            each: seen
+                .into_iter()
+                .map(|(symbol, (count, ..))| (symbol, count))
+                .collect(),
+        }
+    }
+
+    fn are_explained(&self, events: &[Seen], cycle: &[u32]) -> bool {
+        let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
+        // Nothing that every step has may be missing in it: before the events are gone through.
+        #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
+        for &symbol in self.each.keys() {
+            if in_cycle(symbol) == 0 {
+                return false;
+            }
+        }
+        let mut search = Search::new(cycle);
+        let cycles = events.iter().filter(|event| search.feed(event.symbol)).count() as u64;
+        // The first and the last may be cut off.
+        let enough = |explained: u64, seen: u64, each: u64| {
+            explained as f64 >= LEAST_CONFIDENCE * seen.saturating_sub(2 * each) as f64
+        };
+        let length = cycle.len() as u64;
+        enough(cycles * length, self.all, length)
+            && self.each.iter().all(|(&symbol, &seen)| {
+                let each = in_cycle(symbol);
+                enough(cycles * each, seen, each)
+            })
+    }
 }
 
 /// Turns the cycle so that a step ends where communication ends: after the reducer's wait, else before the longest
@@ -593,8 +757,25 @@ fn rotate(mut cycle: Vec<u32>, window: &[Event], symbol: impl Fn(&Event) -> u32)
         }
     }
     let has_reducer = cycle.contains(&REDUCER);
+    let opening: Vec<bool> = cycle
+        .iter()
+        .map(|&wanted| {
+            window
+                .iter()
+                .find(|&event| symbol(event) == wanted)
+                .is_some_and(|event| event.opens)
+        })
+        .collect();
+    // Behind what reduces, before what hands out: gradients end a step, and the next one begins with parameters, input or
+    // activations. Inside a step such places may be too, but there no optimizer is between.
+    let is_seam = |position: usize| !opening[position] && opening[(position + 1) % length];
+    let has_seam = (0..length).any(is_seam);
     let last = (0..length)
-        .filter(|&position| !has_reducer || cycle[position] == REDUCER)
+        .filter(|&position| match (has_reducer, has_seam) {
+            (true, _) => cycle[position] == REDUCER,
+            (false, true) => is_seam(position),
+            (false, false) => true,
+        })
         .max_by_key(|&position| {
             pauses[position].sort_unstable();
             (
@@ -610,22 +791,15 @@ fn rotate(mut cycle: Vec<u32>, window: &[Event], symbol: impl Fn(&Event) -> u32)
     cycle
 }
 
-/// Finds whole cycles in a stream of events (after Knuth, Morris and Pratt).
-struct Matcher<'a> {
+/// Finds a sequence in a stream (after Knuth, Morris and Pratt), each time without what was found before.
+struct Search<'a> {
     cycle: &'a [u32],
     failure: Vec<usize>,
-    anchor: usize,
     state: usize,
-    recent: VecDeque<(Option<Key>, i64)>,
-    operations_in_cycle: u64,
-    cycles: u64,
-    explained: u64,
-    total: u64,
-    since_last: u64,
 }
 
-impl<'a> Matcher<'a> {
-    fn new(cycle: &'a [u32], anchor: usize) -> Self {
+impl<'a> Search<'a> {
+    fn new(cycle: &'a [u32]) -> Self {
         let mut failure = vec![0; cycle.len()];
         let mut length = 0;
         for position in 1..cycle.len() {
@@ -635,13 +809,65 @@ impl<'a> Matcher<'a> {
             length += usize::from(cycle[position] == cycle[length]);
             failure[position] = length;
         }
-        let operations_in_cycle = cycle.iter().filter(|&&symbol| symbol != REDUCER).count() as u64;
         Self {
             cycle,
             failure,
-            anchor,
             state: 0,
+        }
+    }
+
+    /// True if this symbol ends the sequence.
+    fn feed(&mut self, symbol: u32) -> bool {
+        while self.state > 0 && self.cycle[self.state] != symbol {
+            self.state = self.failure[self.state - 1];
+        }
+        self.state += usize::from(self.cycle[self.state] == symbol);
+        if self.state < self.cycle.len() {
+            return false;
+        }
+        self.state = 0;
+        true
+    }
+}
+
+/// A whole cycle.
+struct Found {
+    /// The last operation of what lies between it and the one before, if that is something by itself.
+    between: Option<(Key, i64)>,
+    /// Its anchor.
+    anchor: Option<(Key, i64)>,
+}
+
+/// What lies between two cycles.
+#[derive(Clone, Copy, Default)]
+struct Between {
+    operations: u64,
+    reduced_bytes: u64,
+    /// The last operation that all members of the widest communicator take part in.
+    last: Option<(u32, Key, i64)>,
+}
+
+/// Finds whole cycles in a stream of events, and what lies between them.
+struct Matcher<'a> {
+    search: Search<'a>,
+    anchor: usize,
+    recent: VecDeque<Event>,
+    between: Between,
+    operations_in_cycle: u64,
+    cycles: u64,
+    explained: u64,
+    total: u64,
+    since_last: u64,
+}
+
+impl<'a> Matcher<'a> {
+    fn new(cycle: &'a [u32], anchor: usize) -> Self {
+        let operations_in_cycle = cycle.iter().filter(|&&symbol| symbol != REDUCER).count() as u64;
+        Self {
+            search: Search::new(cycle),
+            anchor,
             recent: VecDeque::new(),
+            between: Between::default(),
             operations_in_cycle,
             cycles: 0,
             explained: 0,
@@ -650,32 +876,60 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The anchor's key and end, if this event ends a cycle.
-    fn feed(&mut self, symbol: u32, event: &Event) -> Option<(Key, i64)> {
+    /// What this event ends, if it ends a cycle.
+    fn feed(&mut self, symbol: u32, event: &Event) -> Option<Found> {
         self.since_last += u64::from(event.key.is_some());
-        self.recent.push_back((event.key, event.end));
-        if self.recent.len() > self.cycle.len() {
-            self.recent.pop_front();
+        self.recent.push_back(*event);
+        if self.recent.len() > self.search.cycle.len()
+            && let Some(event) = self.recent.pop_front()
+        {
+            self.pass(&event);
         }
-        while self.state > 0 && self.cycle[self.state] != symbol {
-            self.state = self.failure[self.state - 1];
-        }
-        self.state += usize::from(self.cycle[self.state] == symbol);
-        if self.state < self.cycle.len() {
+        if !self.search.feed(symbol) {
             return None;
         }
-        self.state = 0;
         self.cycles += 1;
         self.explained += self.operations_in_cycle;
-        // Before the first cycle lies warm-up, after the last the end: neither speaks against the pattern.
-        self.total += if self.cycles == 1 {
+        let between = std::mem::take(&mut self.between);
+        let reduced = self
+            .recent
+            .iter()
+            .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
+        // What reduces as a step does is one, of another order; one operation alone is a barrier, a figure, a flag.
+        let is_other = between.operations > 1
+            && reduced > 0
+            && between.reduced_bytes.saturating_mul(100) <= reduced.saturating_mul(MOST_REDUCED_PERCENT);
+        // Before the first cycle lies warm-up, after the last the end: neither speaks against the pattern. Nor does what
+        // is no step.
+        self.total += if self.cycles == 1 || is_other {
             self.operations_in_cycle
         } else {
             self.since_last
         };
         self.since_last = 0;
-        let (key, end) = *self.recent.get(self.anchor)?;
-        Some((key?, end))
+        let anchor = self
+            .recent
+            .get(self.anchor)
+            .and_then(|event| Some((event.key?, event.end)));
+        self.recent.clear();
+        Some(Found {
+            between: between
+                .last
+                .filter(|_| is_other && self.cycles > 1)
+                .map(|(_, key, end)| (key, end)),
+            anchor,
+        })
+    }
+
+    /// An event that no cycle has.
+    fn pass(&mut self, event: &Event) {
+        let Some(key) = event.key else { return };
+        self.between.operations += 1;
+        self.between.reduced_bytes = self.between.reduced_bytes.saturating_add(event.reduced_bytes);
+        let is_shared = !matches!(key.operation.pattern(), Pattern::PointToPoint | Pattern::OneSided);
+        if is_shared && self.between.last.is_none_or(|(widest, ..)| event.width >= widest) {
+            self.between.last = Some((event.width, key, event.end));
+        }
     }
 }
 
@@ -711,6 +965,51 @@ fn describe(cycle: &[u32], names: &[String]) -> String {
 mod tests {
     use super::*;
 
+    /// Symbol 0 is the reducer's wait; the others reduce a kilobyte.
+    fn seen(symbols: &[u32]) -> Vec<Seen> {
+        let seen = symbols.iter().map(|&symbol| Seen {
+            symbol,
+            reduced_bytes: if symbol == REDUCER { 0 } else { 1024 },
+            is_mark: symbol == REDUCER,
+        });
+        seen.collect()
+    }
+
+    /// Gathers (1), reductions of gradients (2) and of figures (3).
+    fn gathered(symbols: &[u32]) -> Vec<Seen> {
+        let seen = symbols.iter().map(|&symbol| Seen {
+            symbol,
+            reduced_bytes: [0, 0, 1 << 20, 8][symbol as usize],
+            is_mark: false,
+        });
+        seen.collect()
+    }
+
+    #[test]
+    fn micro_steps_are_no_steps_and_evaluations_are_no_part_of_them() {
+        // Sixteen micro-steps of eight gathers, of which the last one reduces: gathers alone are 96 % of the operations.
+        let mut step = [1; 8].repeat(15);
+        step.extend([1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1, 2]);
+        let accumulated = find_cycle(&gathered(&step.repeat(20))).expect("a cycle");
+        assert_eq!(accumulated.len(), step.len());
+        // Every ten steps an evaluation that gathers and reduces figures: exactly periodic, and yet no step of ten.
+        let step = [1, 1, 1, 2, 1, 2, 1, 2];
+        let mut run = Vec::new();
+        for _ in 0..12 {
+            run.extend(step.repeat(10));
+            run.extend([1, 1, 3]);
+        }
+        assert_eq!(find_cycle(&gathered(&run)).expect("a cycle").len(), step.len());
+        // A layer reduces among few ranks, four times what the step reduces among all: the step is not a layer.
+        let mut step = [2].repeat(96);
+        step.push(3);
+        let mut events = gathered(&step.repeat(20));
+        for event in events.iter_mut().filter(|event| event.symbol == 3) {
+            event.reduced_bytes = 24 << 20;
+        }
+        assert_eq!(find_cycle(&events).expect("a cycle").len(), 97);
+    }
+
     #[test]
     fn a_cycle_is_found_behind_a_warm_up_and_through_extra_operations() {
         let mut symbols = vec![9, 9, 9, 1, 0];
@@ -720,7 +1019,7 @@ mod tests {
                 symbols.push(5);
             }
         }
-        let cycle = find_cycle(&symbols).expect("a cycle");
+        let cycle = find_cycle(&seen(&symbols)).expect("a cycle");
         assert_eq!(cycle.len(), 4);
         assert_eq!(cycle.iter().filter(|&&symbol| symbol == 0).count(), 1);
     }
@@ -732,8 +1031,8 @@ mod tests {
             symbols.extend(std::iter::repeat_n(1, 100));
             symbols.push(0);
         }
-        assert_eq!(find_cycle(&symbols).expect("a cycle").len(), 101);
-        assert_eq!(find_cycle(&[3; 40]).expect("a cycle"), vec![3]);
+        assert_eq!(find_cycle(&seen(&symbols)).expect("a cycle").len(), 101);
+        assert_eq!(find_cycle(&seen(&[3; 40])).expect("a cycle"), vec![3]);
     }
 
     #[test]
@@ -745,9 +1044,9 @@ mod tests {
                 state >> 28
             })
             .collect();
-        assert_eq!(find_cycle(&noise), None);
+        assert_eq!(find_cycle(&seen(&noise)), None);
         assert_eq!(find_cycle(&[]), None);
-        assert_eq!(find_cycle(&[1]), None);
+        assert_eq!(find_cycle(&seen(&[1])), None);
     }
 
     #[test]

@@ -15,7 +15,8 @@ use rankscope_collector::heatmap::{self, Kind, cividis, png, svg};
 use rankscope_collector::{MergeOptions, merge};
 use rankscope_formats::Operation;
 use rankscope_formats::session::{
-    Session, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path, rank_path,
+    Session, StepKind, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path,
+    rank_path,
 };
 use report_support::Job;
 use roxmltree::{Document, Node};
@@ -66,6 +67,7 @@ fn made(ranks: u32, steps: u64) -> Made {
                 Some(StepRow {
                     world: 0,
                     step: step as u32,
+                    kind: StepKind::Train,
                     start_ns,
                     end_ns: start_ns + waits.duration_ns[rank][step]? + (rank as i64 % 7) * 1_000_000,
                     host_ns: 0,

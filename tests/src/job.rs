@@ -265,6 +265,11 @@ impl Finished {
         text.lines().map(parse).collect()
     }
 
+    /// A file that the ranks wrote into TRUTH_DIR; empty if they did not.
+    pub fn told(&self, name: &str) -> String {
+        std::fs::read_to_string(self.scratch.path().join("truth").join(name)).unwrap_or_default()
+    }
+
     /// # Panics
     /// If any rank ended otherwise; with its output.
     pub fn expect_status(&self, code: i32) {

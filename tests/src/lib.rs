@@ -29,6 +29,7 @@ pub mod python;
 pub mod recorded;
 pub mod results;
 mod skip;
+pub mod training;
 pub mod truth;
 pub mod turn;
 

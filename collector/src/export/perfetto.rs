@@ -14,7 +14,7 @@ use rankscope_formats::perfetto::{
 use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow,
-    StallRow, StepRow, Table, TableError, TableReader, WorkRow, part_path, rank_path,
+    StallRow, StepKind, StepRow, Table, TableError, TableReader, WorkRow, part_path, rank_path,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -847,7 +847,11 @@ impl<'a, 'w> RankExport<'a, 'w> {
             &Slice {
                 start_ns,
                 duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
-                name: if row.late { "step (late)" } else { "step" },
+                name: match (row.kind, row.late) {
+                    (StepKind::Evaluate, _) => "evaluation",
+                    (StepKind::Train, true) => "step (late)",
+                    (StepKind::Train, false) => "step",
+                },
                 category: "step",
                 args: &args,
                 ..Slice::default()

@@ -39,7 +39,7 @@ use rankscope_formats::ranklog::record::{
     Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall,
     Protocol, ProxyWaits, Record, RecordKind,
 };
-use rankscope_formats::session::{NameRow, OperationState, SpanKind, SpanRow, StallRow, WorkRow};
+use rankscope_formats::session::{NameRow, OperationState, SpanKind, SpanRow, StallRow, StepKind, WorkRow};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -1376,9 +1376,12 @@ impl<'a> RankReader<'a> {
             && before + 1 == anchor
             && start_ns < end
         {
-            self.sums.in_steps.add(&parts);
-            self.sums.steps += 1;
-            if let (Some(device), Some(activity)) = (device, &mut self.activity) {
+            let is_training = self.anchors.kind(anchor) == StepKind::Train;
+            if is_training {
+                self.sums.in_steps.add(&parts);
+                self.sums.steps += 1;
+            }
+            if let (Some(device), Some(activity), true) = (device, &mut self.activity, is_training) {
                 activity.sums.in_steps.add(&device);
                 activity.sums.steps += 1;
                 activity.step(start_ns, end);

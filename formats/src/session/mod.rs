@@ -24,8 +24,8 @@ mod table;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use rows::{
     IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, ProblemRow,
-    SpanKind, SpanRow, StallCause, StallRow, StepRow, TrafficRoute, TrafficRow, TrafficSource, WaitClass,
-    WorkClass, WorkKind, WorkRow,
+    SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource,
+    WaitClass, WorkClass, WorkKind, WorkRow,
 };
 pub use summary::*;
 pub use table::{Table, TableError, TableReader, TableWriter};

@@ -71,6 +71,13 @@ names! {
         /// All members captured it into a graph: a template, of which each replay is an instance.
         Template = "template",
     }
+    /// What a step is (METRICS.md, section 7), by its operations.
+    StepKind {
+        /// It has the operations of the cycle that repeats: gradients are reduced in it.
+        Train = "train",
+        /// Operations between two training steps that reduce no gradients.
+        Evaluate = "evaluate",
+    }
     /// What bound a launch (METRICS.md, section 3).
     WaitClass {
         /// No class: one member, nothing needed, or not complete.
@@ -426,6 +433,8 @@ table! {
     world: u32 = Delta,
     /// Its number, the same on all ranks of the world.
     step: u32 = Delta,
+    /// What it is. Statistics of steps are those of training steps.
+    kind: StepKind = Dictionary,
     /// Start, ns.
     start_ns: i64 = Moment,
     /// End, ns.

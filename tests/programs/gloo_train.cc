@@ -1,0 +1,288 @@
+// A training whose compute is time on the clock and whose communication is real: what every step is meant to take is
+// known, and so is the fault in it.
+//   gloo_train RANK SIZE STORE PATTERN STEPS STEP_US FAULT VICTIM PERMILLE SEED
+//
+// PATTERN  ddp         four gradient buckets, the first of them smaller, each reduced after its part of the backward pass
+//          fsdp        four layers gathered before use in both passes, their gradients reduced after it
+//          accumulate  the same in four micro-steps, gradients reduced in the last one only
+//          evaluate    ddp, and after every 50 steps four batches of evaluation, each with one small reduction
+//          pipeline    two stages of 1F1B with 8 micro-batches, SIZE / 2 replicas, gradients reduced among replicas
+//          Each step ends with an optimizer, a tenth of it, behind its last operation.
+// FAULT    none · persistent (every step) · recurrent (5 of every 50 steps) · transient (10 % of the steps, at once)
+//          rotating (each step another rank, none in particular) · host (VICTIM and the rank after it, every step)
+// PERMILLE of the step's time is what the fault adds to the mean step of the late rank.
+//
+// The own time of every part varies by half a percent (one standard deviation), as real parts do. Each rank writes when
+// its steps began (and the last one's end), when the last operation of each was over, and when its evaluations were, of
+// CLOCK_REALTIME in nanoseconds, into TRUTH_DIR/rankR.steps: not into the log.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include <sys/prctl.h>
+
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/math.h>
+
+#include "ranks.h"
+
+namespace {
+
+int64_t now(clockid_t clock) {
+  timespec at;
+  clock_gettime(clock, &at);
+  return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+// The same numbers on every machine: splitmix64.
+struct Random {
+  uint64_t state;
+
+  uint64_t next() {
+    uint64_t z = (state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+
+  double uniform() { return (next() >> 11) * (1.0 / (1ull << 53)); }
+
+  double normal() { return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * M_PI * uniform()); }
+};
+
+class Training {
+ public:
+  Training(const Rank& self, char** argv)
+      : self_(self),
+        pattern_(argv[4]),
+        steps_(std::atoi(argv[5])),
+        step_us_(std::atof(argv[6])),
+        fault_(argv[7]),
+        victim_(std::atoi(argv[8])),
+        share_(std::atof(argv[9]) / 1000),
+        seed_(std::strtoull(argv[10], nullptr, 10)),
+        own_{seed_ * 1000003 + self.rank},
+        small_(64, 1.0f),
+        first_(8192, 1.0f),
+        large_(65536, 1.0f),
+        gathered_(large_.size() * self.size),
+        world_(self.connect("world")) {
+    if (pattern_ == "pipeline") {
+      replicas_ = self.connect("replicas" + std::to_string(stage()), self.rank / 2, self.size / 2);
+    }
+    // Half a microsecond of slack instead of fifty: waking up late is not what is measured here.
+    prctl(PR_SET_TIMERSLACK, 500);
+  }
+
+  void run() {
+    gloo::BarrierOptions options(world_);
+    gloo::barrier(options);
+    for (int step = 0; step < steps_; step++) {
+      began_.push_back(now(CLOCK_REALTIME));
+      train(step);
+      ended_.push_back(now(CLOCK_REALTIME));
+      compute(0.1);
+      if (pattern_ == "evaluate" && step % 50 == 49) {
+        for (int batch = 0; batch < 4; batch++) {
+          compute(0.25);
+          reduce(world_, small_);
+        }
+        evaluated_.push_back(now(CLOCK_REALTIME));
+      }
+    }
+    began_.push_back(now(CLOCK_REALTIME));
+    gloo::barrier(options);
+    tell();
+  }
+
+ private:
+  int stage() const { return self_.rank % 2; }
+
+  // What the fault adds to this rank's own time in a step, in microseconds.
+  double late_us(int step) {
+    const double mean = share_ * step_us_;
+    const bool is_victim = self_.rank == victim_ || (fault_ == "host" && self_.rank == victim_ + 1);
+    if (fault_ == "rotating") {
+      Random shared{seed_ + uint64_t(step) * 7919};
+      shared.next();
+      return int(shared.next() % self_.size) == self_.rank ? mean : 0;
+    }
+    if (!is_victim) {
+      return 0;
+    }
+    if (fault_ == "recurrent") {
+      return step % 50 >= 20 && step % 50 < 25 ? mean * 10 : 0;
+    }
+    if (fault_ == "transient") {
+      const int count = std::max(1, steps_ / 10);
+      const int first = steps_ / 2 + int(seed_ % 10);
+      return step >= first && step < first + count ? mean * steps_ / count : 0;
+    }
+    return fault_ == "none" ? 0 : mean;
+  }
+
+  // A part of a step's time, and something more.
+  void compute(double part, double more_us = 0) {
+    const double us = part * step_us_ * (1 + 0.005 * own_.normal()) + more_us;
+    const int64_t until = now(CLOCK_MONOTONIC) + int64_t(us * 1000);
+    const timespec at{time_t(until / 1000000000), long(until % 1000000000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr) != 0) {
+    }
+  }
+
+  void train(int step) {
+    const double late = late_us(step);
+    if (pattern_ == "fsdp") {
+      micro_step(1.0, late, true);
+    } else if (pattern_ == "accumulate") {
+      for (int micro = 0; micro < 4; micro++) {
+        micro_step(0.25, late / 4, micro == 3);
+      }
+    } else if (pattern_ == "pipeline") {
+      one_forward_one_backward(late);
+    } else {
+      compute(0.3, late);
+      for (int bucket = 0; bucket < 4; bucket++) {
+        compute(0.15);
+        reduce(world_, bucket == 0 ? first_ : large_);
+      }
+    }
+  }
+
+  void micro_step(double part, double late, bool exchanges) {
+    for (int layer = 0; layer < 4; layer++) {
+      gather();
+      compute(part * 0.08, layer == 0 ? late : 0);
+    }
+    for (int layer = 0; layer < 4; layer++) {
+      gather();
+      compute(part * 0.145);
+      if (exchanges) {
+        reduce(world_, large_);
+      }
+    }
+  }
+
+  void one_forward_one_backward(double late) {
+    const int batches = 8;
+    const int warm = 1 - stage();
+    // Of the time that the stage computes: 8 forward and 8 backward parts, one third and two thirds.
+    const double forward = 0.3 / (batches + 1), backward = 0.6 / (batches + 1);
+    const double each = late / batches;
+    int forwards = 0, backwards = 0;
+    const auto pass_forward = [&] {
+      if (stage() == 1) {
+        receive(forwards);
+      }
+      compute(forward, each);
+      if (stage() == 0) {
+        send(forwards);
+      }
+      forwards++;
+    };
+    const auto pass_backward = [&] {
+      if (stage() == 0) {
+        receive(100 + backwards);
+      }
+      compute(backward);
+      if (stage() == 1) {
+        send(100 + backwards);
+      }
+      backwards++;
+    };
+    for (int i = 0; i < warm; i++) {
+      pass_forward();
+    }
+    while (forwards < batches) {
+      pass_forward();
+      pass_backward();
+    }
+    while (backwards < batches) {
+      pass_backward();
+    }
+    reduce(replicas_, large_);
+    reduce(world_, small_);
+  }
+
+  void reduce(const std::shared_ptr<gloo::Context>& context, std::vector<float>& values) {
+    gloo::AllreduceOptions options(context);
+    options.setOutput(values.data(), values.size());
+    options.setReduceFunction([](void* c, const void* a, const void* b, size_t n) { gloo::max<float>(c, a, b, n); });
+    gloo::allreduce(options);
+  }
+
+  void gather() {
+    gloo::AllgatherOptions options(world_);
+    options.setInput(large_.data(), large_.size());
+    options.setOutput(gathered_.data(), gathered_.size());
+    gloo::allgather(options);
+  }
+
+  // Between the stages of a replica, whose ranks are neighbours.
+  void send(int slot) {
+    auto buffer = world_->createUnboundBuffer(large_.data(), large_.size() * sizeof(float));
+    buffer->send(self_.rank ^ 1, slot);
+    buffer->waitSend();
+  }
+
+  void receive(int slot) {
+    auto buffer = world_->createUnboundBuffer(gathered_.data(), large_.size() * sizeof(float));
+    buffer->recv(self_.rank ^ 1, slot);
+    buffer->waitRecv();
+  }
+
+  void tell() const {
+    const char* directory = std::getenv("TRUTH_DIR");
+    if (directory == nullptr) {
+      return;
+    }
+    const std::string path = std::string(directory) + "/rank" + std::to_string(self_.rank) + ".steps";
+    std::FILE* file = std::fopen(path.c_str(), "we");
+    if (file == nullptr) {
+      std::perror(path.c_str());
+      std::exit(2);
+    }
+    const auto tell = [file](const char* what, const std::vector<int64_t>& moments) {
+      for (const int64_t at : moments) {
+        std::fprintf(file, "%s %lld\n", what, static_cast<long long>(at));
+      }
+    };
+    tell("began", began_);
+    tell("ended", ended_);
+    tell("evaluated", evaluated_);
+    std::fclose(file);
+  }
+
+  const Rank& self_;
+  const std::string pattern_;
+  const int steps_;
+  const double step_us_;
+  const std::string fault_;
+  const int victim_;
+  const double share_;
+  const uint64_t seed_;
+  Random own_;
+  std::vector<float> small_, first_, large_, gathered_;
+  std::shared_ptr<gloo::rendezvous::Context> world_, replicas_;
+  std::vector<int64_t> began_, ended_, evaluated_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Rank self(argc, argv);
+  if (argc < 11) {
+    std::fprintf(stderr, "usage: %s RANK SIZE STORE PATTERN STEPS STEP_US FAULT VICTIM PERMILLE SEED\n", argv[0]);
+    return 2;
+  }
+  Training(self, argv).run();
+  return 0;
+}

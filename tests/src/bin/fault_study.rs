@@ -1,0 +1,363 @@
+//! How surely rankscope finds what is wrong, and how silent it is where nothing is: trainings over real Gloo with faults
+//! of known size, each beside the same training without (`tests/programs/gloo_train.cc`).
+//!
+//! `cargo run --release -p rankscope-tests --bin fault_study -- --silent 300 --repeat 20`
+//!
+//! Each training is a line of JSON in the file that `--lines` names; the tables come at the end. Ranks compute by the
+//! clock, not by a processor, but they communicate with one: the machine must have nothing else to do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Parser;
+use rankscope_tests::training::{Fault, Outcome, Training};
+use rankscope_tests::turn::Turn;
+use rankscope_tests::{compile, turn};
+use serde_json::{Value, json};
+
+/// Trainings with known faults, and what rankscope says of them.
+#[derive(Parser)]
+struct Arguments {
+    /// Trainings without a fault.
+    #[arg(long, default_value_t = 300)]
+    silent: usize,
+    /// Trainings of each fault, pattern and effect of 5 %.
+    #[arg(long, default_value_t = 20)]
+    repeat: usize,
+    /// Trainings of each fault at each of 1, 2, 5 and 10 % (ddp).
+    #[arg(long, default_value_t = 10)]
+    curve: usize,
+    /// Trainings at a time.
+    #[arg(long, default_value_t = 1)]
+    at_once: usize,
+    /// Steps of a training.
+    #[arg(long, default_value_t = 150)]
+    steps: usize,
+    /// What a step computes, µs.
+    #[arg(long, default_value_t = 20_000)]
+    step_us: u32,
+    /// Also trainings of four ranks on two hosts of this machine: more ranks than a small machine has processors.
+    #[arg(long)]
+    four: bool,
+    /// Only these patterns.
+    #[arg(long, value_delimiter = ',')]
+    patterns: Vec<String>,
+    /// Only these faults.
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<String>,
+    /// File for a line of JSON per training.
+    #[arg(long, default_value = "fault_study.jsonl")]
+    lines: PathBuf,
+}
+
+/// Part of the study a training belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Silent,
+    Recall,
+    Curve,
+}
+
+struct Planned {
+    part: Part,
+    training: Training,
+}
+
+/// What came of one training and, where it had a fault, of its twin without.
+#[derive(Clone)]
+struct Result {
+    part: Part,
+    pattern: &'static str,
+    ranks: usize,
+    fault: Fault,
+    permille: u32,
+    findings: Vec<String>,
+    is_found: bool,
+    has_class: bool,
+    /// Findings that name a rank or host, and those of them that name the right one.
+    named: (usize, usize),
+    /// Stated cost of the first finding beside the difference to the twin, both per step, ns.
+    cost_ns: Option<(f64, f64)>,
+    cuts: (usize, usize),
+}
+
+fn plan(arguments: &Arguments) -> Vec<Planned> {
+    let wanted = |list: &[String], word: &str| list.is_empty() || list.iter().any(|one| one == word);
+    let patterns: Vec<&'static str> = ["ddp", "fsdp", "accumulate", "evaluate"]
+        .into_iter()
+        .filter(|pattern| wanted(&arguments.patterns, pattern))
+        .collect();
+    let training = |pattern, fault, permille, seed| Training {
+        pattern,
+        ranks: 2,
+        per_host: None,
+        steps: arguments.steps,
+        step_us: arguments.step_us,
+        fault,
+        victim: seed as usize % 2,
+        permille,
+        seed,
+    };
+    let four = |pattern, fault, permille, seed: u64| Training {
+        ranks: 4,
+        per_host: Some(2),
+        victim: match fault {
+            Fault::Host => seed as usize % 2 * 2,
+            _ => seed as usize % 4,
+        },
+        ..training(pattern, fault, permille, seed)
+    };
+    let mut out = Vec::new();
+    let mut push = |part, training: Training| {
+        if wanted(&arguments.faults, training.fault.word()) {
+            out.push(Planned { part, training });
+        }
+    };
+    let mut seed = 1;
+    for n in 0..arguments.silent {
+        if let Some(&pattern) = patterns.get(n % patterns.len().max(1)) {
+            push(Part::Silent, training(pattern, Fault::None, 0, seed));
+            seed += 1;
+        }
+    }
+    let faults = [
+        Fault::Persistent,
+        Fault::Recurrent,
+        Fault::Transient,
+        Fault::Rotating,
+    ];
+    for fault in faults {
+        for &pattern in &patterns {
+            for _ in 0..arguments.repeat {
+                push(Part::Recall, training(pattern, fault, 50, seed));
+                seed += 1;
+            }
+        }
+        for permille in [10, 20, 50, 100] {
+            for _ in 0..arguments.curve {
+                push(Part::Curve, training("ddp", fault, permille, seed));
+                seed += 1;
+            }
+        }
+    }
+    if arguments.four {
+        let patterns = ["ddp", "fsdp", "pipeline"];
+        let patterns = patterns
+            .into_iter()
+            .filter(|pattern| wanted(&arguments.patterns, pattern));
+        for pattern in patterns {
+            for _ in 0..arguments.silent / 15 {
+                push(Part::Silent, four(pattern, Fault::None, 0, seed));
+                seed += 1;
+            }
+            for fault in faults.into_iter().chain([Fault::Host]) {
+                // Of a pipeline only one stage is late then: that is imbalance, and another question.
+                if pattern == "pipeline" && matches!(fault, Fault::Rotating | Fault::Host) {
+                    continue;
+                }
+                for _ in 0..arguments.repeat {
+                    push(Part::Recall, four(pattern, fault, 50, seed));
+                    seed += 1;
+                }
+            }
+        }
+    }
+    // Whatever drifts in this machine should meet all parts alike.
+    let count = out.len() as u64;
+    out.sort_by_key(|planned| planned.training.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count.max(1));
+    out
+}
+
+/// True if a finding names the victim, or the victim's host, alone.
+fn is_right(finding: &Value, training: &Training) -> bool {
+    let ranks: Vec<u64> = finding["ranks"]
+        .as_array()
+        .map_or_else(Vec::new, |ranks| ranks.iter().filter_map(Value::as_u64).collect());
+    let victim = training.victim as u64;
+    match training.fault {
+        Fault::Host => ranks == [victim, victim + 1],
+        Fault::None | Fault::Rotating => ranks.is_empty(),
+        _ => ranks == [victim],
+    }
+}
+
+fn judge(planned: &Planned, outcome: &Outcome, twin: Option<&Outcome>) -> Result {
+    let Planned { part, training } = planned;
+    let findings = outcome.findings();
+    let wanted = training.fault.finding();
+    let names_somebody =
+        |finding: &&Value| matches!(finding["kind"].as_str(), Some("late-rank" | "slow-host"));
+    let named = findings.iter().filter(names_somebody);
+    let right = findings
+        .iter()
+        .filter(names_somebody)
+        .filter(|finding| is_right(finding, training));
+    let found = findings.iter().find(|finding| {
+        wanted.is_some_and(|(kind, _)| finding["kind"] == kind) && is_right(finding, training)
+    });
+    let class = wanted.and_then(|(_, class)| class);
+    let has_class = found.is_some_and(|found| class.is_none_or(|class| found["lateness"]["class"] == class));
+    let steps = training.steps as f64;
+    let cost_ns = findings.first().zip(twin).and_then(|(first, twin)| {
+        let stated = first["cost_ns"]["value"].as_f64()? / steps;
+        Some((stated, outcome.mean_step_ns() - twin.mean_step_ns()))
+    });
+    Result {
+        part: *part,
+        pattern: training.pattern,
+        ranks: training.ranks,
+        fault: training.fault,
+        permille: training.permille,
+        findings: findings
+            .iter()
+            .map(|finding| finding["title"].as_str().unwrap_or("").to_owned())
+            .collect(),
+        is_found: found.is_some(),
+        has_class,
+        named: (named.count(), right.count()),
+        cost_ns,
+        cuts: outcome.cuts(),
+    }
+}
+
+fn line(planned: &Planned, result: &Result, outcome: &Outcome) -> Value {
+    let training = &planned.training;
+    json!({
+        "part": match planned.part { Part::Silent => "silent", Part::Recall => "recall", Part::Curve => "curve" },
+        "pattern": training.pattern, "ranks": training.ranks, "fault": training.fault.word(), "victim": training.victim,
+        "permille": training.permille, "seed": training.seed, "found": result.is_found, "class": result.has_class,
+        "named": result.named.0, "right": result.named.1, "cuts": [result.cuts.0, result.cuts.1],
+        "stated_ns": result.cost_ns.map(|cost| cost.0), "true_ns": result.cost_ns.map(|cost| cost.1),
+        "kinds": outcome.kinds(), "findings": result.findings, "step_ns": outcome.mean_step_ns(),
+        "steps": outcome.report["steps"]["count"], "source": outcome.report["steps"]["source"],
+    })
+}
+
+fn percent(part: usize, of: usize) -> String {
+    if of == 0 {
+        "–".to_owned()
+    } else {
+        format!("{:.1} % ({part} of {of})", part as f64 / of as f64 * 100.0)
+    }
+}
+
+fn tables(results: &[Result]) -> String {
+    let mut out = String::new();
+    out.push_str("\n| ranks | pattern | trainings without a fault | with a finding | steps cut as marked |\n|---|---|---|---|---|\n");
+    let mut silent: BTreeMap<(usize, &str), Vec<&Result>> = BTreeMap::new();
+    for result in results.iter().filter(|result| result.part == Part::Silent) {
+        silent
+            .entry((result.ranks, result.pattern))
+            .or_default()
+            .push(result);
+    }
+    let cuts_of = |all: &[&Result]| {
+        let equal = all.iter().map(|result| result.cuts.0).sum();
+        percent(equal, all.iter().map(|result| result.cuts.1).sum())
+    };
+    for ((ranks, pattern), all) in &silent {
+        let loud = all.iter().filter(|result| !result.findings.is_empty()).count();
+        let _ = writeln!(
+            out,
+            "| {ranks} | {pattern} | {} | {loud} | {} |",
+            all.len(),
+            cuts_of(all)
+        );
+    }
+    out.push_str(
+        "\n| ranks | pattern | fault | effect | found | class right | right one named | cost stated ÷ true, median | within 20 % | steps cut as marked |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let mut faulty: BTreeMap<(Part, usize, &str, &str, u32), Vec<&Result>> = BTreeMap::new();
+    for result in results.iter().filter(|result| result.part != Part::Silent) {
+        let key = (
+            result.part,
+            result.ranks,
+            result.fault.word(),
+            result.pattern,
+            result.permille,
+        );
+        faulty.entry(key).or_default().push(result);
+    }
+    for ((_, ranks, fault, pattern, permille), all) in &faulty {
+        let found = all.iter().filter(|result| result.is_found).count();
+        let class = all.iter().filter(|result| result.has_class).count();
+        let named: usize = all.iter().map(|result| result.named.0).sum();
+        let right: usize = all.iter().map(|result| result.named.1).sum();
+        let mut ratios: Vec<f64> = all
+            .iter()
+            .filter(|result| result.is_found)
+            .filter_map(|result| result.cost_ns)
+            .map(|(stated, truth)| stated / truth)
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios.get(ratios.len() / 2).copied();
+        let near = ratios.iter().filter(|ratio| (0.8..=1.2).contains(*ratio)).count();
+        let _ = writeln!(
+            out,
+            "| {ranks} | {pattern} | {fault} | {} % | {} | {} | {} | {} | {} | {} |",
+            f64::from(*permille) / 10.0,
+            percent(found, all.len()),
+            percent(class, found),
+            percent(right, named),
+            median.map_or_else(|| "–".to_owned(), |median| format!("{median:.2}")),
+            percent(near, ratios.len()),
+            cuts_of(all),
+        );
+    }
+    out
+}
+
+fn run(planned: &Planned, turn: &Turn, program: &Path) -> (Result, Value) {
+    let outcome = planned.training.run(turn, program);
+    let twin = (planned.training.fault != Fault::None).then(|| {
+        let twin = Training {
+            fault: Fault::None,
+            ..planned.training.clone()
+        };
+        twin.run(turn, program)
+    });
+    let result = judge(planned, &outcome, twin.as_ref());
+    let line = line(planned, &result, &outcome);
+    (result, line)
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let Some(program) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    let planned = plan(&arguments);
+    let lines = File::create(&arguments.lines)
+        .unwrap_or_else(|error| panic!("{}: {error}", arguments.lines.display()));
+    let (lines, results) = (Mutex::new(lines), Mutex::new(Vec::new()));
+    let next = AtomicUsize::new(0);
+    let turn = turn::take();
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.at_once.max(1) {
+            scope.spawn(|| {
+                while let Some(one) = planned.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (result, line) = run(one, &turn, &program);
+                    let mut results = results.lock().expect("nobody panics with it");
+                    results.push(result);
+                    eprint!(
+                        "\r{} of {} ",
+                        results.len(),
+                        next.load(Ordering::Relaxed).max(results.len())
+                    );
+                    drop(results);
+                    let mut lines = lines.lock().expect("nobody panics with it");
+                    writeln!(lines, "{line}").expect("room for a line");
+                }
+            });
+        }
+    });
+    eprintln!();
+    let results = results.into_inner().expect("nobody panicked with it");
+    print!("{}", tables(&results));
+}
