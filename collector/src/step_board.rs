@@ -16,6 +16,8 @@ const LATE_DEVIATIONS: i64 = 3;
 const MOST_OPEN: usize = 1 << 14;
 /// Cells of the rank × step matrix kept for the summary.
 const MOST_CELLS: usize = 1 << 20;
+/// Late steps of a rank that are kept one by one.
+const MOST_LATE: usize = 1024;
 /// Columns of it at most.
 const MOST_COLUMNS: usize = 2000;
 
@@ -79,11 +81,41 @@ pub struct RankLateness {
     pub late: u64,
     /// Runs of late steps.
     pub episodes: u64,
-    /// Steps in which its own delay was the largest, and above 0.
+    /// Steps in which it was late, and its own delay the largest.
     pub latest: u64,
+    /// Its late steps with its own delay in them, ns, as far as there is room: the first ones.
+    pub late_steps: Vec<(u32, i64)>,
     /// Own delay in late steps.
     pub late_delay: Sketch,
     was_late: bool,
+}
+
+impl RankLateness {
+    /// Late steps that make up its lateness, and the runs of them: those whose delay is at least a quarter of what the
+    /// middle nanosecond of all lateness belongs to. Beside a pause of a second, steps that are late by a hair say
+    /// nothing about how often it pauses.
+    pub fn notable(&self) -> (u64, u64) {
+        if self.late_steps.len() < self.late as usize {
+            return (self.late, self.episodes);
+        }
+        let mut delays: Vec<i64> = self.late_steps.iter().map(|&(_, delay)| delay).collect();
+        delays.sort_unstable_by_key(|&delay| std::cmp::Reverse(delay));
+        let all: i64 = delays.iter().sum();
+        let mut sum = 0;
+        let middle = delays.iter().copied().find(|&delay| {
+            sum += delay;
+            sum * 2 >= all
+        });
+        let least = middle.unwrap_or(0) / 4;
+        let mut notable = (0, 0);
+        let mut before = None;
+        for &(step, _) in self.late_steps.iter().filter(|&&(_, delay)| delay >= least) {
+            notable.0 += 1;
+            notable.1 += u64::from(before.is_none_or(|before: u32| before + 1 != step));
+            before = Some(step);
+        }
+        notable
+    }
 }
 
 /// The steps of one world.
@@ -319,12 +351,15 @@ impl StepBoard {
             };
             let lateness = &mut self.lateness[rank];
             lateness.steps += 1;
-            lateness.latest += u64::from(is_latest);
+            lateness.latest += u64::from(is_latest && late);
             lateness.late += u64::from(late);
             lateness.episodes += u64::from(late && !lateness.was_late);
             lateness.was_late = late;
             if late {
                 lateness.late_delay.add(delay.unwrap_or(0) as f64);
+                if lateness.late_steps.len() < MOST_LATE {
+                    lateness.late_steps.push((step, delay.unwrap_or(0)));
+                }
             }
             any_late |= late;
         }

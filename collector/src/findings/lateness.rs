@@ -19,10 +19,10 @@ pub const LATE_RANK: Rule = Rule {
     id: "late-rank",
     title: "A rank comes late, and the others wait for it",
     means: "In its own time, without what it waits for, a rank takes longer than its peers. All that need it wait.",
-    fires: "Its own delay is the largest of all ranks in more steps than chance explains (binomial, p < 0.01 over all ranks \
-            together), and the blocked waiting that it causes is at least 2 % of the median step and above the clock error \
-            between hosts. Persistent: late in half of the steps; recurrent: in 5 % and three episodes; transient: \
-            otherwise.",
+    fires: "Of the steps in which any rank is late it is the latest in more than chance explains (binomial, p < 0.01 over all \
+            ranks together), and the blocked waiting for it, beyond what there is for the median other rank, is at least 2 % of the \
+            median step and above the clock error between hosts. Persistent: late in half of the steps; recurrent: in 5 % \
+            and three episodes; transient: otherwise.",
     silent: "Lateness that goes round, a rank that only passes on what it waited for elsewhere, waiting that hides behind \
              computation, start-up, hosts on which all ranks are late (slow-host), and on hosts with more ranks than \
              processors whoever is late in less than half of the steps.",
@@ -43,6 +43,24 @@ pub const ROTATING: Rule = Rule {
     of_stated: None,
 };
 
+/// What waiting for a rank costs the job beyond what waiting for the median other one does, ns: all ranks are the last now
+/// and then, and without the fault this one would be too.
+fn net_cost(facts: &Facts<'_>, ranks: &[u32], rank: u32) -> i64 {
+    let beyond_others = |of: &dyn Fn(u32) -> i64| {
+        let mut others: Vec<i64> = ranks
+            .iter()
+            .filter(|&&other| other != rank)
+            .map(|&other| of(other))
+            .collect();
+        others.sort_unstable();
+        of(rank) - others.get((others.len().max(1) - 1) / 2).copied().unwrap_or(0)
+    };
+    let others = (ranks.len() as i64 - 1).max(1);
+    let lost = beyond_others(&|rank| facts.blame().lost_exposed_in_steps_ns(rank));
+    let caused = beyond_others(&|rank| facts.blame().caused_exposed_in_steps_ns(rank)) / others;
+    lost.max(caused).max(0)
+}
+
 struct Judged<'a> {
     lateness: &'a RankLateness,
     rank: u32,
@@ -54,28 +72,27 @@ struct Judged<'a> {
 
 fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
     let n = steps.ranks.len();
-    let others = n as i64 - 1;
     let all = steps.board.lateness.iter().zip(steps.ranks);
     all.map(|(lateness, &rank)| {
-        let p_value = binomial_tail(lateness.latest, lateness.steps, 1.0 / n as f64);
-        let caused = facts.blame().caused_exposed_in_steps_ns(rank) / others;
+        let p_value = binomial_tail(lateness.latest, steps.board.any_late, 1.0 / n as f64);
         Judged {
             lateness,
             rank,
             p_value,
             // One test per rank: together they must not name anybody by chance.
             is_significant: p_value < SIGNIFICANCE / n as f64,
-            cost: facts.blame().lost_exposed_in_steps_ns(rank).max(caused),
+            cost: net_cost(facts, steps.ranks, rank),
         }
     })
     .collect()
 }
 
 fn class(lateness: &RankLateness) -> &'static str {
-    let late_percent = lateness.late * 100 / lateness.steps.max(1);
-    if late_percent >= 50 {
+    let late_percent = |late: u64| late * 100 / lateness.steps.max(1);
+    let (notable, episodes) = lateness.notable();
+    if late_percent(notable) >= 50 {
         "persistent"
-    } else if late_percent >= 5 && lateness.episodes >= 3 {
+    } else if late_percent(notable) >= 5 && episodes >= 3 {
         "recurrent"
     } else {
         "transient"
@@ -140,9 +157,9 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
         shown(median_delay)
     ))
     .evidence(format!(
-        "it has the largest delay of {n} ranks in {} of {} steps; by chance that has probability {}",
+        "of the {} steps in which any of {n} ranks is late it is the latest in {}; by chance that has probability {}",
+        steps.board.any_late,
         lateness.latest,
-        lateness.steps,
         shown_probability(p_value)
     ))
     .evidence(format!(
@@ -155,7 +172,7 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
     ))
     .holds("steps", count as f64, ">=", super::facts::FEWEST_STEPS as f64, "")
     .holds(
-        "chance of as many steps with the largest delay",
+        "chance of being the latest in as many of the late steps",
         p_value,
         "<",
         SIGNIFICANCE / n as f64,
@@ -180,16 +197,20 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
     .look_at(facts.worst_steps(steps.world, rank))
     .cost(
         cost,
-        "blocked waiting in steps for this rank: that of the mean other rank, or what the second-last lost, whichever is more",
+        "blocked waiting in steps for this rank beyond that for the median other rank: that of the mean rank that waits, or what \
+         the second-last lost, whichever is more",
         &[WAITING],
     )
     .of_step(per_step, steps.median_ns)
     .lateness(Lateness {
         class: class.to_owned(),
         late_steps: ratio(lateness.late),
-        episodes: lateness.episodes,
+        episodes: lateness.notable().1,
         median_delay_ns: median_delay,
-        last_arrivals: ratio(lateness.latest),
+        latest_of_late_steps: Ratio {
+            numerator: lateness.latest as i64,
+            denominator: steps.board.any_late.max(1) as i64,
+        },
         p_value,
     })
 }
@@ -281,7 +302,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         late_steps: ratio(board.any_late),
         episodes: board.lateness.iter().map(|lateness| lateness.episodes).sum(),
         median_delay_ns: median_delay as i64,
-        last_arrivals: ratio(most_last.unwrap_or(0)),
+        latest_of_late_steps: ratio(most_last.unwrap_or(0)),
         p_value: smallest,
     });
     Some(draft)

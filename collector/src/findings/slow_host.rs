@@ -18,7 +18,7 @@ pub const RULE: Rule = Rule {
     title: "All ranks of one host are late",
     means: "The ranks of one machine take longer than those of the others: what they share is slow, not one of them.",
     fires: "A host with at least two ranks, at least three quarters of which are late in half of the steps, while elsewhere at \
-            most a quarter are; the largest delay is on it more often than chance explains (p < 0.01), and the waiting for it \
+            most a quarter are; of the late steps the latest rank is on it in more than chance explains (p < 0.01), and the waiting for it \
             costs at least 2 % of the median step, above the clock error.",
     silent: "One late rank on a host whose others are not (late-rank), jobs on one host, hosts with one rank: there host and rank \
              cannot be told apart.",
@@ -64,15 +64,15 @@ pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
                 return None;
             }
             let latest = rows.iter().map(|&row| steps.board.lateness[row].latest).sum();
-            let trials = steps.board.count;
-            let p_value = binomial_tail(latest, trials, rows.len() as f64 / total as f64);
+            let count = steps.board.count;
+            let p_value = binomial_tail(latest, steps.board.any_late, rows.len() as f64 / total as f64);
             let ranks: Vec<u32> = rows.iter().map(|&row| steps.ranks[row]).collect();
             let caused: i64 = ranks
                 .iter()
                 .map(|&rank| facts.blame().caused_exposed_in_steps_ns(rank))
                 .sum();
             let cost = caused / elsewhere as i64;
-            let per_step = cost / trials as i64;
+            let per_step = cost / count as i64;
             let is_dear = per_step * 100 >= steps.median_ns * LEAST_COST_PERCENT && per_step > steps.error_ns;
             let is_significant = p_value < SIGNIFICANCE / facts.session.hosts.len() as f64;
             (is_dear && is_significant).then_some(SlowHost {
@@ -124,9 +124,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             slow.late.1
         ))
         .evidence(format!(
-            "the largest delay is on it in {} of {} steps; by chance that has probability {}",
+            "of the {} steps in which any rank is late the latest is on it in {}; by chance that has probability {}",
+            steps.board.any_late,
             slow.latest,
-            steps.board.count,
             shown_probability(slow.p_value)
         ))
         .cause("what its ranks share is slower than elsewhere: processor clock, memory, heat, other load, its file system")
@@ -148,7 +148,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             "%",
         )
         .holds(
-            "chance of as many steps with the largest delay",
+            "chance of having the latest rank in as many of the late steps",
             slow.p_value,
             "<",
             SIGNIFICANCE / facts.session.hosts.len() as f64,

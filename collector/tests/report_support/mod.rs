@@ -470,7 +470,7 @@ impl Job {
                 },
                 episodes: 1,
                 median_delay_ns: 20 * MS,
-                last_arrivals: Ratio {
+                latest_of_late_steps: Ratio {
                     numerator: steps * 8,
                     denominator: steps * 9,
                 },

@@ -1122,9 +1122,9 @@ pub struct Lateness {
     pub episodes: u64,
     /// Median of its own delay over the late steps, ns.
     pub median_delay_ns: i64,
-    /// Launches in which it arrived last, of all.
-    pub last_arrivals: Ratio,
-    /// Probability of as many last arrivals if all ranks were alike (binomial).
+    /// Steps in which it was late and the latest, of those in which any rank was late.
+    pub latest_of_late_steps: Ratio,
+    /// Probability of as many if all ranks were alike (binomial).
     pub p_value: f64,
 }
 
