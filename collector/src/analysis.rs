@@ -16,6 +16,7 @@ use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
 use crate::traffic::TrafficLedger;
 use crate::waiting::{ClockErrors, InstanceWait, MemberWait, waits, waits_of};
+use rankscope_formats::Operation;
 use rankscope_formats::ranklog::record::FLAG_CAPTURED;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, StepKind, Totals,
@@ -62,6 +63,8 @@ pub struct Analysis<'a> {
     pub rows: Vec<Vec<OperationRow>>,
     /// Instance rows not yet written.
     pub instances: Vec<InstanceRow>,
+    /// Ranks that are stages of a pipeline: what they wait in receives is its bubble.
+    staged: Vec<bool>,
     waits: Vec<MemberWait>,
     new_waits: Vec<NewWait>,
     ranks: Vec<u32>,
@@ -125,10 +128,18 @@ impl<'a> Analysis<'a> {
             stalls,
             rows: vec![Vec::new(); identities.ranks.len()],
             instances: Vec::new(),
+            staged: vec![false; identities.ranks.len()],
             waits: Vec::new(),
             new_waits: Vec::new(),
             ranks: Vec::new(),
             order: Vec::new(),
+        }
+    }
+
+    /// A rank is a stage of a pipeline.
+    pub fn is_staged(&mut self, rank: u32) {
+        if let Some(staged) = self.staged.get_mut(rank as usize) {
+            *staged = true;
         }
     }
 
@@ -392,6 +403,12 @@ impl<'a> Analysis<'a> {
         self.explain_stalls(whole, &wait, like);
         for (index, member) in whole.iter().enumerate() {
             let new = self.new_waits[index];
+            if member.operation == Operation::Receive
+                && self.staged[member.rank as usize]
+                && let Some((world, row)) = self.place(member.rank)
+            {
+                self.boards[world as usize].waited_in_chain(row, member.step, new.exposed_in_call_ns);
+            }
             self.matched(member.rank, member.step, new.exposed_in_call_ns, new.hidden_ns);
         }
         let last = self
@@ -453,7 +470,11 @@ impl<'a> Analysis<'a> {
                 until_ns, culprit, ..
             } = self.waits[index];
             let late = self.ranks.get(culprit as usize).copied();
-            if let Some(late) = late.filter(|&late| late != member.rank) {
+            let is_bubble = member.operation == Operation::Receive
+                && self.staged.get(member.rank as usize) == Some(&true);
+            if is_bubble {
+                self.stalls.waited_in_chain(member.rank, arrival, until_ns);
+            } else if let Some(late) = late.filter(|&late| late != member.rank) {
                 self.stalls.waited(member.rank, arrival, until_ns, late);
             }
             if is_long {
@@ -668,7 +689,7 @@ fn instance_row<'m>(
     let mut row = InstanceRow {
         instance,
         communicator,
-        operation: rankscope_formats::Operation::Unknown,
+        operation: Operation::Unknown,
         tag: 0,
         sequence: 0,
         members: needed,

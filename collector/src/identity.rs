@@ -33,8 +33,10 @@ pub struct GlobalCommunicator {
     pub members: Vec<Option<u32>>,
     /// Name it was made under.
     pub name: String,
-    /// `world`, `sub-group` or `self`.
+    /// What it is for: `world`, `self`, or what [`crate::structure`] learns of it, `sub-group` until then.
     pub role: &'static str,
+    /// How that was learnt: `size`, `name`, `operations` or `none`.
+    pub role_source: &'static str,
     /// `inside-host`, `across-hosts`, `mixed` or `unknown`.
     pub scope: &'static str,
     /// World it belongs to.
@@ -568,6 +570,7 @@ impl Identities {
                     members,
                     name: draft.name,
                     role,
+                    role_source: if role == "sub-group" { "none" } else { "size" },
                     scope,
                     world,
                     created_ns: draft.created_ns,

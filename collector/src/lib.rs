@@ -1,11 +1,11 @@
 //! rankscope's collector: from rank logs to a session (`merge`), and from a session to what people look at.
 //!
 //! The files in the order in which the data flows: [`import`] makes logs of other profilers' files, [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
-//! [`identity`] learns who is who, [`steps`] finds the pattern of a step, [`rank`] reads each log as whole operations
+//! [`identity`] learns who is who, [`steps`] finds the pattern of a step (with [`step_links`] also for who takes no part in its end), [`structure`] roles and stages, [`rank`] reads each log as whole operations
 //! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`traffic`] (by [`routes`]) says what went from rank to rank, [`analysis`] adds everything up ([`classes`], [`step_board`],
 //! [`quantiles`]), [`findings`], [`summary`] and [`device_summary`] say what a person should know. [`merge`] calls them in this order.
-//! [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`heap`] is for programs that call all this.
+//! [`rollup`] sums up by device, host and role. [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`heap`] is for programs that call all this.
 
 pub mod analysis;
 pub mod axis;
@@ -31,17 +31,23 @@ pub mod members;
 pub mod merge;
 pub mod overlap;
 pub mod pairs;
+pub mod pause_summary;
+pub mod pauses;
 pub mod pool;
 pub mod quantiles;
 pub mod rank;
 pub mod report;
+pub mod rollup;
 pub mod routes;
 pub mod scorecard;
 pub mod stalls;
 pub mod stated;
 pub mod step_board;
+pub mod step_links;
 pub mod step_marks;
 pub mod steps;
+pub mod structure;
+pub mod structure_summary;
 pub mod summary;
 pub mod traffic;
 pub mod waiting;

@@ -449,6 +449,7 @@ mod tests {
                 .collect(),
             name: String::new(),
             role: "world",
+            role_source: "size",
             scope: "inside-host",
             world: Some(0),
             created_ns: 0,

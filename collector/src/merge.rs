@@ -10,8 +10,10 @@ use crate::pool::{Pool, RankTask};
 use crate::rank::{CUPTI, RankReader, RankSums};
 use crate::stalls::StallBoard;
 use crate::step_board::StepBoard;
+use crate::step_links;
 use crate::step_marks;
 use crate::steps::{self, Anchors, StepPlan};
+use crate::structure::{self, Structure};
 use crate::summary;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{
@@ -19,6 +21,7 @@ use rankscope_formats::session::{
     TableError, TableInfo, TableWriter, part_path, rank_path,
 };
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -115,8 +118,13 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     }
     prepare(&options.output)?;
     allow_many_files();
-    let plans = plan_steps(&logs, &clocks, &identities, progress);
-    let mut outcome = match_ranks(options, &logs, &clocks, &identities, &plans, progress)?;
+    let mut plans = plan_steps(&logs, &clocks, &identities, progress);
+    let structures = learn_structure(&logs, &clocks, &mut identities, &mut plans);
+    let learnt = Learnable {
+        plans: &plans,
+        structures: &structures,
+    };
+    let mut outcome = match_ranks(options, &logs, &clocks, &identities, learnt, progress)?;
     problems.append(&mut outcome.problems);
     progress(Progress {
         phase: "writing",
@@ -129,6 +137,7 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
         clocks: &clocks,
         identities: &identities,
         plans: &plans,
+        structures: &structures,
         sums: &outcome.sums,
         analysis: &outcome.analysis,
         problems,
@@ -188,6 +197,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
         "steps",
         "works",
         "stalls",
+        "pauses",
         "names",
         "traffic",
         "losses",
@@ -319,9 +329,84 @@ fn plan_steps(
                     .take(MOST_MARKS)
                     .find_map(|marks| steps::plan_by_marks(&mut reader_of(rank), marks, width))
             });
-            by_marks.unwrap_or_else(|| steps::plan(&mut reader_of(first), width))
+            match by_marks {
+                Some(plan) => StepPlan {
+                    reference: marking,
+                    ..plan
+                },
+                None => StepPlan {
+                    reference: Some(first),
+                    ..steps::plan(&mut reader_of(first), width)
+                },
+            }
         })
         .collect()
+}
+
+/// The structure of each world, for which its ranks are sampled; where not all ranks take part in what ends the steps,
+/// the plan is completed.
+fn learn_structure(
+    logs: &[RankLog],
+    clocks: &Clocks,
+    identities: &mut Identities,
+    plans: &mut [StepPlan],
+) -> Vec<Structure> {
+    let mut all = Vec::with_capacity(plans.len());
+    for (world, plan) in plans.iter_mut().enumerate() {
+        let known = &*identities;
+        let reader_of = |rank: u32, anchors: Anchors| reader(rank as usize, logs, clocks, known, anchors);
+        let mut samples = structure::samples(known, world, |rank| reader_of(rank, plan.anchors_of(rank)));
+        if samples.len() > 1
+            && let Some(first) = first_of_a_chain(plan, &samples)
+        {
+            let width = |communicator: u32| known.communicators[communicator as usize].size;
+            let by_first = steps::plan(&mut reader_of(first, Anchors::default()), width);
+            if !by_first.anchors.is_empty() {
+                *plan = StepPlan {
+                    reference: Some(first),
+                    ..by_first
+                };
+            }
+        }
+        if samples.len() > 1
+            && let Some(reference) = plan.reference
+        {
+            step_links::complete(plan, reference, known, world, &samples, reader_of);
+            if !plan.others.is_empty() {
+                samples = structure::samples(known, world, |rank| reader_of(rank, plan.anchors_of(rank)));
+            }
+        }
+        all.push(structure::learn(identities, world, plan, &samples));
+    }
+    all
+}
+
+/// Where steps are told by messages alone: the rank that sends the first one along a chain, if it is not the reference. To
+/// the last one each micro-batch looks like a step.
+fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<u32, structure::sample::Sample>) -> Option<u32> {
+    if plan.anchors.communicators().is_some() {
+        return None;
+    }
+    let sends_first = |rank: &u32| {
+        let sample = samples.get(rank)?;
+        let is_end = sample.peers().count() == 1;
+        is_end.then(|| sample.messages.first().is_some_and(|first| first.is_send))
+    };
+    let reference = plan.reference?;
+    if sends_first(&reference) == Some(true) {
+        return None;
+    }
+    samples
+        .keys()
+        .copied()
+        .find(|rank| sends_first(rank) == Some(true))
+}
+
+/// What was learnt before the merge itself, by world.
+#[derive(Clone, Copy)]
+struct Learnable<'a> {
+    plans: &'a [StepPlan],
+    structures: &'a [Structure],
 }
 
 struct Outcome<'a> {
@@ -354,7 +439,7 @@ fn match_ranks<'a>(
     logs: &'a [RankLog],
     clocks: &'a Clocks,
     identities: &'a Identities,
-    plans: &[StepPlan],
+    learnt: Learnable<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Outcome<'a>, MergeError> {
     let ranks = identities.ranks.len();
@@ -363,13 +448,13 @@ fn match_ranks<'a>(
     let boards = identities
         .worlds
         .iter()
-        .zip(plans)
+        .zip(learnt.plans.iter().zip(learnt.structures))
         .enumerate()
-        .map(|(index, (world, plan))| {
+        .map(|(index, (world, (plan, structure)))| {
             let error = world_error(clocks, identities, &world.ranks);
             StepBoard::new(
                 index as u32,
-                world.ranks.len(),
+                structure.compared(&world.ranks),
                 plan.median_ns.unwrap_or(0),
                 error,
             )
@@ -379,6 +464,10 @@ fn match_ranks<'a>(
     let has_devices = |rank: &crate::identity::RankIdentity| logs[rank.log].properties.contains_key(CUPTI);
     let stalls = StallBoard::new(identities.ranks.iter().map(has_devices));
     let mut analysis = Analysis::new(identities, clocks, boards, stalls);
+    for structure in learnt.structures {
+        let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+        stages.flatten().for_each(|&rank| analysis.is_staged(rank));
+    }
     let mut stall_tables = StallTables::new(&options.output, ranks, group);
     let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending(options, ranks));
     let mut tasks = Vec::with_capacity(ranks);
@@ -386,8 +475,8 @@ fn match_ranks<'a>(
     for rank in 0..ranks {
         let world = identities.ranks[rank].world;
         let anchors = world
-            .and_then(|world| plans.get(world as usize))
-            .map_or_else(Anchors::default, |plan| Anchors::new(plan.anchors.clone()));
+            .and_then(|world| learnt.plans.get(world as usize))
+            .map_or_else(Anchors::default, |plan| plan.anchors_of(rank as u32));
         let reader = reader(rank, logs, clocks, identities, anchors).with_stride(stride(ranks));
         tasks.push(RankTask::new(rank as u32, reader, &options.output, group)?);
         step_tables.push((
@@ -425,6 +514,11 @@ fn match_ranks<'a>(
                 reached = reached.max(operation.leave_ns).max(operation.enter_ns);
                 analysis.expect(operation);
                 matcher.take(operation, |instance| analysis.take(instance));
+            }
+            for pause in task.batch.pauses.drain(..).filter(|pause| pause.pauses_training) {
+                analysis
+                    .stalls
+                    .paused(rank as u32, pause.start_ns, pause.end_ns, pause.kind);
             }
             for stall in task.batch.stalls.drain(..) {
                 analysis.stalls.take(rank as u32, stall);

@@ -1,7 +1,8 @@
 //! Where a host-only rank's time went (METRICS.md, section 5): unions of communication (M) and of blocked time (B),
 //! and the three parts that add up to the window. Streams: what lies before a safe moment is folded into sums.
 
-use crate::intervals::{Intervals, intersection, length};
+use crate::intervals::{Intervals, difference, intersection, length, union};
+use crate::pauses::COUNT;
 
 /// Intervals collected since the last fold. More are folded early, also without a step's end.
 const FOLD_AT: usize = 1 << 15;
@@ -52,6 +53,8 @@ struct Thread {
     blocked_ns: i64,
     exposed_ns: i64,
     other_ns: i64,
+    /// Its own time by what names it, in the order of [`crate::pauses::KINDS`].
+    named_ns: [i64; COUNT],
     training: bool,
 }
 
@@ -60,6 +63,8 @@ struct Thread {
 pub struct Breakdown {
     communication: Intervals,
     queued: Intervals,
+    /// Named times of the host, by kind.
+    named: [Intervals; COUNT],
     threads: Vec<Thread>,
     /// Everything before is folded; `None` before the first fold.
     folded_until: Option<i64>,
@@ -68,6 +73,12 @@ pub struct Breakdown {
     queued_ns: i64,
     window_ns: i64,
     scratch: [Vec<(i64, i64)>; 2],
+    /// Named times of the window at hand, each moment under the first kind that names it.
+    named_now: [Vec<(i64, i64)>; COUNT],
+    /// Of the last cut: the busiest thread's own time by what names it.
+    pub named_ns: [i64; COUNT],
+    /// Named times since the last cut, blocked or not: what counts without any thread.
+    named_alone: [i64; COUNT],
 }
 
 impl Breakdown {
@@ -103,6 +114,20 @@ impl Breakdown {
         thread.blocked_ns += (end - start).max(0);
     }
 
+    /// The host's time has a name.
+    pub fn named(&mut self, kind: usize, start: i64, end: i64) {
+        if let Some(of_kind) = self.named.get_mut(kind) {
+            of_kind.add(start, end);
+        }
+    }
+
+    /// True if the lane's thread issues operations.
+    pub fn is_training(&self, lane: u32) -> bool {
+        self.threads
+            .get(lane as usize)
+            .is_some_and(|thread| thread.training)
+    }
+
     /// The lane's thread issues operations.
     #[inline]
     pub fn trains(&mut self, lane: u32) {
@@ -118,6 +143,7 @@ impl Breakdown {
     pub fn is_full(&self) -> bool {
         self.communication.waiting() > FOLD_AT
             || self.queued.waiting() > FOLD_AT
+            || self.named.iter().any(|named| named.waiting() > FOLD_AT)
             || self
                 .threads
                 .iter()
@@ -129,6 +155,7 @@ impl Breakdown {
         let Some(from) = self.folded_until.filter(|&from| from < until) else {
             return;
         };
+        let is_named = self.name(from, until);
         let [communication, other] = &mut self.scratch;
         self.communication.take(from, until, communication);
         self.communication_ns += length(communication);
@@ -137,11 +164,36 @@ impl Breakdown {
             let exposed = intersection(communication, other);
             thread.exposed_ns += exposed;
             thread.other_ns += length(other) - exposed;
+            if is_named {
+                for (sum, named) in thread.named_ns.iter_mut().zip(&self.named_now) {
+                    *sum += length(named) - intersection(named, other);
+                }
+            }
+        }
+        if is_named {
+            for (sum, named) in self.named_alone.iter_mut().zip(&self.named_now) {
+                *sum += length(named);
+            }
         }
         self.queued.take(from, until, other);
         self.queued_ns += length(other);
         self.window_ns += until - from;
         self.folded_until = Some(until);
+    }
+
+    /// Divides named times among their kinds; false if there are none.
+    fn name(&mut self, from: i64, until: i64) -> bool {
+        if self.named.iter().all(|named| named.waiting() == 0) {
+            return false;
+        }
+        let (mut known, mut own, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for (named, now) in self.named.iter_mut().zip(&mut self.named_now) {
+            named.take(from, until, &mut own);
+            difference(&own, &known, now);
+            union(&own, &known, &mut all);
+            std::mem::swap(&mut known, &mut all);
+        }
+        true
     }
 
     /// The parts since the last cut, for the thread that was blocked most; the next window begins at `until`.
@@ -158,10 +210,17 @@ impl Breakdown {
             communication_ns: self.communication_ns,
             queued_ns: self.queued_ns,
         };
+        self.named_ns = busiest.map_or_else(
+            // Nothing blocked any thread: all that is named is its own.
+            || self.named_alone,
+            |thread| thread.named_ns,
+        );
         for thread in &mut self.threads {
             thread.exposed_ns = 0;
             thread.other_ns = 0;
+            thread.named_ns = [0; COUNT];
         }
+        self.named_alone = [0; COUNT];
         self.window_ns = 0;
         self.communication_ns = 0;
         self.queued_ns = 0;
@@ -193,6 +252,29 @@ mod tests {
                 communication_ns: 30,
                 queued_ns: 5
             }
+        );
+    }
+
+    #[test]
+    fn named_times_are_parts_of_own_time_and_each_moment_has_one_name() {
+        let mut breakdown = Breakdown::default();
+        breakdown.start(0);
+        breakdown.communicated(60, 70);
+        breakdown.blocked(0, 60, 70);
+        // Input inside of an evaluation that is partly blocked, and one of its own.
+        breakdown.named(2, 40, 80);
+        breakdown.named(3, 45, 50);
+        breakdown.named(3, 10, 20);
+        breakdown.fold(47);
+        let parts = breakdown.cut(100);
+        assert_eq!(breakdown.named_ns, [0, 0, 30, 10, 0, 0]);
+        assert!(breakdown.named_ns.iter().sum::<i64>() <= parts.host_ns);
+        breakdown.named(3, 90, 120);
+        breakdown.cut(130);
+        assert_eq!(
+            breakdown.named_ns,
+            [0, 0, 0, 20, 0, 0],
+            "what lies before the cut is over"
         );
     }
 

@@ -5,7 +5,7 @@
 
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::{
-    NameRow, OperationRow, SpanRow, Table, TableError, TableWriter, WorkRow, rank_path,
+    NameRow, OperationRow, PauseRow, SpanRow, Table, TableError, TableWriter, WorkRow, rank_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -26,6 +26,8 @@ pub struct RankTask<'a> {
     operations: TableWriter<OperationRow>,
     spans: TableWriter<SpanRow>,
     devices: Option<DeviceTables>,
+    /// Made with its first row.
+    pauses: Option<TableWriter<PauseRow>>,
     session: PathBuf,
     rows_per_group: usize,
 }
@@ -56,6 +58,7 @@ impl<'a> RankTask<'a> {
             operations: TableWriter::create(&rank_path::<OperationRow>(session, rank), rows_per_group)?,
             spans: TableWriter::create(&rank_path::<SpanRow>(session, rank), rows_per_group)?,
             devices: None,
+            pauses: None,
             session: session.to_path_buf(),
             rows_per_group,
         })
@@ -69,11 +72,28 @@ impl<'a> RankTask<'a> {
             self.batch.works.clear();
             self.batch.stalls.clear();
             self.batch.names.clear();
+            self.batch.pauses.clear();
             return Ok(());
         }
         self.ended = !self.reader.advance(&mut self.batch);
         self.spans.write(&mut self.batch.spans)?;
+        self.write_pauses()?;
         self.write_devices()
+    }
+
+    /// Named times stay in the batch: stalls are explained by them.
+    fn write_pauses(&mut self) -> Result<(), TableError> {
+        if self.batch.pauses.is_empty() {
+            return Ok(());
+        }
+        let table = match &mut self.pauses {
+            Some(table) => table,
+            none => none.insert(TableWriter::create(
+                &rank_path::<PauseRow>(&self.session, self.rank),
+                self.rows_per_group,
+            )?),
+        };
+        table.write(&mut self.batch.pauses.clone())
     }
 
     fn write_devices(&mut self) -> Result<(), TableError> {
@@ -102,6 +122,9 @@ impl<'a> RankTask<'a> {
             (OperationRow::NAME, self.operations.finish()?),
             (SpanRow::NAME, self.spans.finish()?),
         ];
+        if let Some(pauses) = self.pauses {
+            tables.push((PauseRow::NAME, pauses.finish()?));
+        }
         if let Some(devices) = self.devices {
             tables.push((WorkRow::NAME, devices.works.finish()?));
             tables.push((NameRow::NAME, devices.names.finish()?));

@@ -1,7 +1,8 @@
 //! Why devices did not compute: stretches that one rank tells of, joined with what the matching of all ranks says of the
 //! waits and transfers in them (METRICS.md, section 6).
 
-use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, StallCause, StallRow};
+use crate::intervals::{Intervals, length};
+use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, PauseKind, StallCause, StallRow};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A stall is judged when all ranks are so far behind its end: operations that began in it have been matched by then.
@@ -30,6 +31,8 @@ pub fn is_slow(transfer_ns: i64, (transfers, median_ns): (u64, f64)) -> bool {
 enum What {
     /// Waited for this rank.
     Wait(u32),
+    /// Waited for a micro-batch of a pipeline.
+    Bubble,
     SlowTransfer,
 }
 
@@ -43,6 +46,8 @@ struct Piece {
 #[derive(Default)]
 struct OfRank {
     pieces: VecDeque<Piece>,
+    /// Named times of its host.
+    pauses: VecDeque<(i64, i64, PauseKind)>,
     pending: VecDeque<StallRow>,
     /// Number, begin and end of the last steps.
     steps: VecDeque<(u32, i64, i64)>,
@@ -91,6 +96,21 @@ impl StallBoard {
     /// A rank waited for another.
     pub fn waited(&mut self, rank: u32, start_ns: i64, end_ns: i64, late_rank: u32) {
         self.remember(rank, start_ns, end_ns, What::Wait(late_rank));
+    }
+
+    /// A stage of a pipeline waited in a receive.
+    pub fn waited_in_chain(&mut self, rank: u32, start_ns: i64, end_ns: i64) {
+        self.remember(rank, start_ns, end_ns, What::Bubble);
+    }
+
+    /// A rank's host did something that has a name.
+    pub fn paused(&mut self, rank: u32, start_ns: i64, end_ns: i64, kind: PauseKind) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+            if of_rank.pauses.len() >= MOST_REMEMBERED {
+                of_rank.pauses.pop_front();
+            }
+            of_rank.pauses.push_back((start_ns, end_ns, kind));
+        }
     }
 
     /// A rank took part in a transfer that took far longer than usual.
@@ -163,6 +183,25 @@ impl StallBoard {
 }
 
 impl OfRank {
+    /// What the host did for more than half of a time, if one name says so much of it.
+    fn named_cause(&self, start_ns: i64, end_ns: i64) -> Option<StallCause> {
+        let causes = [
+            (PauseKind::GarbageCollection, StallCause::GarbageCollection),
+            (PauseKind::Checkpoint, StallCause::Checkpoint),
+            (PauseKind::Evaluation, StallCause::Evaluation),
+            (PauseKind::Input, StallCause::Input),
+        ];
+        causes.into_iter().find_map(|(kind, cause)| {
+            let mut of_kind = Intervals::default();
+            for &(from, to, _) in self.pauses.iter().filter(|pause| pause.2 == kind) {
+                of_kind.add(from, to);
+            }
+            let mut inside = Vec::new();
+            of_kind.take(start_ns, end_ns, &mut inside);
+            (2 * length(&inside) > end_ns - start_ns).then_some(cause)
+        })
+    }
+
     fn judge(&mut self, stall: &mut StallRow) {
         // Several operations may wait at once: each moment counts once, for what began first.
         let mut inside: Vec<Piece> = self
@@ -172,7 +211,7 @@ impl OfRank {
             .copied()
             .collect();
         inside.sort_by_key(|piece| piece.start_ns);
-        let (mut at, mut waited_ns, mut slow_ns) = (stall.start_ns, 0, 0);
+        let (mut at, mut waited_ns, mut slow_ns, mut bubble_ns) = (stall.start_ns, 0, 0, 0);
         let mut by_rank: BTreeMap<u32, i64> = BTreeMap::new();
         for piece in inside {
             let (from, to) = (piece.start_ns.max(at), piece.end_ns.min(stall.end_ns));
@@ -184,6 +223,7 @@ impl OfRank {
                     waited_ns += to - from;
                     *by_rank.entry(late).or_default() += to - from;
                 }
+                What::Bubble => bubble_ns += to - from,
                 What::SlowTransfer => slow_ns += to - from,
             }
             at = to;
@@ -202,12 +242,20 @@ impl OfRank {
         stall.slow_transfer_ns = slow_ns;
         stall.late_rank = late.map(|(rank, _)| rank);
         if stall.cause == StallCause::Communication {
-            if 2 * waited_ns > stall.communication_ns {
+            if 2 * bubble_ns > stall.communication_ns {
+                stall.cause = StallCause::PipelineBubble;
+            } else if 2 * waited_ns > stall.communication_ns {
                 stall.cause = StallCause::LatePeer;
             } else if 2 * slow_ns > stall.communication_ns {
                 stall.cause = StallCause::SlowTransfer;
             }
         }
+        if stall.cause == StallCause::HostLate
+            && let Some(cause) = self.named_cause(stall.start_ns, stall.end_ns)
+        {
+            stall.cause = cause;
+        }
+        self.pauses.retain(|pause| pause.1 > stall.end_ns);
         let step = self
             .steps
             .iter()
@@ -279,6 +327,28 @@ mod tests {
             .collect();
         assert_eq!(late, [(1, 4 * MS), (3, 3 * MS)]);
         assert_eq!(board.summary(1).count, 0);
+    }
+
+    #[test]
+    fn a_late_host_has_the_cause_that_a_mark_names_and_a_bubble_is_no_late_peer() {
+        let mut board = StallBoard::new([true].into_iter());
+        board.take(0, stall(0, 10, 0));
+        board.take(0, stall(20, 30, 0));
+        board.take(0, stall(40, 50, 9));
+        board.paused(0, 3 * MS, 7 * MS, PauseKind::Input);
+        board.paused(0, 8 * MS, 12 * MS, PauseKind::Input);
+        board.paused(0, 24 * MS, 29 * MS, PauseKind::Checkpoint);
+        board.waited_in_chain(0, 38 * MS, 47 * MS);
+        let causes: Vec<_> = judged(&mut board, None).iter().map(|row| row.cause).collect();
+        assert_eq!(
+            causes,
+            [
+                StallCause::Input,
+                // Just half of it says nothing.
+                StallCause::HostLate,
+                StallCause::PipelineBubble
+            ]
+        );
     }
 
     #[test]

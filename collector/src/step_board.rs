@@ -1,11 +1,12 @@
 //! Steps across ranks: joins the cuts of all ranks of a world, finds own delays (METRICS.md, section 8), and keeps what
 //! the summary shows in memory that does not grow with the run.
 
+use crate::pauses::position;
 use crate::quantiles::Sketch;
-use crate::rank::StepCut;
+use crate::rank::{NO_STEP, StepCut};
 use crate::steps::AnchorList;
-use rankscope_formats::session::{StepKind, StepRow, StepSummary};
-use std::collections::VecDeque;
+use rankscope_formats::session::{PauseKind, StepKind, StepRow, StepSummary};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A step is late for a rank from this share of the median step on.
@@ -27,6 +28,7 @@ struct Cell {
     cut: Option<StepCut>,
     exposed_ns: i64,
     hidden_ns: i64,
+    bubble_ns: i64,
     outstanding: u32,
     absent: bool,
     ready: bool,
@@ -118,12 +120,31 @@ impl RankLateness {
     }
 }
 
+/// Where the time of one rank went in the steps that all ranks have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTime {
+    /// Steps.
+    pub steps: u64,
+    /// Step time, ns.
+    pub window_ns: i64,
+    /// Its own part of it, ns.
+    pub own_ns: i64,
+    /// Exposed waiting in receives along a pipeline, ns.
+    pub bubble_ns: i64,
+}
+
 /// The steps of one world.
 pub struct StepBoard {
     world: u32,
     ranks: usize,
     /// What the steps are.
     anchors: Arc<AnchorList>,
+    /// Ranks that are compared with each other, where not all are: replicas of one stage.
+    groups: Vec<Vec<usize>>,
+    /// How many a rank is compared with, itself included.
+    pub compared: Vec<usize>,
+    /// Steps in which any of those that a rank is compared with was late, itself included; per rank.
+    pub late_among: Vec<u64>,
     median_ns: i64,
     error_ns: i64,
     first: u32,
@@ -137,14 +158,18 @@ pub struct StepBoard {
     pub columns: Vec<Column>,
     /// Per rank.
     pub lateness: Vec<RankLateness>,
-    /// Whole steps: all ranks have them.
+    /// Whole steps of training: all ranks have them. Statistics are of these alone.
     pub count: u64,
+    /// Whole steps that are mostly something else.
+    pub other_kinds: u64,
     /// Steps in which any rank was late.
     pub any_late: u64,
     /// Step time over ranks and steps.
     pub duration: Sketch,
     /// Exposed and hidden wait per rank over whole steps, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Where each rank's time went, as a pipeline sees it.
+    pub stage_times: Vec<StageTime>,
     /// Share of a step in which a rank's devices computed, percent; per rank, of steps in which that is known.
     pub utilisation: Vec<Sketch>,
     /// Of the step being closed, per rank: host time, the same sorted, own delay, and from which delay on it is late.
@@ -152,15 +177,32 @@ pub struct StepBoard {
     sorted_hosts: Vec<i64>,
     delays: Vec<Option<i64>>,
     thresholds: Vec<i64>,
+    is_latest: Vec<bool>,
+    was_late: Vec<bool>,
 }
 
 impl StepBoard {
-    /// For a world of this many seen ranks. `median_ns` is the median step; `error_ns` the clock interval in it.
-    pub fn new(world: u32, ranks: usize, median_ns: i64, error_ns: i64) -> Self {
+    /// For a world whose seen ranks are of these groups, by whose number each is compared with others only. `median_ns` is
+    /// the median step; `error_ns` the clock interval in it.
+    pub fn new(world: u32, group_of: Vec<u32>, median_ns: i64, error_ns: i64) -> Self {
+        let ranks = group_of.len();
+        let mut by_group: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (rank, &group) in group_of.iter().enumerate() {
+            by_group.entry(group).or_default().push(rank);
+        }
+        let groups: Vec<Vec<usize>> = by_group.into_values().collect();
+        let mut compared = vec![0; ranks];
+        for group in &groups {
+            group.iter().for_each(|&rank| compared[rank] = group.len());
+        }
         Self {
             world,
             ranks,
             anchors: Arc::default(),
+            groups,
+            compared,
+            late_among: vec![0; ranks],
+            stage_times: vec![StageTime::default(); ranks],
             median_ns,
             error_ns,
             first: 0,
@@ -172,6 +214,7 @@ impl StepBoard {
             columns: Vec::new(),
             lateness: vec![RankLateness::default(); ranks],
             count: 0,
+            other_kinds: 0,
             any_late: 0,
             duration: Sketch::default(),
             waited: vec![(0, 0); ranks],
@@ -180,6 +223,8 @@ impl StepBoard {
             sorted_hosts: Vec::new(),
             delays: Vec::new(),
             thresholds: Vec::new(),
+            is_latest: Vec::new(),
+            was_late: vec![false; ranks],
         }
     }
 
@@ -230,6 +275,16 @@ impl StepBoard {
         }
     }
 
+    /// A stage of a pipeline newly waited in a receive.
+    #[inline]
+    pub fn waited_in_chain(&mut self, rank: usize, step: u32, exposed_ns: i64) {
+        if step != NO_STEP
+            && let Some(cell) = self.cell(rank, step)
+        {
+            cell.bubble_ns += exposed_ns;
+        }
+    }
+
     /// A rank's step is over.
     pub fn cut(&mut self, rank: usize, cut: StepCut) {
         if let Some(cell) = self.cell(rank, cut.step) {
@@ -274,9 +329,14 @@ impl StepBoard {
     }
 
     fn close_one(&mut self, step: u32, cells: &[Cell], row: &mut impl FnMut(usize, StepRow)) {
-        let kind = self.kind(step);
+        let kind = match self.kind(step) {
+            StepKind::Train => named_kind(cells),
+            other => other,
+        };
         // Statistics never mix kinds: of what is no training there are rows, and no more.
-        let whole = kind == StepKind::Train && cells.iter().all(|cell| cell.cut.is_some());
+        let is_complete = cells.iter().all(|cell| cell.cut.is_some());
+        let whole = is_complete && kind == StepKind::Train;
+        self.other_kinds += u64::from(is_complete && !whole);
         self.own_delays(cells, whole);
         self.lateness_thresholds(cells, whole);
         let mut column = whole.then(|| Column {
@@ -287,9 +347,7 @@ impl StepBoard {
             longest_ns: 0,
             cells: vec![ColumnCell::default(); cells.len()],
         });
-        let latest = (0..cells.len())
-            .filter(|&rank| self.delays[rank].is_some_and(|delay| delay > 0))
-            .max_by_key(|&rank| (self.delays[rank], std::cmp::Reverse(rank)));
+        self.find_latest();
         let mut any_late = false;
         for (rank, cell) in cells.iter().enumerate() {
             let Some(cut) = cell.cut else {
@@ -337,7 +395,12 @@ impl StepBoard {
             column.start_ns = column.start_ns.min(cut.start_ns);
             column.end_ns = column.end_ns.max(cut.end_ns);
             column.longest_ns = column.longest_ns.max(duration);
-            let is_latest = latest == Some(rank);
+            let stage = &mut self.stage_times[rank];
+            stage.steps += 1;
+            stage.window_ns += duration;
+            stage.own_ns += cut.parts.host_ns;
+            stage.bubble_ns += cell.bubble_ns.min(cut.parts.exposed_ns);
+            let is_latest = self.is_latest[rank];
             column.cells[rank] = ColumnCell {
                 steps: 1,
                 exposed_ns: exposed,
@@ -362,11 +425,40 @@ impl StepBoard {
                 }
             }
             any_late |= late;
+            self.was_late[rank] = late;
         }
         if let Some(column) = column {
             self.count += 1;
             self.any_late += u64::from(any_late);
+            for group in &self.groups {
+                let any_late = group.iter().any(|&rank| self.was_late[rank]);
+                for &rank in group.iter().filter(|_| any_late) {
+                    self.late_among[rank] += 1;
+                }
+            }
             self.keep(column);
+        }
+    }
+
+    /// Those that a rank is compared with, itself included.
+    pub fn peers(&self, rank: usize) -> &[usize] {
+        let group = self.groups.iter().find(|group| group.contains(&rank));
+        group.map_or(&[], Vec::as_slice)
+    }
+
+    /// Of each group the rank with the largest own delay, if that is above 0.
+    fn find_latest(&mut self) {
+        self.is_latest.clear();
+        self.is_latest.resize(self.ranks, false);
+        for group in &self.groups {
+            let latest = group
+                .iter()
+                .copied()
+                .filter(|&rank| self.delays[rank].is_some_and(|delay| delay > 0))
+                .max_by_key(|&rank| (self.delays[rank], std::cmp::Reverse(rank)));
+            if let Some(rank) = latest {
+                self.is_latest[rank] = true;
+            }
         }
     }
 
@@ -374,19 +466,24 @@ impl StepBoard {
     fn own_delays(&mut self, cells: &[Cell], whole: bool) {
         self.delays.clear();
         self.delays.resize(cells.len(), None);
+        self.hosts.clear();
         if !whole || cells.len() < 2 {
             return;
         }
-        self.hosts.clear();
         self.hosts.extend(
             cells
                 .iter()
                 .map(|cell| cell.cut.map_or(0, |cut| cut.parts.host_ns)),
         );
-        self.sorted_hosts.clone_from(&self.hosts);
-        self.sorted_hosts.sort_unstable();
-        for (rank, &own) in self.hosts.iter().enumerate() {
-            self.delays[rank] = Some(own - median_without(&self.sorted_hosts, own));
+        for group in self.groups.iter().filter(|group| group.len() >= 2) {
+            self.sorted_hosts.clear();
+            self.sorted_hosts
+                .extend(group.iter().map(|&rank| self.hosts[rank]));
+            self.sorted_hosts.sort_unstable();
+            for &rank in group {
+                let own = self.hosts[rank];
+                self.delays[rank] = Some(own - median_without(&self.sorted_hosts, own));
+            }
         }
     }
 
@@ -396,27 +493,34 @@ impl StepBoard {
             .max(self.error_ns)
             .max(1);
         self.thresholds.clear();
-        if !whole || cells.len() < 3 {
-            self.thresholds.resize(cells.len(), base);
+        self.thresholds.resize(cells.len(), base);
+        if !whole {
             return;
         }
-        // Leaving one rank out moves the median between its neighbours only: few different ones, however many ranks.
-        let mut deviations: Vec<(i64, Vec<i64>)> = Vec::new();
-        for &own in &self.hosts {
-            let median = median_without(&self.sorted_hosts, own);
-            let known = deviations.iter().position(|&(of, _)| of == median);
-            let known = known.unwrap_or_else(|| {
-                let mut sorted: Vec<i64> = self
-                    .sorted_hosts
-                    .iter()
-                    .map(|&host| (host - median).abs())
-                    .collect();
-                sorted.sort_unstable();
-                deviations.push((median, sorted));
-                deviations.len() - 1
-            });
-            let deviation = median_without(&deviations[known].1, (own - median).abs());
-            self.thresholds.push(base.max(LATE_DEVIATIONS * deviation));
+        for group in self.groups.iter().filter(|group| group.len() >= 3) {
+            self.sorted_hosts.clear();
+            self.sorted_hosts
+                .extend(group.iter().map(|&rank| self.hosts[rank]));
+            self.sorted_hosts.sort_unstable();
+            // Leaving one rank out moves the median between its neighbours only: few different ones, however many ranks.
+            let mut deviations: Vec<(i64, Vec<i64>)> = Vec::new();
+            for &rank in group {
+                let own = self.hosts[rank];
+                let median = median_without(&self.sorted_hosts, own);
+                let known = deviations.iter().position(|&(of, _)| of == median);
+                let known = known.unwrap_or_else(|| {
+                    let mut sorted: Vec<i64> = self
+                        .sorted_hosts
+                        .iter()
+                        .map(|&host| (host - median).abs())
+                        .collect();
+                    sorted.sort_unstable();
+                    deviations.push((median, sorted));
+                    deviations.len() - 1
+                });
+                let deviation = median_without(&deviations[known].1, (own - median).abs());
+                self.thresholds[rank] = base.max(LATE_DEVIATIONS * deviation);
+            }
         }
     }
 
@@ -469,6 +573,20 @@ impl StepBoard {
                 }
             })
             .collect()
+    }
+}
+
+/// What a step mostly is, by what names the own time of all ranks that have it.
+fn named_kind(cells: &[Cell]) -> StepKind {
+    let cuts = || cells.iter().filter_map(|cell| cell.cut);
+    let window: i64 = cuts().map(|cut| cut.end_ns - cut.start_ns).sum();
+    let named = |kind: PauseKind| -> i64 { cuts().map(|cut| cut.named_ns[position(kind)]).sum() };
+    if 2 * named(PauseKind::Evaluation) > window {
+        StepKind::Evaluate
+    } else if 2 * named(PauseKind::Checkpoint) > window {
+        StepKind::Checkpoint
+    } else {
+        StepKind::Train
     }
 }
 
@@ -529,6 +647,7 @@ mod tests {
             end_ns: i64::from(step) * 1000 + 1000,
             parts,
             device: None,
+            named_ns: [0; crate::pauses::COUNT],
         }
     }
 
@@ -542,7 +661,7 @@ mod tests {
 
     #[test]
     fn a_persistently_slow_rank_is_late_in_every_step_and_memory_stays_bounded() {
-        let mut board = StepBoard::new(0, 4, 1000, 0);
+        let mut board = StepBoard::new(0, vec![0; 4], 1000, 0);
         let mut rows = 0;
         for step in 0..10_000 {
             for rank in 0..4 {
@@ -574,8 +693,33 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_mostly_evaluate_are_no_steps_of_training() {
+        let mut board = StepBoard::new(0, vec![0; 2], 1000, 0);
+        let mut rows = Vec::new();
+        for step in 0..3 {
+            for rank in 0..2 {
+                let mut cut = cut(step, 900);
+                cut.named_ns[position(PauseKind::Evaluation)] = if step == 1 { 501 } else { 500 };
+                board.cut(rank, cut);
+            }
+        }
+        board.close(true, |_, row| rows.push(row.kind));
+        assert_eq!((board.count, board.other_kinds), (2, 1));
+        assert_eq!(board.stage_times[0].steps, 2);
+        assert_eq!(
+            rows[..4],
+            [
+                StepKind::Train,
+                StepKind::Train,
+                StepKind::Evaluate,
+                StepKind::Evaluate
+            ]
+        );
+    }
+
+    #[test]
     fn a_step_that_a_rank_lacks_is_not_counted() {
-        let mut board = StepBoard::new(0, 2, 1000, 0);
+        let mut board = StepBoard::new(0, vec![0; 2], 1000, 0);
         board.cut(0, cut(0, 500));
         board.cut(1, cut(0, 500));
         board.cut(0, cut(1, 500));

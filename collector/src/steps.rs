@@ -4,13 +4,13 @@
 //! sizes, and of waits of DistributedDataParallel's reducer. The operation that ends a cycle is an *anchor*: its key
 //! is the same on all ranks, so all ranks are cut at the same instances and number their steps alike.
 
-use crate::rank::{RankBatch, RankOperation, RankReader};
+use crate::rank::{NO_COMMUNICATOR, RankBatch, RankOperation, RankReader};
 use crate::step_marks::Marks;
 use rankscope_formats::session::{OperationState, StepKind};
 use rankscope_formats::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// Share of the operations that the pattern must explain.
@@ -36,18 +36,25 @@ const REDUCER: u32 = 0;
 
 /// What names an operation that ends a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
+pub(crate) struct Key {
     communicator: u32,
     operation: Operation,
+    /// The other end of a message, else −1.
+    peer: i32,
     tag: u32,
     sequence: u32,
 }
 
 impl Key {
-    fn of(operation: &RankOperation) -> Self {
+    pub(crate) fn of(operation: &RankOperation) -> Self {
         Self {
             communicator: operation.communicator,
             operation: operation.operation,
+            peer: if operation.is_message() {
+                operation.peer
+            } else {
+                -1
+            },
             tag: operation.tag,
             sequence: operation.sequence,
         }
@@ -99,7 +106,36 @@ impl AnchorList {
         at.map_or(StepKind::Train, |at| self.others[at].1)
     }
 
-    fn push(&mut self, key: Key) {
+    /// Of another rank's anchors, which have the same numbers: what they end.
+    pub(crate) fn take_kinds(&mut self, other: &Self) {
+        self.others.clone_from(&other.others);
+    }
+
+    /// An anchor that this rank lacks: those behind it keep their numbers.
+    pub(crate) fn push_missing(&mut self) {
+        self.push(Key {
+            communicator: NO_COMMUNICATOR,
+            operation: Operation::Unknown,
+            peer: -1,
+            tag: 0,
+            sequence: 0,
+        });
+    }
+
+    /// The communicators whose members all have these anchors; `None` if one is a message, which has another name on its
+    /// other end.
+    pub fn communicators(&self) -> Option<BTreeSet<u32>> {
+        let mut known = self
+            .runs
+            .iter()
+            .filter(|run| run.first.communicator != NO_COMMUNICATOR);
+        let has_message = known
+            .clone()
+            .any(|run| run.first.operation.pattern() == Pattern::PointToPoint);
+        (!has_message).then(|| known.by_ref().map(|run| run.first.communicator).collect())
+    }
+
+    pub(crate) fn push(&mut self, key: Key) {
         let Some(last) = self.runs.last_mut() else {
             self.runs.push(Run {
                 first: key,
@@ -110,7 +146,9 @@ impl AnchorList {
             });
             return;
         };
-        let alike = last.first.communicator == key.communicator && last.first.operation == key.operation;
+        let alike = last.first.communicator == key.communicator
+            && last.first.operation == key.operation
+            && last.first.peer == key.peer;
         if alike && last.count == 1 {
             last.tag_step = key.tag.wrapping_sub(last.first.tag);
             last.sequence_step = key.sequence.wrapping_sub(last.first.sequence);
@@ -234,9 +272,18 @@ pub struct StepPlan {
     pub median_ns: Option<i64>,
     /// Why there are no steps.
     pub reason: Option<String>,
+    /// The rank from whose log it is.
+    pub reference: Option<u32>,
+    /// The anchors of ranks that take no part in those above: what ends the same steps for them, by rank.
+    pub others: BTreeMap<u32, Arc<AnchorList>>,
 }
 
 impl StepPlan {
+    /// The operations that end the cycles of a rank.
+    pub fn anchors_of(&self, rank: u32) -> Anchors {
+        Anchors::new(self.others.get(&rank).unwrap_or(&self.anchors).clone())
+    }
+
     fn none(reason: impl Into<String>) -> Self {
         Self {
             source: "none",
@@ -275,6 +322,8 @@ struct Symbols {
     names: Vec<String>,
     sized_names: Vec<String>,
     widths: Vec<u32>,
+    /// Of messages 1 for a send, −1 for a receive; `None` for what is none.
+    directions: Vec<Option<i64>>,
     /// Events stand at the time at which the host asked, also of operations whose times are a device's.
     by_host: bool,
 }
@@ -287,6 +336,7 @@ impl Symbols {
             names: vec!["reducer wait".to_owned()],
             sized_names: vec!["reducer wait".to_owned()],
             widths: vec![0],
+            directions: vec![None],
             by_host: false,
         }
     }
@@ -310,7 +360,18 @@ impl Symbols {
                 operation.element_bytes,
                 operation.communicator
             ));
-            self.widths.push(width(operation.communicator));
+            self.directions.push(match operation.operation {
+                Operation::Send => Some(1),
+                Operation::Receive => Some(-1),
+                _ => None,
+            });
+            // What only two ranks know of divides the steps of the others badly.
+            let is_message = operation.is_message();
+            self.widths.push(if is_message {
+                0
+            } else {
+                width(operation.communicator)
+            });
             self.names.len() as u32 - 1
         });
         let names = &self.names;
@@ -472,7 +533,12 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
     let Some(cycle) = cycle else {
         return StepPlan::none("no repeating sequence of operations was found");
     };
-    let cycle = rotate(cycle, &window, symbol);
+    let direction_of = |sought: u32| {
+        let event = window.iter().find(|event| symbol(event) == sought)?;
+        symbols.directions[event.symbol as usize]
+    };
+    let directions: Option<Vec<i64>> = cycle.iter().map(|&of| direction_of(of)).collect();
+    let cycle = rotate(cycle, directions.as_deref(), &window, symbol);
     let plain_of = |position: usize, window: &[Event]| {
         window
             .iter()
@@ -525,6 +591,8 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
         anchors: Arc::new(anchors),
         median_ns: times.get(times.len() / 2).copied(),
         reason: None,
+        reference: None,
+        others: BTreeMap::new(),
     };
     let confidence = plan.confidence().unwrap_or(0.0);
     if matcher.cycles < FEWEST_CYCLES {
@@ -614,6 +682,8 @@ pub fn plan_by_marks(
         anchors: Arc::new(anchors),
         median_ns: times.get(times.len() / 2).copied(),
         reason: None,
+        reference: None,
+        others: BTreeMap::new(),
     })
 }
 
@@ -738,9 +808,29 @@ impl Needed {
     }
 }
 
+/// Ends of a cycle of messages at which most of what was sent has been answered: a stage that sends micro-batches and
+/// gets their gradients back owes nothing at the end of a step, and only there.
+fn answered(directions: &[i64]) -> Vec<bool> {
+    let open: Vec<i64> = directions
+        .iter()
+        .scan(0, |open, direction| {
+            *open += direction;
+            Some(*open)
+        })
+        .collect();
+    let least = open.iter().min().copied().unwrap_or(0);
+    let returns = open.last() == Some(&0);
+    open.iter().map(|&open| !returns || open == least).collect()
+}
+
 /// Turns the cycle so that a step ends where communication ends: after the reducer's wait, else before the longest
-/// pause.
-fn rotate(mut cycle: Vec<u32>, window: &[Event], symbol: impl Fn(&Event) -> u32) -> Vec<u32> {
+/// pause. `directions` of a cycle that has messages only.
+fn rotate(
+    mut cycle: Vec<u32>,
+    directions: Option<&[i64]>,
+    window: &[Event],
+    symbol: impl Fn(&Event) -> u32,
+) -> Vec<u32> {
     let length = cycle.len();
     let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); length];
     let mut at = 0;
@@ -770,7 +860,9 @@ fn rotate(mut cycle: Vec<u32>, window: &[Event], symbol: impl Fn(&Event) -> u32)
     // activations. Inside a step such places may be too, but there no optimizer is between.
     let is_seam = |position: usize| !opening[position] && opening[(position + 1) % length];
     let has_seam = (0..length).any(is_seam);
+    let may_end = directions.map_or_else(|| vec![true; length], answered);
     let last = (0..length)
+        .filter(|&position| may_end[position])
         .filter(|&position| match (has_reducer, has_seam) {
             (true, _) => cycle[position] == REDUCER,
             (false, true) => is_seam(position),
@@ -1036,6 +1128,17 @@ mod tests {
     }
 
     #[test]
+    fn a_cycle_of_messages_ends_where_all_is_answered() {
+        // S S R S R R, seen from its middle.
+        assert_eq!(
+            answered(&[1, -1, -1, 1, 1, -1]),
+            [false, false, true, false, false, false]
+        );
+        // Only sends: nothing is answered, and any place may be the end.
+        assert_eq!(answered(&[1, 1]), [true, true]);
+    }
+
+    #[test]
     fn noise_has_no_cycle() {
         let mut state = 1u32;
         let noise: Vec<u32> = (0..2000)
@@ -1054,6 +1157,7 @@ mod tests {
         let key = |n: u32| Key {
             communicator: 1,
             operation: Operation::AllReduce,
+            peer: -1,
             tag: 10 + 3 * n,
             sequence: 0,
         };

@@ -8,11 +8,14 @@ use crate::identity::Identities;
 use crate::import;
 use crate::merge::MergeOptions;
 use crate::overlap;
+use crate::pause_summary;
 use crate::rank::{ActivitySums, EVENTS, PLUGIN, RankSums};
 use crate::scorecard::scorecard;
 use crate::stated::Stated;
 use crate::step_board::ColumnCell;
 use crate::steps::StepPlan;
+use crate::structure::Structure;
+use crate::structure_summary;
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
@@ -37,6 +40,8 @@ pub struct Parts<'a> {
     pub identities: &'a Identities,
     /// Steps of each world.
     pub plans: &'a [StepPlan],
+    /// Structure of each world.
+    pub structures: &'a [Structure],
     /// Sums of each rank.
     pub sums: &'a [RankSums],
     /// Everything about instances.
@@ -85,10 +90,12 @@ pub fn session(parts: &Parts<'_>) -> Session {
         hosts: hosts(parts),
         ranks: ranks(parts, &losses),
         communicators: communicators(parts),
+        structure: structure_summary::structure(parts),
         totals,
         operations: parts.analysis.classes.table(),
         connect: connect(parts),
-        steps: steps(parts),
+        steps: steps(parts, &breakdown),
+        named_times: pause_summary::named_times(parts),
         breakdown,
         activity: device_summary::activity(parts),
         devices: devices(parts),
@@ -361,6 +368,7 @@ fn communicators(parts: &Parts<'_>) -> Vec<CommunicatorSummary> {
             members: communicator.members.clone(),
             name: communicator.name.clone(),
             role: communicator.role.to_owned(),
+            role_source: communicator.role_source.to_owned(),
             scope: communicator.scope.to_owned(),
             world: communicator.world,
             created_ns: communicator.created_ns,
@@ -389,7 +397,7 @@ fn connect(parts: &Parts<'_>) -> Connect {
     }
 }
 
-fn steps(parts: &Parts<'_>) -> Steps {
+fn steps(parts: &Parts<'_>, breakdown: &[RankBreakdown]) -> Steps {
     // The worlds of a job usually do the same; what is told in one line is told for the world with the most steps.
     let boards = &parts.analysis.boards;
     let main = (0..boards.len()).max_by_key(|&world| (boards[world].count, std::cmp::Reverse(world)));
@@ -400,6 +408,8 @@ fn steps(parts: &Parts<'_>) -> Steps {
             confidence: Figure::unknown("no rank was seen"),
             explained_operations: Figure::unknown("no rank was seen"),
             count: 0,
+            other_kinds: 0,
+            counted: Vec::new(),
             duration_ns: Figure::unknown("no rank was seen"),
             median_ns: Figure::unknown("no rank was seen"),
             steps_per_entry: 1,
@@ -419,6 +429,8 @@ fn steps(parts: &Parts<'_>) -> Steps {
             .map_or_else(|| Figure::unknown(&reason), Figure::known),
         explained_operations: Ratio::figure(plan.explained as i64, plan.total as i64, &reason),
         count: boards.iter().map(|board| board.count).sum(),
+        other_kinds: boards.iter().map(|board| board.other_kinds).sum(),
+        counted: pause_summary::counted(parts, breakdown),
         duration_ns: quantiles.map_or_else(|| Figure::unknown(&reason), Figure::known),
         median_ns: quantiles.map_or_else(
             || Figure::unknown(&reason),

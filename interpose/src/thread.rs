@@ -61,10 +61,32 @@ pub struct ThreadState {
     pub cupti_depth: Cell<u32>,
     /// This thread changes what CUPTI does.
     pub cupti_changes: Cell<bool>,
+    /// Files of PyTorch's format that this thread has open.
+    pub open_files: [Cell<OpenFile>; FILES],
     /// NVTX ranges that are open on this thread: how many, and the outer ones.
     pub nvtx_depth: Cell<u32>,
     /// See `nvtx_depth`.
     pub nvtx_ranges: [Cell<OpenRange>; RANGES],
+}
+
+/// Files of PyTorch's format that are remembered per thread.
+pub const FILES: usize = 4;
+
+/// A file that is being written or read.
+#[derive(Clone, Copy)]
+pub struct OpenFile {
+    /// Address of its writer or reader; 0: none.
+    pub object: usize,
+    /// When it was opened.
+    pub enter_ticks: u64,
+}
+
+impl OpenFile {
+    /// No file.
+    pub const NONE: Self = Self {
+        object: 0,
+        enter_ticks: 0,
+    };
 }
 
 /// NVTX ranges that are remembered per thread; what is nested deeper is not kept.
@@ -115,6 +137,7 @@ thread_local! {
             nccl_launches: [const { Cell::new(Launch::NONE) }; STREAMS],
             cupti_depth: Cell::new(0),
             cupti_changes: Cell::new(false),
+            open_files: [const { Cell::new(OpenFile::NONE) }; FILES],
             nvtx_depth: Cell::new(0),
             nvtx_ranges: [const {
                 Cell::new(OpenRange {

@@ -364,7 +364,11 @@ fn failed(symbol: &str) -> Option<RecordKind> {
         Some(RecordKind::Execute)
     } else if is("4waitENSt6chrono") || is("17finalize_backwardEv") || is("16monitoredBarrierE") {
         Some(RecordKind::Blocked)
-    } else if is("search_unused_parameters") {
+    } else if is("search_unused_parameters")
+        || is("prepare_for_forward")
+        || is("14writeEndOfFile")
+        || is("PyTorchStreamReaderD1")
+    {
         Some(RecordKind::Mark)
     } else {
         None

@@ -1,11 +1,12 @@
 //! `rankscope report`.
 
-use super::{Exit, merge, session};
+use super::{Exit, merge, print, session};
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rankscope_collector::report::{self, Places};
+use rankscope_collector::rollup::{By, rollup};
 use rankscope_collector::stated::{self, ForScope, Stated};
-use rankscope_collector::{findings, scorecard};
+use rankscope_collector::{findings, heatmap, pause_summary, scorecard};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -13,6 +14,7 @@ Examples:
   rankscope report shared/run1                  print the summary, write shared/run1/report.html
   rankscope report shared/run1 --html out.html  write the page elsewhere
   rankscope report shared/run1 --json | jq .coverage
+  rankscope report shared/run1 --by host        sums by host: time, waiting, traffic; also rank, device, role
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
                                                 judge bandwidth and latency by what the machine can do";
 
@@ -41,6 +43,35 @@ pub struct Report {
     /// there is no score for latency.
     #[arg(long, value_name = "[SCOPE=]TIME", value_parser = stated::latency_limit)]
     latency_limit: Vec<ForScope>,
+
+    /// Tokens that all ranks together train in a step: tells figures for each token. Without it these are told where the
+    /// program marks `tokens N`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    tokens_per_step: Option<u64>,
+
+    /// Print sums by rank, device or host, or of operations by the role of their communicators, instead of the summary.
+    #[arg(long, value_name = "WHAT")]
+    by: Option<Level>,
+}
+
+/// What sums are printed by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    Rank,
+    Device,
+    Host,
+    Role,
+}
+
+impl Level {
+    fn by(self) -> By {
+        match self {
+            Self::Rank => By::Rank,
+            Self::Device => By::Device,
+            Self::Host => By::Host,
+            Self::Role => By::Role,
+        }
+    }
 }
 
 impl Report {
@@ -55,6 +86,9 @@ impl Report {
             findings::state(&mut session, &stated);
             session.scorecard = Some(scorecard::scorecard(&session, &stated));
         }
+        if let Some(tokens) = self.tokens_per_step {
+            pause_summary::state_tokens(&mut session, tokens);
+        }
         let beside = path.parent().unwrap_or(&path).to_path_buf();
         let html = self
             .html
@@ -62,6 +96,15 @@ impl Report {
         if let Some(html) = &html {
             report::write_html(&session, &path, html)
                 .with_context(|| format!("cannot write {}", html.display()))?;
+        }
+        if let Some(level) = self.by {
+            let sums = rollup(&session, &heatmap::read_traffic(&path)?, level.by());
+            if self.json {
+                print::json(&sums)?;
+            } else {
+                print::text(&report::rollup_text(&sums, &report::Look::of_stdout()))?;
+            }
+            return Ok(Exit::Fine);
         }
         let trace = Some(beside.join(merge::TRACE)).filter(|trace| trace.is_file());
         let merged = merge::Merged {

@@ -849,6 +849,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
                 duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
                 name: match (row.kind, row.late) {
                     (StepKind::Evaluate, _) => "evaluation",
+                    (StepKind::Checkpoint, _) => "checkpoint",
                     (StepKind::Train, true) => "step (late)",
                     (StepKind::Train, false) => "step",
                 },

@@ -44,9 +44,15 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let worlds = facts.worlds();
     worlds
         .iter()
-        .filter(|steps| slow_host::judge(facts, steps).is_none())
+        .filter(|steps| slow_host::judge(facts, steps).is_none() && !has_stages(facts, steps.world))
         .filter_map(|steps| uneven(facts, steps))
         .collect()
+}
+
+/// True if the ranks of a world are stages of pipelines.
+fn has_stages(facts: &Facts<'_>, world: u32) -> bool {
+    let structure = facts.session.structure.get(world as usize);
+    structure.is_some_and(|structure| !structure.pipelines.is_empty())
 }
 
 /// Mean of a rank's own delay, ns, and how many standard errors that is from 0.

@@ -45,7 +45,7 @@ pub const ROTATING: Rule = Rule {
 
 /// What waiting for a rank costs the job beyond what waiting for the median other one does, ns: all ranks are the last now
 /// and then, and without the fault this one would be too.
-fn net_cost(facts: &Facts<'_>, ranks: &[u32], rank: u32) -> i64 {
+fn net_cost(facts: &Facts<'_>, ranks: &[u32], of_world: usize, rank: u32) -> i64 {
     let beyond_others = |of: &dyn Fn(u32) -> i64| {
         let mut others: Vec<i64> = ranks
             .iter()
@@ -55,7 +55,7 @@ fn net_cost(facts: &Facts<'_>, ranks: &[u32], rank: u32) -> i64 {
         others.sort_unstable();
         of(rank) - others.get((others.len().max(1) - 1) / 2).copied().unwrap_or(0)
     };
-    let others = (ranks.len() as i64 - 1).max(1);
+    let others = (of_world as i64 - 1).max(1);
     let lost = beyond_others(&|rank| facts.blame().lost_exposed_in_steps_ns(rank));
     let caused = beyond_others(&|rank| facts.blame().caused_exposed_in_steps_ns(rank)) / others;
     lost.max(caused).max(0)
@@ -72,16 +72,28 @@ struct Judged<'a> {
 
 fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
     let n = steps.ranks.len();
-    let all = steps.board.lateness.iter().zip(steps.ranks);
-    all.map(|(lateness, &rank)| {
-        let p_value = binomial_tail(lateness.latest, steps.board.any_late, 1.0 / n as f64);
+    let all = (0..).zip(steps.board.lateness.iter().zip(steps.ranks));
+    all.map(|(row, (lateness, &rank))| {
+        let compared = steps.board.compared.get(row).map_or(n, |&compared| compared);
+        let late_steps = steps.board.late_among.get(row).map_or(0, |&late| late);
+        let p_value = binomial_tail(lateness.latest, late_steps, 1.0 / compared.max(1) as f64);
+        let cost = if compared < n {
+            // Stages wait for each other anyway, and that is nobody's fault: a replica costs what it does beyond the
+            // others of its stage, and no more than it is late.
+            let peers = steps.board.peers(row).iter().map(|&peer| steps.ranks[peer]);
+            let late = lateness.late_delay.quantiles();
+            let most = late.map_or(0, |delay| delay.sum as i64);
+            net_cost(facts, &peers.collect::<Vec<u32>>(), n, rank).min(most)
+        } else {
+            net_cost(facts, steps.ranks, n, rank)
+        };
         Judged {
             lateness,
             rank,
             p_value,
             // One test per rank: together they must not name anybody by chance.
             is_significant: p_value < SIGNIFICANCE / n as f64,
-            cost: net_cost(facts, steps.ranks, rank),
+            cost,
         }
     })
     .collect()
@@ -131,6 +143,11 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
         ..
     } = judged;
     let (n, count) = (steps.ranks.len(), steps.board.count as i64);
+    let row = steps.ranks.iter().position(|of_world| *of_world == rank);
+    let compared = row
+        .and_then(|row| steps.board.compared.get(row))
+        .map_or(n, |&compared| compared);
+    let late_among = row.and_then(|row| steps.board.late_among.get(row)).map_or(0, |&late| late);
     let per_step = cost / count;
     let name = facts.name(rank);
     let median_delay = lateness.late_delay.quantile(0.5) as i64;
@@ -157,8 +174,8 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
         shown(median_delay)
     ))
     .evidence(format!(
-        "of the {} steps in which any of {n} ranks is late it is the latest in {}; by chance that has probability {}",
-        steps.board.any_late,
+        "of the {late_among} steps in which any of {compared} ranks is late it is the latest in {}; by chance that has \
+         probability {}",
         lateness.latest,
         shown_probability(p_value)
     ))
@@ -209,7 +226,7 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
         median_delay_ns: median_delay,
         latest_of_late_steps: Ratio {
             numerator: lateness.latest as i64,
-            denominator: steps.board.any_late.max(1) as i64,
+            denominator: late_among.max(1) as i64,
         },
         p_value,
     })
@@ -236,7 +253,19 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         .iter()
         .map(|&rank| blame.caused_exposed_in_steps_ns(rank))
         .sum();
-    let cost = caused / (steps.ranks.len() as i64 - 1);
+    let mut cost = caused / (steps.ranks.len() as i64 - 1);
+    if board
+        .compared
+        .iter()
+        .any(|&compared| compared < steps.ranks.len())
+    {
+        // As for one rank: what stages wait for each other anyway is no lateness.
+        let late = board
+            .lateness
+            .iter()
+            .filter_map(|lateness| lateness.late_delay.quantiles());
+        cost = cost.min(late.map(|delay| delay.sum as i64).sum());
+    }
     let per_step = cost / board.count as i64;
     let often = board.any_late * 2 >= board.count;
     if !often || per_step * 100 < steps.median_ns * LEAST_COST_PERCENT || per_step <= steps.error_ns {

@@ -32,8 +32,13 @@ pub const RULES: &[Rule] = &[
     super::slow_host::RULE,
     super::lateness::LATE_RANK,
     super::slow_link::RULE,
+    super::pipeline_imbalance::RULE,
     super::unused_parameters::RULE,
     super::synchronising::RULE,
+    super::pauses::INPUT,
+    super::pauses::CHECKPOINT,
+    super::pauses::EVALUATION,
+    super::pauses::GARBAGE,
     super::periodic_pause::RULE,
     super::small_buckets::RULE,
     super::small_messages::RULE,
@@ -64,12 +69,9 @@ pub const RULES: &[Rule] = &[
 /// Rules that cannot be built on what is recorded today, and what is missing.
 pub const NOT_YET: &[(&str, &str)] = &[
     (
-        "pipeline imbalance",
-        "which rank is which stage, and how many micro-batches a step has, are not derived yet",
-    ),
-    (
-        "input, checkpoint, evaluation, garbage collection",
-        "no hook tells them apart; pauses at regular distances are found as periodic-pause, whatever they are",
+        "pauses that nothing names",
+        "garbage collection, input and evaluation are known by marks, ranges and annotations only, checkpoints besides by torch.save and \
+         torch.load; others at regular distances are found as periodic-pause, whatever they are",
     ),
     (
         "time-sliced devices",

@@ -13,6 +13,7 @@ mod launches;
 mod messages;
 mod operation;
 mod ordinals;
+mod pauses;
 mod stream_order;
 mod works;
 
@@ -20,11 +21,13 @@ pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED};
 pub use device_clock::{DeviceClock, DeviceClocks};
 pub use gaps::{CAUSES, Place};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
+pub use pauses::{PauseSums, by_kind};
 
 use crate::clock::Line;
 use crate::covered::Covered;
 use crate::device_overlap::DeviceParts;
 use crate::overlap::{Breakdown, Parts};
+use crate::pauses::{COUNT, position};
 use crate::steps::Anchors;
 use activity::{Activities, Lateness};
 use devices::{Answer, Awaited, Began, Devices, Recorded, Times, Work};
@@ -33,13 +36,16 @@ use lanes::Lanes;
 use launches::{ALONE, Launches};
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
-use rankscope_formats::ranklog::marks::UNUSED_SEARCH;
+use pauses::Pauses;
+use rankscope_formats::ranklog::marks::{FORWARD_BEGINS, UNUSED_SEARCH};
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
     Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall,
     Protocol, ProxyWaits, Record, RecordKind,
 };
-use rankscope_formats::session::{NameRow, OperationState, SpanKind, SpanRow, StallRow, StepKind, WorkRow};
+use rankscope_formats::session::{
+    NameRow, OperationState, PauseKind, PauseRow, SpanKind, SpanRow, StallRow, StepKind, WorkRow,
+};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -76,6 +82,8 @@ pub struct StepCut {
     pub parts: Parts,
     /// Those of its devices, where all of their activity was recorded.
     pub device: Option<DeviceParts>,
+    /// Its host's own time by what names it, in the order of [`crate::pauses::KINDS`].
+    pub named_ns: [i64; COUNT],
 }
 
 /// What one call of [`RankReader::advance`] found.
@@ -95,6 +103,8 @@ pub struct RankBatch {
     pub stalls: Vec<StallRow>,
     /// What works are called, once.
     pub names: Vec<NameRow>,
+    /// Named times of the host whose step is known by now.
+    pub pauses: Vec<PauseRow>,
     /// Messages inside collectives, if asked for.
     pub evidence: Vec<EvidenceMessage>,
 }
@@ -175,6 +185,10 @@ pub struct RankSums {
     pub reducer_waits: u64,
     /// Its searches for unused parameters: how many, and their time, ns.
     pub unused_searches: (u64, i64),
+    /// Named times of the host.
+    pub pauses: PauseSums,
+    /// Own time of the host in whole steps, ns: of its threads, also where the parts are its devices'.
+    pub host_in_steps_ns: i64,
     /// Parts of the whole run.
     pub run: Parts,
     /// Parts of all whole steps.
@@ -291,6 +305,9 @@ pub struct RankReader<'a> {
     awaited: FxHashMap<u32, Awaited>,
     next_awaited: u32,
     breakdown: Breakdown,
+    pauses: Pauses,
+    /// The end of the reducer's last wait, behind which the next forward pass has not begun.
+    backward_end: Option<i64>,
     /// What devices did, where that was recorded.
     activity: Option<Activities>,
     /// Anchors whose steps end on the device when all is known that was launched in them: number, when the host called
@@ -373,6 +390,8 @@ impl<'a> RankReader<'a> {
             next_awaited: 0,
             begun: false,
             breakdown: Breakdown::default(),
+            pauses: Pauses::default(),
+            backward_end: None,
             activity: None,
             cuts: VecDeque::new(),
             cut_end: i64::MIN,
@@ -427,6 +446,7 @@ impl<'a> RankReader<'a> {
         out.works.clear();
         out.stalls.clear();
         out.names.clear();
+        out.pauses.clear();
         out.evidence.clear();
         if self.ended {
             return false;
@@ -606,6 +626,7 @@ impl<'a> RankReader<'a> {
                 };
                 if kind == SpanKind::ReducerFinalize {
                     self.sums.reducer_waits += 1;
+                    self.backward_end = Some(leave);
                     out.reducer_waits.push((enter, leave));
                 }
                 self.span(kind, entry, enter, leave, out);
@@ -626,6 +647,7 @@ impl<'a> RankReader<'a> {
                     self.sums.unused_searches.1 += leave - enter;
                 }
                 let name = name.map(|name| mark_name(name, record));
+                self.take_named(entry, enter, leave, name.as_deref(), out);
                 self.named_span(SpanKind::Mark, name, entry, enter, leave, out);
             }
             RecordKind::Enqueue => self.take_enqueue(entry, enter, leave),
@@ -673,6 +695,52 @@ impl<'a> RankReader<'a> {
             }
             RecordKind::Thread => {}
         }
+    }
+
+    /// What a mark says of the host's time, and what it counts.
+    fn take_named(
+        &mut self,
+        entry: &ThreadRecord,
+        enter: i64,
+        leave: i64,
+        name: Option<&str>,
+        out: &mut RankBatch,
+    ) {
+        let record = &entry.record;
+        let Some(text) = self.log.texts.get(&(record.object as u32)) else {
+            return;
+        };
+        let thread_id = self.thread_id(entry.thread);
+        if text == FORWARD_BEGINS {
+            // Of the first pass nothing tells where the one before ended.
+            if let Some(from) = self.backward_end.take().filter(|&from| from < enter) {
+                let kind = PauseKind::BetweenPasses;
+                self.breakdown.named(position(kind), from, enter);
+                let row = pauses::row(kind, (from, enter), thread_id, true, None);
+                self.pauses.take(row, &mut out.pauses);
+            }
+            return;
+        }
+        let said = self.pauses.said(record.object as u32, text);
+        if let Some(what) = said.counts.filter(|_| record.tag == 1) {
+            self.pauses.count(enter, what, u64::from(record.sequence));
+        }
+        let Some(kind) = said.kind.filter(|_| enter < leave) else {
+            return;
+        };
+        // A program's first thread has the process's number.
+        let pauses_training = thread_id == self.log.pid || self.breakdown.is_training(entry.lane);
+        if pauses_training {
+            self.breakdown.named(position(kind), enter, leave);
+        }
+        let row = pauses::row(
+            kind,
+            (enter, leave),
+            thread_id,
+            pauses_training,
+            name.map(str::to_owned),
+        );
+        self.pauses.take(row, &mut out.pauses);
     }
 
     fn take_evidence(&self, record: &Record, enter: i64, leave: i64, out: &mut RankBatch) {
@@ -1358,6 +1426,9 @@ impl<'a> RankReader<'a> {
     /// Step k lies between anchors k and k + 1.
     fn close_step(&mut self, (anchor, end): (u32, i64), out: &mut RankBatch) {
         let mut parts = self.breakdown.cut(end);
+        let named_ns = self.breakdown.named_ns;
+        let host_ns = parts.host_ns;
+        add_all(&mut self.pauses.sums.in_run_ns, &named_ns);
         let device = self.cut_activity(end);
         if let Some(device) = device {
             // What the devices did is all there is to know: its own time is what is not spent on communication alone.
@@ -1372,12 +1443,18 @@ impl<'a> RankReader<'a> {
         }
         self.sums.run.add(&parts);
         self.sums.adds_up &= parts.adds_up();
-        if let Some((before, start_ns)) = self.last_cut.replace((anchor, end))
-            && before + 1 == anchor
-            && start_ns < end
-        {
+        let last_cut = self.last_cut.replace((anchor, end));
+        let is_whole = last_cut.is_some_and(|(before, start_ns)| before + 1 == anchor && start_ns < end);
+        if !is_whole {
+            self.pauses.cut(None, false, (i64::MIN, end), &mut out.pauses);
+        }
+        if let Some((before, start_ns)) = last_cut.filter(|_| is_whole) {
             let is_training = self.anchors.kind(anchor) == StepKind::Train;
+            self.pauses
+                .cut(Some(before), is_training, (start_ns, end), &mut out.pauses);
             if is_training {
+                add_all(&mut self.pauses.sums.in_steps_ns, &named_ns);
+                self.sums.host_in_steps_ns += host_ns;
                 self.sums.in_steps.add(&parts);
                 self.sums.steps += 1;
             }
@@ -1392,6 +1469,7 @@ impl<'a> RankReader<'a> {
                 end_ns: end,
                 parts,
                 device,
+                named_ns,
             });
         }
     }
@@ -1505,7 +1583,11 @@ impl<'a> RankReader<'a> {
             let parts = self.breakdown.cut(last);
             self.sums.adds_up &= parts.adds_up();
             self.sums.run.add(&parts);
+            add_all(&mut self.pauses.sums.in_run_ns, &self.breakdown.named_ns);
         }
+        self.pauses
+            .cut(None, false, (i64::MIN, i64::MAX), &mut out.pauses);
+        self.sums.pauses = std::mem::take(&mut self.pauses.sums);
         if let Some(activity) = &mut self.activity {
             let from = self.last_cut.map(|(_, from)| from);
             // Behind the last work nothing is known to be idle.
@@ -1520,6 +1602,10 @@ impl<'a> RankReader<'a> {
         self.sums.training_threads = self.breakdown.training_threads();
         self.sums.message_counters_forgotten = self.messages.counters_forgotten;
     }
+}
+
+fn add_all(into: &mut [i64; COUNT], more: &[i64; COUNT]) {
+    into.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
 /// Of an operation's time on the device only what no compute hides is blocked.

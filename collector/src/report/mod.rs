@@ -8,6 +8,8 @@ pub(crate) mod markup;
 mod paint;
 mod places;
 mod reasons;
+mod rollup_rows;
+mod structure;
 mod summary_text;
 mod text_table;
 pub mod units;
@@ -19,6 +21,7 @@ pub use places::Places;
 pub use summary_text::summary_text;
 
 use crate::heatmap;
+use crate::rollup::Rollup;
 use rankscope_formats::session::{Session, TableError};
 use std::fs;
 use std::io;
@@ -41,4 +44,14 @@ pub fn write_html(session: &Session, directory: &Path, path: &Path) -> Result<()
     let unfinished = path.with_extension("html.unfinished");
     fs::write(&unfinished, page(session, &moved))?;
     Ok(fs::rename(&unfinished, path)?)
+}
+
+/// Sums by rank, device, host or role as a table for a terminal.
+pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
+    summary_text::rollup_text(rollup, look)
+}
+
+/// Why nothing is known of waiting, if nothing is.
+pub(crate) fn waits_unknown(session: &Session) -> Option<&'static str> {
+    words::waits_unknown(session)
 }

@@ -5,7 +5,8 @@ use super::paint::Paint;
 use super::reasons::Reasons;
 use super::text_table::TextTable;
 use super::words::{self, Line, Mood};
-use super::{Look, Places, units};
+use super::{Look, Places, rollup_rows, structure, units};
+use crate::rollup::{By, Rollup};
 use rankscope_formats::session::{RankBreakdown, Session};
 
 /// Ranks and operation classes shown; all are on the page.
@@ -32,6 +33,9 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     }
     text.labelled("In short", &words::headline(session));
     text.labelled("Run", &words::run(session));
+    for (at, line) in structure::sentences(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Structure" } else { "" }, line);
+    }
     for (at, line) in words::devices(session).iter().enumerate() {
         text.labelled(if at == 0 { "Devices" } else { "" }, line);
     }
@@ -39,12 +43,19 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
         text.labelled(if at == 0 { "Kernels" } else { "" }, line);
     }
     text.labelled("Steps", &words::steps(session));
+    for line in words::counted(session) {
+        text.labelled("", &line);
+    }
+    for line in words::named_times(session) {
+        text.labelled("Host time", &line);
+    }
     for (at, line) in words::matching(session).iter().enumerate() {
         text.labelled(if at == 0 { "Matching" } else { "" }, line);
     }
     text.clocks(session);
     text.operations(session);
     text.breakdown(session);
+    text.stages(session);
     text.activity(session);
     text.beside_hta(session);
     text.lateness(session);
@@ -52,6 +63,29 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     text.scorecard(session);
     text.problems(session);
     text.places(places);
+    text.out
+}
+
+/// Sums by rank, device, host or role: all of them, since they were asked for.
+pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
+    let mut text = Text {
+        out: String::new(),
+        paint: Paint(look.colours),
+        width: look.width,
+    };
+    let mut reasons = Reasons::default();
+    let table = if rollup.by == By::Role {
+        let mut table = TextTable::new(1, &rollup_rows::ROLE_COLUMNS);
+        let roles = rollup.roles.iter();
+        roles.for_each(|role| table.push(rollup_rows::role_row(role, &mut reasons)));
+        table
+    } else {
+        let mut table = TextTable::new(1, &rollup_rows::GROUP_COLUMNS);
+        let groups = rollup.groups.iter().chain(&rollup.total);
+        groups.for_each(|group| table.push(rollup_rows::group_row(group, &mut reasons)));
+        table
+    };
+    text.table(&table, &reasons);
     text.out
 }
 
@@ -256,6 +290,19 @@ impl Text {
         for line in words::stalls(session) {
             self.faint(&line);
         }
+    }
+
+    /// The stages of pipelines, where there are any.
+    fn stages(&mut self, session: &Session) {
+        let mut reasons = Reasons::default();
+        let rows = structure::stage_rows(session, &mut reasons);
+        if rows.is_empty() {
+            return;
+        }
+        self.heading("Stages of the pipeline, by the mean rank and step");
+        let mut table = TextTable::new(2, &structure::STAGE_COLUMNS);
+        rows.into_iter().take(MOST_RANKS).for_each(|row| table.push(row));
+        self.table(&table, &reasons);
     }
 
     /// What Holistic Trace Analysis says of an import, where it was asked for.

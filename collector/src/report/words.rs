@@ -34,6 +34,11 @@ pub struct Line {
 }
 
 impl Line {
+    /// For information.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self::new(Mood::Plain, text)
+    }
+
     fn new(mood: Mood, text: impl Into<String>) -> Self {
         Self {
             mood,
@@ -472,6 +477,11 @@ pub fn stall_cause(cause: &str) -> &str {
         "communication" => "communication",
         "memory" => "copies",
         "host-late" => "nothing launched",
+        "pipeline-bubble" => "the pipeline's bubble",
+        "input" => "waiting for input",
+        "checkpoint" => "checkpoints",
+        "evaluation" => "evaluation",
+        "garbage-collection" => "garbage collection",
         _ => "unknown",
     }
 }
@@ -561,8 +571,93 @@ pub fn steps(session: &Session) -> Line {
             units::time_f(duration.p50),
             units::time_f(duration.p90),
             units::time_f(duration.max)
-        ),
+        ) + &match steps.other_kinds {
+            0 => String::new(),
+            others => format!(
+                "; {} of evaluation or checkpoints counted apart",
+                units::counted(others, "step")
+            ),
+        },
     )
+}
+
+/// Named parts of the hosts' own time, of all ranks together; nothing where nothing was named.
+pub fn named_times(session: &Session) -> Vec<Line> {
+    let named = &session.named_times;
+    // Of each kind: times, in the run, in steps, on other threads.
+    let mut kinds: Vec<(&str, u64, [i64; 3])> = Vec::new();
+    for part in named.ranks.iter().flat_map(|entry| &entry.parts) {
+        let sums = [part.in_run_ns, part.in_steps_ns, part.elsewhere_ns];
+        match kinds.iter_mut().find(|(kind, ..)| *kind == part.kind) {
+            Some((_, count, known)) => {
+                *count += part.count;
+                known.iter_mut().zip(sums).for_each(|(sum, more)| *sum += more);
+            }
+            None => kinds.push((&part.kind, part.count, sums)),
+        }
+    }
+    if kinds.is_empty() {
+        return Vec::new();
+    }
+    let of_run = session.ranks.iter().map(|rank| {
+        let span = rank.start_ns.value.zip(rank.end_ns.value);
+        span.map_or(0, |(start, end)| end - start)
+    });
+    let of_run: i64 = of_run.sum();
+    let in_steps = session.breakdown.iter().filter(|entry| entry.window == "steps");
+    let of_steps: i64 = in_steps.map(|entry| entry.window_ns).sum();
+    let each = kinds
+        .iter()
+        .map(|&(kind, count, [run_ns, steps_ns, elsewhere_ns])| {
+            let mut text = format!("{} {} of the run", pause_kind(kind), share_of(run_ns, of_run));
+            if of_steps > 0 {
+                text.push_str(&format!(", {} of the steps", share_of(steps_ns, of_steps)));
+            }
+            if elsewhere_ns > 0 {
+                text.push_str(&format!(", and {} on other threads", units::time(elsewhere_ns)));
+            }
+            format!("{text} ({})", units::counted(count, "time"))
+        });
+    let mut text = each.collect::<Vec<_>>().join("; ");
+    let not_seen: Vec<&str> = named.not_seen.iter().map(|kind| pause_kind(&kind.kind)).collect();
+    if !not_seen.is_empty() {
+        text.push_str(&format!("; – not seen: {}", not_seen.join(", ")));
+    }
+    vec![Line::new(Mood::Plain, text)]
+}
+
+/// A kind of pause in words.
+pub fn pause_kind(kind: &str) -> &str {
+    match kind {
+        "garbage-collection" => "garbage collection",
+        "checkpoint" => "checkpoints",
+        "optimizer" => "optimiser",
+        "between-passes" => "between backward and forward",
+        other => other,
+    }
+}
+
+/// What the program counts, for each and by second.
+pub fn counted(session: &Session) -> Vec<Line> {
+    let each = session.steps.counted.iter().map(|counted| {
+        let one = counted.what.strip_suffix('s').unwrap_or(&counted.what);
+        let source = match counted.source.as_str() {
+            "stated" => "as stated",
+            _ => "as the program marks them",
+        };
+        Line::new(
+            Mood::Plain,
+            format!(
+                "{} {} a second ({} a step, {source}): {} of step time and {} of exposed communication for each {one}",
+                units::count(counted.per_second.round() as u64),
+                counted.what,
+                units::count(counted.per_step.round() as u64),
+                units::time_f(counted.ns_each),
+                units::time_f(counted.exposed_communication_ns_each),
+            ),
+        )
+    });
+    each.collect()
 }
 
 /// True for findings that name who is late.

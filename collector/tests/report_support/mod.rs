@@ -119,6 +119,7 @@ impl Job {
                 members: ranks.iter().map(|&rank| Some(rank)).collect(),
                 name: "default_pg/0//0//0".into(),
                 role: "world".into(),
+                role_source: "size".into(),
                 scope: if self.hosts == 1 {
                     "inside-host"
                 } else {
@@ -129,6 +130,7 @@ impl Job {
                 created_ns: 40 * MS,
                 operations,
             }],
+            structure: Vec::new(),
             totals: Totals {
                 operations,
                 instances: self.steps * 9,
@@ -148,6 +150,7 @@ impl Job {
             breakdown: ranks.iter().map(|&rank| self.breakdown(rank)).collect(),
             imported: None,
             devices: Vec::new(),
+            named_times: Default::default(),
             activity: Vec::new(),
             traffic: Vec::new(),
             waits: self.matrix(),
@@ -315,6 +318,8 @@ impl Job {
                 denominator: 1_000,
             }),
             count: self.steps,
+            other_kinds: 0,
+            counted: Vec::new(),
             duration_ns: Figure::known(durations),
             median_ns: Figure::known(self.step_ns()),
             steps_per_entry: per_entry as u32,

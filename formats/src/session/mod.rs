@@ -7,6 +7,7 @@
 //!   instances/part-0.parquet     one row per matched instance: [`InstanceRow`]
 //!   spans/rank=R.parquet         intervals beside operations: blocked, queued: [`SpanRow`]
 //!   steps/rank=R.parquet         one row per rank and step: [`StepRow`]
+//!   pauses/rank=R.parquet        input, checkpoints, evaluation: [`PauseRow`]; only where something names them
 //!   traffic/part-0.parquet       what went from rank to rank: [`TrafficRow`]
 //!   losses/part-0.parquet        what could not be recorded: [`LossRow`]
 //!   problems/part-0.parquet      what was not as it should be: [`ProblemRow`]
@@ -17,16 +18,20 @@
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
 mod imported;
+mod pauses;
 mod rows;
+mod structure;
 mod summary;
 mod table;
 
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
+pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use rows::{
-    IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, ProblemRow,
-    SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource,
-    WaitClass, WorkClass, WorkKind, WorkRow,
+    IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, PauseKind,
+    PauseRow, ProblemRow, SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute,
+    TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind, WorkRow,
 };
+pub use structure::{Pipeline, RoleGroup, Stage, WorldStructure};
 pub use summary::*;
 pub use table::{Table, TableError, TableReader, TableWriter};
 

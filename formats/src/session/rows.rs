@@ -75,8 +75,10 @@ names! {
     StepKind {
         /// It has the operations of the cycle that repeats: gradients are reduced in it.
         Train = "train",
-        /// Operations between two training steps that reduce no gradients.
+        /// Operations between two training steps that reduce no gradients, or more than half of its time is named so.
         Evaluate = "evaluate",
+        /// More than half of its time is writing or reading a checkpoint.
+        Checkpoint = "checkpoint",
     }
     /// What bound a launch (METRICS.md, section 3).
     WaitClass {
@@ -158,6 +160,32 @@ names! {
         HostLate = "host-late",
         /// None of these.
         Unknown = "unknown",
+        /// Of its communication more than half was waiting in receives along a pipeline.
+        PipelineBubble = "pipeline-bubble",
+        /// The host was late because it waited for input for more than half of the time.
+        Input = "input",
+        /// The host was late because it wrote or read a checkpoint.
+        Checkpoint = "checkpoint",
+        /// The host was late because it evaluated.
+        Evaluation = "evaluation",
+        /// The host was late because it collected garbage.
+        GarbageCollection = "garbage-collection",
+    }
+    /// What a host does that is neither communication nor, as a rule, training: as a mark, a range or a hook names it.
+    PauseKind {
+        /// The garbage collector runs.
+        GarbageCollection = "garbage-collection",
+        /// A checkpoint is written or read.
+        Checkpoint = "checkpoint",
+        /// The model is evaluated.
+        Evaluation = "evaluation",
+        /// Input is fetched or prepared.
+        Input = "input",
+        /// The optimiser steps.
+        Optimizer = "optimizer",
+        /// Between the end of a backward pass and the next forward pass, and none of the others: the optimiser, the input,
+        /// and what the program does besides.
+        BetweenPasses = "between-passes",
     }
     /// How it is known what went from one rank to another.
     TrafficSource {
@@ -464,6 +492,25 @@ table! {
     own_delay_ns: Option<i64> = Delta,
     /// The rank was late in this step (METRICS.md, section 8).
     late: bool = Plain,
+}
+
+table! {
+    /// A pause of one rank, or another named part of its host's time.
+    PauseRow = "pauses", sorted by |row| row.start_ns;
+    /// What it is.
+    kind: PauseKind = Dictionary,
+    /// Start, ns.
+    start_ns: i64 = Moment,
+    /// End, ns.
+    end_ns: i64 = Moment,
+    /// System id of its thread.
+    thread_id: u32 = Delta,
+    /// The thread trains: what passes here is the host's own time.
+    pauses_training: bool = Plain,
+    /// Step in which it begins; missing outside of whole steps.
+    step: Option<u32> = Delta,
+    /// What named it.
+    name: Option<Cow<'static, str>> = Dictionary,
 }
 
 table! {

@@ -4,6 +4,8 @@
 //! never 0 or NaN. Lists that could grow without bound are cut, and stand beside their totals.
 
 use super::imported::Imported;
+use super::pauses::{Counted, NamedTimes};
+use super::structure::WorldStructure;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -127,6 +129,9 @@ pub struct Session {
     pub ranks: Vec<Rank>,
     /// Communicators; their position is the `communicator` of all tables and lists.
     pub communicators: Vec<CommunicatorSummary>,
+    /// What the communicators are for, who is whose peer, and pipelines; one entry per world.
+    #[serde(default)]
+    pub structure: Vec<WorldStructure>,
     /// Sums over the session.
     pub totals: Totals,
     /// Operations by kind, size and scope, the most time first. Communicator building is not among them.
@@ -137,6 +142,9 @@ pub struct Session {
     pub steps: Steps,
     /// Where each rank's time went, one entry per rank.
     pub breakdown: Vec<RankBreakdown>,
+    /// Input, checkpoints, evaluation and other named parts of the hosts' own time.
+    #[serde(default)]
+    pub named_times: NamedTimes,
     /// What libraries told of the work on devices; one entry per rank of which one did.
     #[serde(default)]
     pub devices: Vec<DeviceSource>,
@@ -419,8 +427,13 @@ pub struct CommunicatorSummary {
     pub members: Vec<Option<u32>>,
     /// Name it was made under (store key), for people.
     pub name: String,
-    /// What it is for: `world` (c10d's default group or the set that numbers the world), `sub-group`, `self`.
+    /// What it is for: `world` (c10d's default group or the set that numbers the world), `self`, one of `tensor`,
+    /// `pipeline`, `data`, `expert`, `context`, several of these joined by `+`, or `sub-group` where nothing tells.
     pub role: String,
+    /// How that was learnt: `size`, `name` (of the group), `operations` (what it is used for beside the sets of members of
+    /// the others), or `none`.
+    #[serde(default)]
+    pub role_source: String,
     /// Where it reaches: `inside-host`, `across-hosts`, `mixed`, or `unknown` with missing members.
     pub scope: String,
     /// World it belongs to.
@@ -589,8 +602,14 @@ pub struct Steps {
     pub confidence: Figure<f64>,
     /// Operations explained and all, of which `confidence` is the ratio.
     pub explained_operations: Figure<Ratio>,
-    /// Whole steps seen on all ranks of their world.
+    /// Whole steps of training seen on all ranks of their world: what all figures of steps are of.
     pub count: u64,
+    /// Whole steps that are mostly evaluation, or mostly writing or reading a checkpoint.
+    #[serde(default)]
+    pub other_kinds: u64,
+    /// What the program counts in them, tokens or samples; empty if it counts nothing.
+    #[serde(default)]
+    pub counted: Vec<Counted>,
     /// Step time over all ranks and steps, ns.
     pub duration_ns: Figure<Quantiles>,
     /// Median step time, ns.

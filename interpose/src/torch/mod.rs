@@ -2,6 +2,7 @@
 //! was blocked for it. Operations themselves are recorded in Gloo; totals count that layer.
 
 pub mod blocked;
+pub mod checkpoint;
 pub mod process_group;
 pub mod search;
 pub mod work;
@@ -10,6 +11,7 @@ use crate::gloo::rendezvous;
 use crate::stub::{Narrow, Wide};
 use process_group::asked;
 use rankscope_formats::Operation as O;
+use rankscope_formats::ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS};
 use rankscope_formats::ranklog::record::BlockedIn as B;
 
 /// There is nothing sensible to return from a C++ function that is not there.
@@ -85,6 +87,28 @@ crate::wrappers! {
     // What the reducer does beside waiting.
     search_unused_parameters = "_ZN4c10d7Reducer24search_unused_parametersERKSt6vectorIN2at6TensorESaIS3_EE",
         seen "1.13, 2.15", narrow |real, a: &Narrow| search::unused_parameters(real, a);
+
+    // Where the next forward pass begins.
+    prepare_for_forward = "_ZN4c10d7Reducer19prepare_for_forwardEv", seen "1.13, 2.15",
+        narrow |real, a: &Narrow| checkpoint::forward_begins(FORWARD_BEGINS, real, a);
+
+    // Files that torch.save writes and torch.load reads.
+    writer_of_file = "_ZN6caffe29serialize19PyTorchStreamWriterC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbm",
+        seen "2.15", narrow checkpoint::opened;
+    writer_of_function = "_ZN6caffe29serialize19PyTorchStreamWriterC1ESt8functionIFmPKvmEEbm",
+        seen "2.15", narrow checkpoint::opened;
+    writer_of_file_old = "_ZN6caffe29serialize19PyTorchStreamWriterC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        seen "1.13", narrow checkpoint::opened;
+    writer_of_function_old = "_ZN6caffe29serialize19PyTorchStreamWriterC1ERKSt8functionIFmPKvmEE",
+        seen "1.13", narrow checkpoint::opened;
+    writer_ends = "_ZN6caffe29serialize19PyTorchStreamWriter14writeEndOfFileEv",
+        seen "1.13, 2.15", narrow |real, a: &Narrow| checkpoint::ended(CHECKPOINT_SAVE, real, a);
+    reader_of_file = "_ZN6caffe29serialize19PyTorchStreamReaderC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        seen "1.13, 2.15", narrow checkpoint::opened;
+    reader_of_adapter = "_ZN6caffe29serialize19PyTorchStreamReaderC1ESt10shared_ptrINS0_20ReadAdapterInterfaceEE",
+        seen "1.13, 2.15", narrow checkpoint::opened;
+    reader_ends = "_ZN6caffe29serialize19PyTorchStreamReaderD1Ev",
+        seen "1.13, 2.15", narrow |real, a: &Narrow| checkpoint::ended(CHECKPOINT_LOAD, real, a);
 
     // What the program asked for: names the operation of the works queued inside.
     pg_allreduce = "_ZN4c10d16ProcessGroupGloo9allreduceERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",

@@ -185,6 +185,9 @@ static Call build(const char* s, uint32_t tag) {
   if (has(s, "4waitENSt6chrono")) return {Kind::Blocked, 2, {at(object), timeout}};
   if (has(s, "17finalize_backwardEv")) return {Kind::Blocked, 1, {at(object)}};
   if (has(s, "16monitoredBarrierE")) return {Kind::Blocked, 3, {at(object), at(options), 1}};
+  if (has(s, "PyTorchStream"))
+    return {has(s, "C1E") ? Kind::Store : Kind::Mark, 3, {at(object), has(s, "function") ? at(blob) : at(key), 1}};
+  if (has(s, "19prepare_for_forwardEv")) return {Kind::Mark, 1, {at(object)}};
   if (has(s, "24search_unused_parameters")) return {Kind::Mark, 2, {at(object), at(blob)}};
   // The result, `this`, and what the operation takes; the all-to-alls of tensors take one on the stack.
   if (starts(s, "_ZN4c10d16ProcessGroupGloo")) {

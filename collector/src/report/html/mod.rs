@@ -12,9 +12,11 @@ mod tables;
 
 use super::beside_hta;
 use super::markup::escape;
+use super::structure;
 use super::units;
 use super::words::{self, Line, Mood};
 use crate::heatmap::{self, Kind, picture};
+use crate::rollup::{By, rollup};
 use rankscope_formats::session::{DeviceActivity, Finding, Session, TrafficRow};
 use std::fmt::Write;
 use std::ops::Range;
@@ -66,6 +68,9 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
         &tables::blame(session),
     );
     traffic_section(&mut out, session, moved);
+    structure_section(&mut out, session);
+    named_times_section(&mut out, session);
+    rolled_up_section(&mut out, session, moved);
     section(
         &mut out,
         "Ranks and their logs",
@@ -401,6 +406,55 @@ fn traffic_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
              between devices or through another process's proxy is not in it. Waits are summed over steps, which overlap.</p>\n{}",
             tables::traffic(session)
         );
+    }
+}
+
+fn named_times_section(out: &mut String, session: &Session) {
+    let lines: Vec<String> = words::named_times(session)
+        .into_iter()
+        .chain(words::counted(session))
+        .map(|line| line.text)
+        .collect();
+    if lines.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "Named parts of the hosts' time",
+        Some(&lines.join(". ")),
+        &tables::named_times(session),
+    );
+}
+
+/// Sums by host, by device, by role: every level adds up to the one below it.
+fn rolled_up_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
+    let by = |by: By| rollup(session, moved, by);
+    section(
+        out,
+        "By host, device and role",
+        Some(
+            "Sums over ranks; shares are of all their windows together. What is not known of one rank is not known of its group.",
+        ),
+        &tables::rolled_up(&by(By::Host)),
+    );
+    // Where no device was seen its level says nothing that the host's does not.
+    if session.activity.iter().any(|known| !known.streams.is_empty()) {
+        details(out, "By device", &tables::rolled_up(&by(By::Device)));
+    }
+    details(out, "Operations by role", &tables::roles(&by(By::Role)));
+}
+
+fn structure_section(out: &mut String, session: &Session) {
+    let sentences = structure::sentences(session);
+    let note: Vec<String> = sentences.into_iter().map(|line| line.text).collect();
+    let content = [tables::stages(session), tables::groups(session)].concat();
+    if content.is_empty() {
+        return;
+    }
+    section(out, "Structure of the job", Some(&note.join("; ")), &content);
+    let peers = tables::peers(session);
+    if !peers.is_empty() {
+        details(out, "Ranks of the same position in the replicas", &peers);
     }
 }
 

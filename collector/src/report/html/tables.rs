@@ -2,7 +2,8 @@
 
 use super::table::{Column, Table};
 use crate::kernel_name;
-use crate::report::{beside_hta, units, words};
+use crate::report::{beside_hta, rollup_rows, structure, units, words};
+use crate::rollup::Rollup;
 use Column::{Long, Number, Word};
 use rankscope_formats::session::{HtaFigures, Scorecard, Session};
 
@@ -557,6 +558,107 @@ pub fn traffic(session: &Session) -> String {
             units::time(entry.network_wait_ns),
         ]);
     }
+    table.finish()
+}
+
+/// Ranks together by device or host.
+pub fn rolled_up(rollup: &Rollup) -> String {
+    let [of, numbers @ ..] = rollup_rows::GROUP_COLUMNS;
+    let columns: Vec<Column> = std::iter::once(Word(of)).chain(numbers.map(Number)).collect();
+    let mut table = Table::new(&columns);
+    for group in rollup.groups.iter().take(MOST).chain(&rollup.total) {
+        let row = rollup_rows::group_row(group, &mut table.reasons);
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// Operations by the role of their communicators.
+pub fn roles(rollup: &Rollup) -> String {
+    let [role, numbers @ ..] = rollup_rows::ROLE_COLUMNS;
+    let columns: Vec<Column> = std::iter::once(Word(role)).chain(numbers.map(Number)).collect();
+    let mut table = Table::new(&columns);
+    for role in rollup.roles.iter().take(MOST) {
+        let row = rollup_rows::role_row(role, &mut table.reasons);
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// Named parts of the hosts' own time, and what nothing names.
+pub fn named_times(session: &Session) -> String {
+    let mut table = Table::new(&[
+        Word("rank"),
+        Word("part"),
+        Number("times"),
+        Number("in steps"),
+        Number("of the steps"),
+        Number("in the run"),
+        Number("on other threads"),
+    ]);
+    let named = &session.named_times;
+    for entry in named.ranks.iter().take(MOST) {
+        for part in &entry.parts {
+            table.push(vec![
+                words::rank_name(session, entry.rank),
+                words::pause_kind(&part.kind).to_owned(),
+                units::count(part.count),
+                units::time(part.in_steps_ns),
+                words::share_of(part.in_steps_ns, entry.steps_ns),
+                units::time(part.in_run_ns),
+                units::time(part.elsewhere_ns),
+            ]);
+        }
+    }
+    for kind in &named.not_seen {
+        let dash = table.reasons.dash(&kind.reason);
+        let mut row = vec!["all ranks".to_owned(), words::pause_kind(&kind.kind).to_owned()];
+        row.extend(std::iter::repeat_n(dash, 5));
+        table.push(row);
+    }
+    table.finish()
+}
+
+/// Groups of communicators by role.
+pub fn groups(session: &Session) -> String {
+    let [role, known_by, groups, size, distance, scope, world] = structure::GROUP_COLUMNS;
+    let mut table = Table::new(&[
+        Word(role),
+        Word(known_by),
+        Number(groups),
+        Number(size),
+        Number(distance),
+        Word(scope),
+        Number(world),
+    ]);
+    let rows = structure::group_rows(session).into_iter().take(MOST);
+    rows.for_each(|row| table.push(row));
+    table.finish()
+}
+
+/// Stages of pipelines.
+pub fn stages(session: &Session) -> String {
+    let [stage, ranks, step, own, bubble, ideal, rest] = structure::STAGE_COLUMNS;
+    let mut table = Table::new(&[
+        Word(stage),
+        Long(ranks),
+        Number(step),
+        Number(own),
+        Number(bubble),
+        Number(ideal),
+        Number(rest),
+    ]);
+    let rows = structure::stage_rows(session, &mut table.reasons);
+    rows.into_iter().take(MOST).for_each(|row| table.push(row));
+    table.finish()
+}
+
+/// Ranks of the same position.
+pub fn peers(session: &Session) -> String {
+    let [position, known_by, peers] = structure::PEER_COLUMNS;
+    let mut table = Table::new(&[Number(position), Word(known_by), Long(peers)]);
+    let rows = structure::peer_rows(session).into_iter().take(MOST);
+    rows.for_each(|row| table.push(row));
     table.finish()
 }
 

@@ -1,0 +1,136 @@
+//! What marks, ranges, annotations and our own hooks say of a host's time: input, checkpoints, evaluation, garbage
+//! collection, the optimiser.
+//!
+//! Only what a name says is told. Nothing names garbage collection but a program that marks it, or an import.
+
+use rankscope_formats::ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE};
+use rankscope_formats::session::PauseKind;
+
+/// Kinds, in the order in which they are looked for: of what several name the first counts.
+pub const KINDS: [PauseKind; 6] = [
+    PauseKind::GarbageCollection,
+    PauseKind::Checkpoint,
+    PauseKind::Evaluation,
+    PauseKind::Input,
+    PauseKind::Optimizer,
+    PauseKind::BetweenPasses,
+];
+
+/// How many kinds there are.
+pub const COUNT: usize = KINDS.len();
+
+/// Words that say what a time was for, in lower case.
+const WORDS: [(PauseKind, &[&str]); 5] = [
+    (PauseKind::GarbageCollection, &["gc", "garbage"]),
+    (
+        PauseKind::Checkpoint,
+        &["checkpoint", "checkpoints", "ckpt", "checkpointing"],
+    ),
+    (
+        PauseKind::Evaluation,
+        &["eval", "evaluate", "evaluation", "validate", "validation", "val"],
+    ),
+    (
+        PauseKind::Input,
+        &[
+            "dataloader",
+            "dataloading",
+            "loader",
+            "input",
+            "inputs",
+            "prefetch",
+            "fetch",
+        ],
+    ),
+    (PauseKind::Optimizer, &["optimizer", "optimiser"]),
+];
+
+/// Words beside which `checkpoint` means that activations are computed again, which is training.
+const RECOMPUTES: [&str; 5] = ["activation", "activations", "recompute", "forward", "backward"];
+
+/// Pairs of words that say what one alone does not.
+const PAIRS: [(PauseKind, &str, &str); 5] = [
+    (PauseKind::Input, "data", "load"),
+    (PauseKind::Input, "data", "loading"),
+    (PauseKind::Input, "load", "batch"),
+    (PauseKind::Input, "next", "batch"),
+    (PauseKind::Input, "get", "batch"),
+];
+
+/// What a name says a time was for; `None` if it says nothing of that kind.
+pub fn kind_of(name: &str) -> Option<PauseKind> {
+    if name == CHECKPOINT_SAVE || name == CHECKPOINT_LOAD {
+        return Some(PauseKind::Checkpoint);
+    }
+    let lower = name.to_lowercase();
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let has = |word: &str| words.contains(&word);
+    let found = WORDS
+        .iter()
+        .find(|(kind, said)| {
+            let recomputes = *kind == PauseKind::Checkpoint && RECOMPUTES.into_iter().any(has);
+            said.iter().any(|word| has(word)) && !recomputes
+        })
+        .map(|&(kind, _)| kind);
+    found.or_else(|| {
+        let pair = PAIRS.into_iter().find(|(_, one, other)| has(one) && has(other));
+        pair.map(|(kind, ..)| kind)
+    })
+}
+
+/// Position of a kind in [`KINDS`].
+pub fn position(kind: PauseKind) -> usize {
+    KINDS.iter().position(|known| *known == kind).unwrap_or(COUNT - 1)
+}
+
+/// What a mark with a number at its end counts: `tokens 4096`, `samples=32`.
+pub fn counts(text: &str) -> Option<&'static str> {
+    let what = text.trim_end_matches(|c: char| !c.is_alphabetic()).to_lowercase();
+    ["tokens", "samples"].into_iter().find(|known| *known == what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_a_time_was_for() {
+        for (name, wanted) in [
+            (
+                "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                Some(PauseKind::Input),
+            ),
+            ("load_data", Some(PauseKind::Input)),
+            ("get_batch", Some(PauseKind::Input)),
+            ("Optimizer.step#AdamW.step", Some(PauseKind::Optimizer)),
+            ("save-checkpoint", Some(PauseKind::Checkpoint)),
+            (CHECKPOINT_SAVE, Some(PauseKind::Checkpoint)),
+            ("activation checkpointing", None),
+            ("validation_epoch", Some(PauseKind::Evaluation)),
+            ("gc.collect", Some(PauseKind::GarbageCollection)),
+            ("evaluation input", Some(PauseKind::Evaluation)),
+            ("forward", None),
+            ("value_head", None),
+            ("aten::batch_norm", None),
+            ("step 12", None),
+        ] {
+            assert_eq!(kind_of(name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_counted_stands_before_the_number() {
+        for (text, wanted) in [
+            ("tokens #", Some("tokens")),
+            ("Samples=#", Some("samples")),
+            ("tokens", Some("tokens")),
+            ("step #", None),
+            ("more tokens #", None),
+        ] {
+            assert_eq!(counts(text), wanted, "{text}");
+        }
+    }
+}
