@@ -147,7 +147,9 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
     let compared = row
         .and_then(|row| steps.board.compared.get(row))
         .map_or(n, |&compared| compared);
-    let late_among = row.and_then(|row| steps.board.late_among.get(row)).map_or(0, |&late| late);
+    let late_among = row
+        .and_then(|row| steps.board.late_among.get(row))
+        .map_or(0, |&late| late);
     let per_step = cost / count;
     let name = facts.name(rank);
     let median_delay = lateness.late_delay.quantile(0.5) as i64;
