@@ -17,6 +17,7 @@
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
 mod imported;
+mod layout;
 mod rows;
 mod summary;
 mod table;
