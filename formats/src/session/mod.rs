@@ -16,8 +16,11 @@
 //! and attempts, and two rank 0s are never merged. All times are nanoseconds on the session's axis
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
+mod column;
+mod encoding;
 mod imported;
 mod layout;
+mod parquet_file;
 mod rows;
 mod summary;
 mod table;
@@ -29,7 +32,7 @@ pub use rows::{
     WaitClass, WorkClass, WorkKind, WorkRow,
 };
 pub use summary::*;
-pub use table::{Table, TableError, TableReader, TableWriter};
+pub use table::{RowLimits, Table, TableError, TableReader, TableWriter};
 
 use std::path::{Path, PathBuf};
 
