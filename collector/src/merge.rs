@@ -333,11 +333,11 @@ struct Outcome<'a> {
     tables: Vec<TableInfo>,
 }
 
-/// Rows of a row group, so that those of all ranks that are in memory are about a million, and few wait for late ones.
+/// Rows of a row group, so that those of all ranks that are in memory are one or two million, and few wait for late ones.
 /// Encoded they take 10 to 20 bytes, before that some 200.
 fn row_limits(ranks: usize) -> RowLimits {
     RowLimits {
-        per_group: ((1 << 20) / ranks.max(1)).clamp(4096, 1 << 16),
+        per_group: ((1 << 20) / ranks.max(1)).clamp(2048, 1 << 16),
         // By about as many an operation may be later than others of its rank: a stride of another rank.
         held: ((1 << 15) / ranks.max(1)).clamp(128, 1024),
     }
