@@ -1,7 +1,8 @@
 //! Merges a run directory and prints what it cost: `merge_bench RUN_DIRECTORY SESSION_DIRECTORY [TRACE]`. With a third
 //! argument it exports the session to Perfetto too.
 //!
-//! Operations per second of wall time and of processor time (all threads), and the peak of resident memory.
+//! Records and operations per second of wall time and of processor time (all threads), and the peak of resident memory. A
+//! record is what a log holds: of an operation of c10d three or four, of a device's work it and its launch.
 
 use rankscope_collector::export::perfetto::{PerfettoOptions, export};
 use rankscope_collector::{MergeOptions, merge};
@@ -33,13 +34,14 @@ fn main() -> ExitCode {
     let wall = start.elapsed().as_secs_f64();
     let (processor, peak_mib) = usage();
     let operations = session.totals.operations as f64;
+    let records: u64 = session.ranks.iter().map(|rank| rank.records).sum();
     println!(
-        "{} operations, {} instances, {} steps: {wall:.2} s wall ({:.2} M operations/s), {processor:.2} s processor \
-         ({:.2} M operations/s and core), peak {peak_mib} MiB",
+        "{records} records, {} operations, {} instances, {} steps: {wall:.2} s wall, {processor:.2} s processor \
+         ({:.2} M records/s and core, {:.2} M operations/s and core), peak {peak_mib} MiB",
         session.totals.operations,
         session.totals.instances,
         session.steps.count,
-        operations / wall / 1e6,
+        records as f64 / processor / 1e6,
         operations / processor / 1e6,
     );
     let works = session.tables.iter().find(|table| table.name == "works");

@@ -3,6 +3,9 @@
 //! Instances are handed on when their last member was read, and ranks are read by the stride: what two of three ranks
 //! did among themselves comes before what all three did meanwhile.
 
+/// Intervals at the end of the list among which a place is looked for first.
+const NEAR: usize = 64;
+
 /// A union of intervals.
 #[derive(Clone, Debug)]
 pub struct Covered {
@@ -30,9 +33,28 @@ impl Covered {
         if from >= until {
             return;
         }
-        // Those that touch it or lie in it.
-        let first = self.list.partition_point(|covered| covered.1 < from);
-        let last = self.list.partition_point(|covered| covered.0 <= until);
+        // Nearly all come behind all others, or go on with the last one.
+        match self.list.last_mut() {
+            Some(last) if last.0 <= from && from <= last.1 => {
+                if last.1 < until {
+                    new.push((last.1, until));
+                    last.1 = until;
+                }
+                return;
+            }
+            Some(last) if from <= last.1 => {}
+            _ => {
+                new.push((from, until));
+                self.list.push((from, until));
+                self.forget();
+                return;
+            }
+        }
+        // Those that touch it or lie in it: mostly among the last ones, which are in the cache.
+        let near = self.list.len().saturating_sub(NEAR);
+        let near = if self.list[near].1 < from { near } else { 0 };
+        let first = near + self.list[near..].partition_point(|covered| covered.1 < from);
+        let last = near + self.list[near..].partition_point(|covered| covered.0 <= until);
         let mut at = from;
         for &(start, end) in &self.list[first..last] {
             if at < start {
@@ -53,6 +75,11 @@ impl Covered {
             end = end.max(other.1);
         }
         self.list.splice(first..last, [(start, end)]);
+        self.forget();
+    }
+
+    /// Of a full list the older half goes.
+    fn forget(&mut self) {
         if self.list.len() > self.most {
             let half = self.most / 2;
             self.before = self.list[half - 1].1;

@@ -17,11 +17,12 @@ use crate::structure::{self, Structure};
 use crate::summary;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{
-    InstanceRow, LossRow, ProblemRow, ProblemSummary, SUMMARY_FILE, Session, StallRow, StepRow, Table,
-    TableError, TableInfo, TableWriter, part_path, rank_path,
+    InstanceRow, LossRow, ProblemRow, ProblemSummary, RowLimits, SUMMARY_FILE, Session, StallRow, StepRow,
+    Table, TableError, TableInfo, TableWriter, part_path, rank_path,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -226,7 +227,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Up to six tables per rank are open at once: as many files as the system lets us have.
+/// Each rank has a log and a live area: as many files as the system lets us have.
 pub(crate) fn allow_many_files() {
     // SAFETY: rlimit is plain data; both calls only read and write it.
     unsafe {
@@ -416,22 +417,29 @@ struct Outcome<'a> {
     tables: Vec<TableInfo>,
 }
 
-/// Rows of a row group, so that those of all ranks that are in memory are about a million. Encoded they take 10 to
-/// 20 bytes.
-fn rows_per_group(ranks: usize) -> usize {
-    ((1 << 20) / ranks.max(1)).clamp(4096, 1 << 16)
+/// Rows of a row group, so that those of all ranks that are in memory are one or two million, and few wait for late ones.
+/// Encoded they take 10 to 20 bytes, before that some 200.
+fn row_limits(ranks: usize) -> RowLimits {
+    RowLimits {
+        per_group: ((1 << 20) / ranks.max(1)).clamp(2048, 1 << 16),
+        // By about as many an operation may be later than others of its rank: a stride of another rank.
+        held: ((1 << 15) / ranks.max(1)).clamp(128, 1024),
+    }
 }
 
 /// Rows that are handed to the thread that writes them at once: few enough to be in the cache still, and those of all
-/// ranks not more than a quarter of a million, which as rows take some 300 bytes.
+/// ranks not more than 32,768.
 fn rows_per_handover(ranks: usize) -> usize {
-    ((1 << 18) / ranks.max(1)).clamp(256, 4096)
+    ((1 << 15) / ranks.max(1)).clamp(32, 4096)
 }
 
-/// Records by which a rank goes forward at once, so that those of all ranks are about a quarter of a million: half of
-/// what the matcher lets wait.
+/// Steps end one after the other: none comes late.
+const STEPS_HELD: usize = 16;
+
+/// Records by which a rank goes forward at once, so that those of all ranks are an eighth of a million, a quarter of what
+/// the matcher lets wait; with fewer of them handing tasks over would cost more than doing them.
 pub(crate) fn stride(ranks: usize) -> usize {
-    (MOST_PENDING / 2 / ranks.max(1)).clamp(128, 8192)
+    (MOST_PENDING / 4 / ranks.max(1)).clamp(256, 8192)
 }
 
 fn match_ranks<'a>(
@@ -443,7 +451,7 @@ fn match_ranks<'a>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Outcome<'a>, MergeError> {
     let ranks = identities.ranks.len();
-    let group = rows_per_group(ranks);
+    let limits = row_limits(ranks);
     let handover = rows_per_handover(ranks);
     let boards = identities
         .worlds
@@ -468,7 +476,7 @@ fn match_ranks<'a>(
         let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         stages.flatten().for_each(|&rank| analysis.is_staged(rank));
     }
-    let mut stall_tables = StallTables::new(&options.output, ranks, group);
+    let mut stall_tables = StallTables::new(&options.output, ranks, limits);
     let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending(options, ranks));
     let mut tasks = Vec::with_capacity(ranks);
     let mut step_tables = Vec::with_capacity(ranks);
@@ -478,14 +486,20 @@ fn match_ranks<'a>(
             .and_then(|world| learnt.plans.get(world as usize))
             .map_or_else(Anchors::default, |plan| plan.anchors_of(rank as u32));
         let reader = reader(rank, logs, clocks, identities, anchors).with_stride(stride(ranks));
-        tasks.push(RankTask::new(rank as u32, reader, &options.output, group)?);
+        tasks.push(RankTask::new(rank as u32, reader, &options.output, limits)?);
         step_tables.push((
-            TableWriter::<StepRow>::create(&rank_path::<StepRow>(&options.output, rank as u32), group)?,
+            TableWriter::<StepRow>::create(
+                &rank_path::<StepRow>(&options.output, rank as u32),
+                RowLimits {
+                    held: STEPS_HELD,
+                    ..limits
+                },
+            )?,
             Vec::new(),
         ));
     }
     let instance_table =
-        TableWriter::<InstanceRow>::create(&part_path::<InstanceRow>(&options.output), group)?;
+        TableWriter::<InstanceRow>::create(&part_path::<InstanceRow>(&options.output), RowLimits::default())?;
     let threads = options
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
@@ -500,14 +514,10 @@ fn match_ranks<'a>(
             }
             table.finish()
         });
-        let mut frontier: Vec<Option<i64>> = vec![Some(i64::MIN); ranks];
         // The rank that is furthest behind goes first: what waits for it is in memory.
-        while let Some((rank, behind)) = frontier
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, frontier)| Some((rank, (*frontier)?)))
-            .min_by_key(|&(_, frontier)| frontier)
-        {
+        let mut frontier: BinaryHeap<Reverse<(i64, usize)>> =
+            (0..ranks).map(|rank| Reverse((i64::MIN, rank))).collect();
+        while let Some(Reverse((behind, rank))) = frontier.pop() {
             let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
             let mut reached = behind;
             for operation in &mut task.batch.operations {
@@ -531,16 +541,16 @@ fn match_ranks<'a>(
                     analysis.boards[world as usize].cut(row, cut);
                 }
             }
-            frontier[rank] = Some(reached);
             if task.ended {
-                frontier[rank] = None;
                 matcher.rank_ended(rank as u32, |instance| analysis.take(instance));
                 if let Some((world, row)) = analysis.place(rank as u32) {
                     analysis.boards[world as usize].rank_ended(row);
                 }
+            } else {
+                frontier.push(Reverse((reached, rank)));
             }
             close_steps(&mut analysis, &mut step_tables, Some(handover))?;
-            let all_reached = frontier.iter().flatten().min().copied();
+            let all_reached = frontier.peek().map(|&Reverse((reached, _))| reached);
             stall_tables.close(
                 &mut analysis.stalls,
                 Some(all_reached.unwrap_or(i64::MAX)),
@@ -619,16 +629,16 @@ fn match_ranks<'a>(
 /// The tables of stalls: made with their first row.
 struct StallTables {
     session: PathBuf,
-    rows_per_group: usize,
+    limits: RowLimits,
     tables: Vec<Option<TableWriter<StallRow>>>,
     rows: Vec<Vec<StallRow>>,
 }
 
 impl StallTables {
-    fn new(session: &Path, ranks: usize, rows_per_group: usize) -> Self {
+    fn new(session: &Path, ranks: usize, limits: RowLimits) -> Self {
         Self {
             session: session.to_path_buf(),
-            rows_per_group,
+            limits,
             tables: (0..ranks).map(|_| None).collect(),
             rows: vec![Vec::new(); ranks],
         }
@@ -641,7 +651,14 @@ impl StallTables {
         reached_ns: Option<i64>,
         at_least: usize,
     ) -> Result<(), TableError> {
-        board.close(reached_ns, |rank, stall| self.rows[rank].push(stall));
+        let mut closed = false;
+        board.close(reached_ns, |rank, stall| {
+            closed = true;
+            self.rows[rank].push(stall);
+        });
+        if !closed && at_least > 0 {
+            return Ok(());
+        }
         for (rank, rows) in self.rows.iter_mut().enumerate() {
             if rows.is_empty() || rows.len() < at_least {
                 continue;
@@ -650,7 +667,7 @@ impl StallTables {
                 Some(table) => table,
                 none => none.insert(TableWriter::create(
                     &rank_path::<StallRow>(&self.session, rank as u32),
-                    self.rows_per_group,
+                    self.limits,
                 )?),
             };
             table.write(rows)?;
@@ -673,13 +690,18 @@ fn close_steps(
     at_least: Option<usize>,
 ) -> Result<(), TableError> {
     let identities = analysis.identities();
+    let mut closed = at_least.is_none();
     for (world, board) in analysis.boards.iter_mut().enumerate() {
         let ranks = &identities.worlds[world].ranks;
         board.close(at_least.is_none(), |row, step| {
+            closed = true;
             if let Some((_, rows)) = ranks.get(row).and_then(|&rank| tables.get_mut(rank as usize)) {
                 rows.push(step);
             }
         });
+    }
+    if !closed {
+        return Ok(());
     }
     for (table, rows) in tables.iter_mut() {
         if rows.len() >= at_least.unwrap_or(0) {

@@ -5,7 +5,7 @@
 
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::{
-    NameRow, OperationRow, PauseRow, SpanRow, Table, TableError, TableWriter, WorkRow, rank_path,
+    NameRow, OperationRow, PauseRow, RowLimits, SpanRow, Table, TableError, TableWriter, WorkRow, rank_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -29,7 +29,7 @@ pub struct RankTask<'a> {
     /// Made with its first row.
     pauses: Option<TableWriter<PauseRow>>,
     session: PathBuf,
-    rows_per_group: usize,
+    limits: RowLimits,
 }
 
 /// The tables of what devices did: made with their first row.
@@ -47,7 +47,7 @@ impl<'a> RankTask<'a> {
         rank: u32,
         reader: RankReader<'a>,
         session: &Path,
-        rows_per_group: usize,
+        limits: RowLimits,
     ) -> Result<Self, TableError> {
         Ok(Self {
             rank,
@@ -55,12 +55,12 @@ impl<'a> RankTask<'a> {
             batch: RankBatch::default(),
             rows: Vec::new(),
             ended: false,
-            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank), rows_per_group)?,
-            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank), rows_per_group)?,
+            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank), limits)?,
+            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank), limits)?,
             devices: None,
             pauses: None,
             session: session.to_path_buf(),
-            rows_per_group,
+            limits,
         })
     }
 
@@ -90,7 +90,7 @@ impl<'a> RankTask<'a> {
             Some(table) => table,
             none => none.insert(TableWriter::create(
                 &rank_path::<PauseRow>(&self.session, self.rank),
-                self.rows_per_group,
+                self.limits,
             )?),
         };
         table.write(&mut self.batch.pauses.clone())
@@ -104,10 +104,10 @@ impl<'a> RankTask<'a> {
         let devices = match &mut self.devices {
             Some(devices) => devices,
             none => {
-                let (session, rank, rows) = (&self.session, self.rank, self.rows_per_group);
+                let (session, rank, limits) = (&self.session, self.rank, self.limits);
                 none.insert(DeviceTables {
-                    works: TableWriter::create(&rank_path::<WorkRow>(session, rank), rows)?,
-                    names: TableWriter::create(&rank_path::<NameRow>(session, rank), rows)?,
+                    works: TableWriter::create(&rank_path::<WorkRow>(session, rank), limits)?,
+                    names: TableWriter::create(&rank_path::<NameRow>(session, rank), limits)?,
                 })
             }
         };

@@ -15,8 +15,9 @@ const LATE_SHARE_PERCENT: i64 = 2;
 const LATE_DEVIATIONS: i64 = 3;
 /// Steps that may be open at once; the oldest is closed with what it has.
 const MOST_OPEN: usize = 1 << 14;
-/// Cells of the rank × step matrix kept for the summary.
-const MOST_CELLS: usize = 1 << 20;
+/// Cells of the rank × step matrix kept for the summary: 2,000 columns up to 65 ranks, 128 of 1,024. Four megabytes as
+/// text; every step is in the table.
+const MOST_CELLS: usize = 1 << 17;
 /// Late steps of a rank that are kept one by one.
 const MOST_LATE: usize = 1024;
 /// Columns of it at most.
@@ -31,7 +32,6 @@ struct Cell {
     bubble_ns: i64,
     outstanding: u32,
     absent: bool,
-    ready: bool,
 }
 
 /// One rank in one column of the matrix: sums over its steps.
@@ -149,6 +149,8 @@ pub struct StepBoard {
     error_ns: i64,
     first: u32,
     open: VecDeque<Vec<Cell>>,
+    /// Ranks of the oldest open step, from the first on, that have nothing more to come.
+    front_ready: usize,
     spare: Vec<Vec<Cell>>,
     ended: Vec<bool>,
     most_columns: usize,
@@ -207,6 +209,7 @@ impl StepBoard {
             error_ns,
             first: 0,
             open: VecDeque::new(),
+            front_ready: 0,
             spare: Vec::new(),
             ended: vec![false; ranks],
             most_columns: (MOST_CELLS / ranks.max(1)).clamp(64, MOST_COLUMNS),
@@ -306,11 +309,14 @@ impl StepBoard {
     /// row).
     pub fn close(&mut self, all: bool, mut row: impl FnMut(usize, StepRow)) {
         while let Some(cells) = self.open.front_mut() {
-            let mut ready = true;
-            for cell in cells.iter_mut() {
-                cell.ready |= cell.absent || (cell.cut.is_some() && cell.outstanding == 0);
-                ready &= cell.ready;
+            // Those before it were ready already: of a thousand ranks each looks at few.
+            while let Some(cell) = cells.get(self.front_ready) {
+                if !(cell.absent || (cell.cut.is_some() && cell.outstanding == 0)) {
+                    break;
+                }
+                self.front_ready += 1;
             }
+            let ready = self.front_ready >= cells.len();
             // A rank that lost the end of a step has it not; a later step that is ready says so.
             let overtaken = || {
                 self.open.len() > MOST_OPEN
@@ -324,6 +330,7 @@ impl StepBoard {
             };
             self.close_one(self.first, &cells, &mut row);
             self.first += 1;
+            self.front_ready = 0;
             self.spare.push(cells);
         }
     }

@@ -1,17 +1,36 @@
 #!/usr/bin/env bash
-# Merge and export of synthetic DDP logs of 8 ranks: operations/s per core, slices/s, and peak memory by length.
-#   tests/benchmarks/merge.sh [OPERATIONS…]      default: 100000 1000000 10000000
+# What a merge costs: records and operations per second and core, and peak memory. Logs are synthetic.
+#   tests/benchmarks/merge.sh [OPERATIONS…]          a DDP job of 8 ranks: three sizes, 10^5 to 10^7
+#   tests/benchmarks/merge.sh ranks [OPERATIONS…]    the same of 1,024 ranks: three sizes, up to 10^4 each
+#   tests/benchmarks/merge.sh kernels [WORKS…]       works of devices of 8 ranks: three sizes, up to 10^6 each
+# BESIDE=PROGRAM names a merge_bench of another commit: both then run in turn, TURNS times (3).
+# WORK=DIRECTORY has room for logs and sessions: about 25 bytes per operation.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --quiet --release -p rankscope --examples
-work=$(mktemp -d)
+programs=${CARGO_TARGET_DIR:-target}/release/examples
+work=$(mktemp -d -p "${WORK:-${TMPDIR:-/tmp}}")
 trap 'rm -rf "$work"' EXIT
-[ $# -gt 0 ] || set -- 100000 1000000 10000000
-for operations in "$@"; do
-  target/release/examples/synthetic "$work/run" "$operations" 8
-  target/release/examples/merge_bench "$work/run" "$work/session"
-  if [ "$operations" -le 1000000 ]; then
-    target/release/examples/merge_bench "$work/run" "$work/session" "$work/trace.pftrace" | tail -n 1
+case ${1:-} in
+  ranks) shift && make="synthetic" ranks=1024 sizes="102400 1024000 10240000" ;;
+  kernels) shift && make="synthetic_kernels" ranks=8 sizes="80000 800000 8000000" ;;
+  *) make="synthetic" ranks=8 sizes="100000 1000000 10000000" ;;
+esac
+[ $# -gt 0 ] || read -ra sizes <<<"$sizes"
+[ $# -gt 0 ] || set -- "${sizes[@]}"
+turns=1
+[ -z "${BESIDE:-}" ] || turns=${TURNS:-3}
+for size in "$@"; do
+  "$programs/$make" "$work/run" "$size" "$ranks"
+  for ((turn = 0; turn < turns; turn++)); do
+    if [ -n "${BESIDE:-}" ]; then
+      echo "beside:" && "$BESIDE" "$work/run" "$work/session" | grep -E "operations,|works of devices"
+    fi
+    "$programs/merge_bench" "$work/run" "$work/session"
+    echo "  session.json: $(stat -c %s "$work/session/session.json") bytes"
+  done
+  if [ "$size" -le 1000000 ]; then
+    "$programs/merge_bench" "$work/run" "$work/session" "$work/trace.pftrace" | tail -n 1
   fi
   rm -rf "$work"/run "$work"/session "$work"/trace.pftrace
 done

@@ -8,10 +8,15 @@ pub trait Moment {
     fn moment_ns(&self) -> i64;
 }
 
+/// Places from the end at which one that comes is put where it belongs, without sorting.
+const NEAR: usize = 16;
+
 /// Things that wait for their turn. Those of one moment keep the order in which they came.
 pub struct InOrder<T> {
     sorted: VecDeque<T>,
     fresh: Vec<T>,
+    /// Kept for its memory.
+    behind: Vec<T>,
 }
 
 impl<T> Default for InOrder<T> {
@@ -19,6 +24,7 @@ impl<T> Default for InOrder<T> {
         Self {
             sorted: VecDeque::new(),
             fresh: Vec::new(),
+            behind: Vec::new(),
         }
     }
 }
@@ -27,7 +33,18 @@ impl<T: Moment> InOrder<T> {
     /// One more.
     #[inline]
     pub fn push(&mut self, one: T) {
-        self.fresh.push(one);
+        // Of equal ones those in `sorted` came first.
+        if !self.fresh.is_empty() {
+            self.fresh.push(one);
+            return;
+        }
+        let moment = one.moment_ns();
+        let later = self.sorted.iter().rev().take(NEAR + 1);
+        match later.take_while(|other| other.moment_ns() > moment).count() {
+            0 => self.sorted.push_back(one),
+            places if places <= NEAR => self.sorted.insert(self.sorted.len() - places, one),
+            _ => self.fresh.push(one),
+        }
     }
 
     /// How many wait.
@@ -59,7 +76,8 @@ impl<T: Moment> InOrder<T> {
             self.sorted.extend(self.fresh.drain(..));
             return;
         }
-        let mut behind = self.sorted.split_off(stays).into_iter().peekable();
+        self.behind.extend(self.sorted.drain(stays..));
+        let mut behind = self.behind.drain(..).peekable();
         for one in self.fresh.drain(..) {
             while let Some(other) = behind.next_if(|other| other.moment_ns() <= one.moment_ns()) {
                 self.sorted.push_back(other);

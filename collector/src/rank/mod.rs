@@ -457,7 +457,14 @@ impl<'a> RankReader<'a> {
         }
         if self.batch_at == self.batch.len() {
             self.batch_at = 0;
-            if !self.stream.next_batch(&mut self.batch) {
+            // What devices did stands far from its place: there whole frames are put in order.
+            let most = if self.activity.is_some() {
+                usize::MAX
+            } else {
+                // With what an earlier frame had beyond its watermark little more than a stride.
+                self.stride.div_ceil(2)
+            };
+            if !self.stream.next_part(most, &mut self.batch) {
                 self.batch.clear();
             }
         }

@@ -524,6 +524,7 @@ const TEMPLATES: usize = 0;
 const MASKS: usize = 1;
 const LENGTHS: usize = 2;
 const CODES: usize = 3;
+const EXTRAS: usize = 4;
 
 impl Walk<'_> {
     fn damage(&self) -> Damage {
@@ -691,93 +692,166 @@ impl Fill {
 pub fn unpack(
     bytes: &[u8],
     heads: &mut Vec<GroupHead>,
-    mut take: impl FnMut(usize, &GroupHead, Record),
+    take: impl FnMut(usize, &GroupHead, Record),
 ) -> Result<(), Damage> {
-    heads.clear();
-    let mut front = Bytes { bytes, at: 0 };
-    let mut lanes: HashMap<u32, usize> = HashMap::new();
-    let mut fill: Vec<Fill> = Vec::new();
-    let mut total = 0usize;
-    let quantum_bits = front.u32()?;
-    if quantum_bits > MAX_QUANTUM_BITS {
-        return Err(Damage { offset: 0 });
-    }
-    for number in 0..front.length()? {
-        let head = GroupHead {
-            lane: front.u32()?,
-            thread_id: front.u32()?,
-            ordinal: front.varint()?,
-            chunk: front.u32()?,
-            generation: front.u32()?,
-            first: front.u32()?,
-            count: front.u32()?,
-        };
-        total += head.count as usize;
-        if u64::from(head.first) + u64::from(head.count) > RECORDS_PER_CHUNK as u64 || total > MAX_RECORDS {
-            return Err(Damage { offset: front.at });
+    let mut unpacking = Unpacking::begin(bytes, heads)?;
+    unpacking.advance(bytes, heads, usize::MAX, take)
+}
+
+/// A payload that is unpacked by and by: what is left of it is packed still, in a sixth of the memory.
+pub struct Unpacking {
+    quantum_bits: u32,
+    fill: Vec<Fill>,
+    /// The inflated columns, one behind the other, and where each ends.
+    plain: Vec<u8>,
+    ends: [usize; 5],
+    /// Where each goes on.
+    at: [usize; 5],
+    /// The packed bits in the payload, and how many of them are read.
+    bits: std::ops::Range<usize>,
+    at_bits: usize,
+    templates: Vec<(Template, usize)>,
+    model: Model,
+    /// Records to come.
+    left: usize,
+    offset: usize,
+}
+
+impl Unpacking {
+    /// Reads what stands before the first record; `heads` is replaced by the payload's groups, as far as they are whole.
+    pub fn begin(bytes: &[u8], heads: &mut Vec<GroupHead>) -> Result<Self, Damage> {
+        heads.clear();
+        let mut front = Bytes { bytes, at: 0 };
+        let mut lanes: HashMap<u32, usize> = HashMap::new();
+        let mut fill: Vec<Fill> = Vec::new();
+        let mut total = 0usize;
+        let quantum_bits = front.u32()?;
+        if quantum_bits > MAX_QUANTUM_BITS {
+            return Err(Damage { offset: 0 });
         }
-        let lane = *lanes.entry(head.lane).or_insert_with(|| {
-            fill.push(Fill {
-                groups: Vec::new(),
-                at: 0,
-                room: head.count,
+        for number in 0..front.length()? {
+            let head = GroupHead {
+                lane: front.u32()?,
+                thread_id: front.u32()?,
+                ordinal: front.varint()?,
+                chunk: front.u32()?,
+                generation: front.u32()?,
+                first: front.u32()?,
+                count: front.u32()?,
+            };
+            total += head.count as usize;
+            if u64::from(head.first) + u64::from(head.count) > RECORDS_PER_CHUNK as u64 || total > MAX_RECORDS
+            {
+                return Err(Damage { offset: front.at });
+            }
+            let lane = *lanes.entry(head.lane).or_insert_with(|| {
+                fill.push(Fill {
+                    groups: Vec::new(),
+                    at: 0,
+                    room: head.count,
+                });
+                fill.len() - 1
             });
-            fill.len() - 1
-        });
-        fill[lane].groups.push(number);
-        heads.push(head);
-    }
-    let mut sizes = [0usize; 5];
-    for size in &mut sizes {
-        *size = front.length()?;
-    }
-    let (packed_bytes, bit_bytes) = (front.length()?, front.length()?);
-    let offset = front.at;
-    let damage = Damage { offset };
-    // No record needs more than this of any column: what claims more is damaged, and is not unpacked.
-    let plain_bytes = sizes
-        .iter()
-        .try_fold(0usize, |sum, &size| sum.checked_add(size))
-        .ok_or(damage)?;
-    if plain_bytes > total * 80 + 64 {
-        return Err(damage);
-    }
-    let packed = bytes
-        .get(offset..)
-        .and_then(|rest| rest.get(..packed_bytes))
-        .ok_or(damage)?;
-    let bits = bytes[offset + packed_bytes..].get(..bit_bytes).ok_or(damage)?;
-    let plain =
-        miniz_oxide::inflate::decompress_to_vec_with_limit(packed, plain_bytes).map_err(|_| damage)?;
-    if plain.len() != plain_bytes {
-        return Err(damage);
-    }
-    let mut rest = plain.as_slice();
-    let mut columns: [&[u8]; 5] = [&[]; 5];
-    for (column, size) in columns.iter_mut().zip(sizes) {
-        (*column, rest) = rest.split_at(size);
-    }
-    let [templates, masks, lengths, codes, extras] = columns;
-    let mut walk = Walk {
-        columns: [templates.iter(), masks.iter(), lengths.iter(), codes.iter()],
-        extras: Bytes { bytes: extras, at: 0 },
-        bits: BitReader {
-            bytes: bits,
+            fill[lane].groups.push(number);
+            heads.push(head);
+        }
+        let mut sizes = [0usize; 5];
+        for size in &mut sizes {
+            *size = front.length()?;
+        }
+        let (packed_bytes, bit_bytes) = (front.length()?, front.length()?);
+        let offset = front.at;
+        let damage = Damage { offset };
+        // No record needs more than this of any column: what claims more is damaged, and is not unpacked.
+        let plain_bytes = sizes
+            .iter()
+            .try_fold(0usize, |sum, &size| sum.checked_add(size))
+            .ok_or(damage)?;
+        if plain_bytes > total * 80 + 64 {
+            return Err(damage);
+        }
+        let packed = bytes
+            .get(offset..)
+            .and_then(|rest| rest.get(..packed_bytes))
+            .ok_or(damage)?;
+        let bits = offset + packed_bytes..(offset + packed_bytes).checked_add(bit_bytes).ok_or(damage)?;
+        bytes.get(bits.clone()).ok_or(damage)?;
+        let plain =
+            miniz_oxide::inflate::decompress_to_vec_with_limit(packed, plain_bytes).map_err(|_| damage)?;
+        if plain.len() != plain_bytes {
+            return Err(damage);
+        }
+        let mut ends = [0; 5];
+        let mut at = [0; 5];
+        let mut end = 0;
+        for (column, size) in sizes.into_iter().enumerate() {
+            at[column] = end;
+            end += size;
+            ends[column] = end;
+        }
+        Ok(Self {
+            quantum_bits,
+            fill,
+            plain,
+            ends,
+            at,
+            bits,
             at_bits: 0,
-        },
-        templates: Vec::new(),
-        model: Model::new(lanes.len()),
-        offset,
-    };
-    for _ in 0..total {
-        // Columns have positions of their own: what is told is where the packed ones begin.
-        let (lane, mut record) = walk.record().map_err(|_| damage)?;
-        record.enter_ticks <<= quantum_bits;
-        record.leave_ticks <<= quantum_bits;
-        let group = fill[lane].group(heads).ok_or(damage)?;
-        take(group, &heads[group], record);
+            templates: Vec::new(),
+            model: Model::new(lanes.len()),
+            left: total,
+            offset,
+        })
     }
-    Ok(())
+
+    /// True once every record was handed out.
+    pub fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Hands out the next records, at most `most`. `bytes` and `heads` are those of the beginning.
+    pub fn advance(
+        &mut self,
+        bytes: &[u8],
+        heads: &[GroupHead],
+        most: usize,
+        mut take: impl FnMut(usize, &GroupHead, Record),
+    ) -> Result<(), Damage> {
+        let damage = Damage { offset: self.offset };
+        let column = |index: usize| &self.plain[self.at[index]..self.ends[index]];
+        let mut walk = Walk {
+            columns: [0, 1, 2, 3].map(|index| column(index).iter()),
+            extras: Bytes {
+                bytes: column(EXTRAS),
+                at: 0,
+            },
+            bits: BitReader {
+                bytes: bytes.get(self.bits.clone()).ok_or(damage)?,
+                at_bits: self.at_bits,
+            },
+            templates: std::mem::take(&mut self.templates),
+            model: std::mem::replace(&mut self.model, Model::new(0)),
+            offset: self.offset,
+        };
+        let (quantum_bits, count) = (self.quantum_bits, self.left.min(most));
+        for _ in 0..count {
+            // Columns have positions of their own: what is told is where the packed ones begin.
+            let (lane, mut record) = walk.record().map_err(|_| damage)?;
+            record.enter_ticks <<= quantum_bits;
+            record.leave_ticks <<= quantum_bits;
+            let group = self.fill[lane].group(heads).ok_or(damage)?;
+            take(group, &heads[group], record);
+        }
+        self.left -= count;
+        for (index, rest) in walk.columns.iter().enumerate() {
+            self.at[index] = self.ends[index] - rest.len();
+        }
+        self.at[EXTRAS] += walk.extras.at;
+        self.at_bits = walk.bits.at_bits;
+        self.templates = walk.templates;
+        self.model = walk.model;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -648,6 +648,7 @@ impl RankLog {
             heads: Vec::new(),
             groups: Vec::new(),
             payload: Vec::new(),
+            open: None,
         }
     }
 
@@ -692,7 +693,18 @@ pub struct RecordStream<'a> {
     heads: Vec<GroupHead>,
     groups: Vec<Option<Begun>>,
     payload: Vec<u8>,
+    /// The payload that is being taken, which is then in `payload`.
+    open: Option<Open>,
 }
+
+/// A payload of which not all records were taken.
+struct Open {
+    at: FrameAt,
+    unpacking: codec::Unpacking,
+}
+
+/// Records among those held that may have left later than one that comes in, before it is time to sort.
+const FEW: usize = 256;
 
 /// Most of a payload's buffer that is kept for the next one.
 const KEPT_PAYLOAD_BYTES: usize = 1 << 20;
@@ -722,16 +734,22 @@ impl RecordStream<'_> {
     /// Replaces `out` by the next records, ordered by `leave_ticks`; false at the end. A record that was committed
     /// late (its thread was stopped between stamp and store) may come one batch late.
     pub fn next_batch(&mut self, out: &mut Vec<ThreadRecord>) -> bool {
+        self.next_part(usize::MAX, out)
+    }
+
+    /// The same with little more than `most` records, so that of many logs that are read together each has only few in
+    /// memory: a frame is unpacked by and by. Where its records are not in order, all up to the next watermark come at
+    /// once.
+    pub fn next_part(&mut self, most: usize, out: &mut Vec<ThreadRecord>) -> bool {
         out.clear();
         while out.is_empty() {
-            let watermark = self.read_until_watermark();
+            let watermark = self.read_until_watermark(most);
             if watermark.is_none() && self.held.is_empty() {
                 return false;
             }
             std::mem::swap(out, &mut self.held);
             if !std::mem::replace(&mut self.held_in_order, true) {
-                // Stable: records of one lane that left in the same tick keep their order.
-                out.sort_by_key(|held| held.record.leave_ticks);
+                self.put_in_order(out);
             }
             if let Some(watermark) = watermark {
                 let over = out.partition_point(|held| held.record.leave_ticks < watermark);
@@ -741,20 +759,40 @@ impl RecordStream<'_> {
         true
     }
 
-    /// Reads frames up to a watermark; `None` when segments and live area are exhausted.
-    fn read_until_watermark(&mut self) -> Option<u64> {
+    /// Orders records by when they left; those of one lane that left in the same tick keep their order. Moved once each:
+    /// a record is several times as long as what it is sorted by.
+    fn put_in_order(&mut self, records: &mut Vec<ThreadRecord>) {
+        let places = records.iter().zip(0usize..);
+        let mut places: Vec<(u64, usize)> = places
+            .map(|(held, place)| (held.record.leave_ticks, place))
+            .collect();
+        // Stable because that finds the runs which are there.
+        places.sort();
+        // `held` is empty here, and its memory is at hand.
+        self.held.extend(places.iter().map(|&(_, place)| records[place]));
+        records.clear();
+        std::mem::swap(records, &mut self.held);
+    }
+
+    /// Reads frames up to a watermark, or to a record behind which others of its frame are left packed; `None` when
+    /// segments and live area are exhausted.
+    fn read_until_watermark(&mut self, most: usize) -> Option<u64> {
+        if let Some(reached) = self.take_opened(most) {
+            return Some(reached);
+        }
         while let Some(&at) = self.log.frames.get(self.next_frame) {
             self.next_frame += 1;
             let mut payload = std::mem::take(&mut self.payload);
             let whole = self.read_payload(at, &mut payload);
             let watermark = payload.first_chunk::<8>().copied().map(u64::from_le_bytes);
             let is_watermark = at.header.kind == FrameKind::Watermark as u8;
-            if whole && !is_watermark {
-                self.take_records(at, &payload);
-            }
-            // One frame of unusual size is not kept for the rest of the log.
-            payload.shrink_to(KEPT_PAYLOAD_BYTES);
             self.payload = payload;
+            if whole && !is_watermark {
+                self.open_payload(at);
+                if let Some(reached) = self.take_opened(most) {
+                    return Some(reached);
+                }
+            }
             if whole && is_watermark && watermark.is_some() {
                 return watermark;
             }
@@ -811,22 +849,58 @@ impl RecordStream<'_> {
         });
     }
 
-    fn take_records(&mut self, at: FrameAt, payload: &[u8]) {
-        let mut heads = std::mem::take(&mut self.heads);
+    /// Begins with a payload that was read.
+    fn open_payload(&mut self, at: FrameAt) {
+        self.groups.clear();
+        match codec::Unpacking::begin(&self.payload, &mut self.heads) {
+            Ok(unpacking) => self.open = Some(Open { at, unpacking }),
+            Err(damage) => self.close_payload(at, Some(damage)),
+        }
+    }
+
+    /// Takes records of the payload that is open, and closes it behind its last; if it stays open, when the last one of
+    /// them left.
+    fn take_opened(&mut self, most: usize) -> Option<u64> {
+        let mut open = self.open.take()?;
+        let heads = std::mem::take(&mut self.heads);
         let mut groups = std::mem::take(&mut self.groups);
-        groups.clear();
-        let damage = codec::unpack(payload, &mut heads, |number, head, record| {
-            if groups.len() <= number {
-                groups.resize(number + 1, None);
+        let payload = std::mem::take(&mut self.payload);
+        let mut damage = None;
+        let mut reached = 0;
+        while damage.is_none() && !open.unpacking.is_done() {
+            let taken = open
+                .unpacking
+                .advance(&payload, &heads, most, |number, head, record| {
+                    if groups.len() <= number {
+                        groups.resize(number + 1, None);
+                    }
+                    let group = groups[number].get_or_insert_with(|| self.begin_group(head, true));
+                    group.taken += 1;
+                    reached = record.leave_ticks;
+                    // Written twice after a failed write: what is known already is dropped.
+                    if group.taken > group.known {
+                        self.take_record(head.lane, record, &mut group.thread);
+                    }
+                });
+            damage = taken.err();
+            if self.held_in_order {
+                break;
             }
-            let group = groups[number].get_or_insert_with(|| self.begin_group(head, true));
-            group.taken += 1;
-            // Written twice after a failed write: what is known already is dropped.
-            if group.taken > group.known {
-                self.take_record(head.lane, record, &mut group.thread);
-            }
-        })
-        .err();
+        }
+        let is_over = damage.is_some() || open.unpacking.is_done();
+        (self.heads, self.groups, self.payload) = (heads, groups, payload);
+        if is_over {
+            self.close_payload(open.at, damage);
+            return None;
+        }
+        self.open = Some(open);
+        Some(reached)
+    }
+
+    /// A payload is over, at its end or where it is damaged.
+    fn close_payload(&mut self, at: FrameAt, damage: Option<codec::Damage>) {
+        let heads = std::mem::take(&mut self.heads);
+        let mut groups = std::mem::take(&mut self.groups);
         groups.resize(heads.len(), None);
         for (head, group) in heads.iter().zip(&groups) {
             match group {
@@ -845,6 +919,8 @@ impl RecordStream<'_> {
             }
         }
         (self.heads, self.groups) = (heads, groups);
+        // One frame of unusual size is not kept for the rest of the log.
+        self.payload.shrink_to(KEPT_PAYLOAD_BYTES);
         if let Some(damage) = damage {
             let offset = at.offset + (FRAME_HEADER_BYTES + damage.offset) as u64;
             self.problem(
@@ -904,11 +980,33 @@ impl RecordStream<'_> {
         if record.kind == RecordKind::Thread as u8 {
             *thread = self.take_thread(lane, &record);
         } else {
-            // They were packed in this order: nearly always nothing is left to do.
-            let before = self.held.last().map_or(0, |held| held.record.leave_ticks);
-            self.held_in_order &= before <= record.leave_ticks;
             let thread = *thread;
-            self.held.push(ThreadRecord { thread, lane, record });
+            let entry = ThreadRecord { thread, lane, record };
+            // They were packed in this order: nearly always it goes behind all others.
+            if self
+                .held
+                .last()
+                .is_none_or(|held| held.record.leave_ticks <= record.leave_ticks)
+            {
+                self.held.push(entry);
+            } else {
+                self.take_earlier(entry);
+            }
+        }
+    }
+
+    /// A record that left before others that are here already: what an earlier frame had beyond its watermark.
+    #[cold]
+    fn take_earlier(&mut self, entry: ThreadRecord) {
+        let leave = entry.record.leave_ticks;
+        let near = self.held.len().saturating_sub(FEW);
+        let is_before = |held: &ThreadRecord| held.record.leave_ticks <= leave;
+        if self.held_in_order && (near == 0 || is_before(&self.held[near - 1])) {
+            let place = near + self.held[near..].partition_point(is_before);
+            self.held.insert(place, entry);
+        } else {
+            self.held_in_order = false;
+            self.held.push(entry);
         }
     }
 

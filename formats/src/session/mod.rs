@@ -17,7 +17,11 @@
 //! and attempts, and two rank 0s are never merged. All times are nanoseconds on the session's axis
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
+mod column;
+mod encoding;
 mod imported;
+mod layout;
+mod parquet_file;
 mod pauses;
 mod rows;
 mod structure;
@@ -33,7 +37,7 @@ pub use rows::{
 };
 pub use structure::{Pipeline, RoleGroup, Stage, WorldStructure};
 pub use summary::*;
-pub use table::{Table, TableError, TableReader, TableWriter};
+pub use table::{RowLimits, Table, TableError, TableReader, TableWriter};
 
 use std::path::{Path, PathBuf};
 

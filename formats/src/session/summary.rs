@@ -1333,7 +1333,7 @@ impl Session {
     pub fn write(&self, session: &Path) -> io::Result<()> {
         let path = session.join(super::SUMMARY_FILE);
         let unfinished = session.join(format!("{}.unfinished", super::SUMMARY_FILE));
-        fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
+        fs::write(&unfinished, super::layout::to_text(self)?)?;
         fs::rename(&unfinished, &path)
     }
 }

@@ -1,20 +1,19 @@
 //! Parquet tables of plain rows: written row group by row group, read back in batches, both in bounded memory.
+//!
+//! Rows are encoded by ourselves ([`super::column`]) and read by the parquet crate.
 
+use super::column::Column;
+use super::parquet_file::{FileError, ParquetFile};
 use crate::operation::{Library, Operation};
 use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, BooleanBufferBuilder, DictionaryArray, Float64Array, Int32Array,
-    Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, UInt8Type};
 use arrow::error::ArrowError;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
@@ -83,8 +82,9 @@ pub trait Table: Clone + Sized + Send + 'static {
     const NAME: &'static str;
     /// Its columns: name, type, whether values may be missing, storage.
     fn columns() -> Vec<(&'static str, DataType, bool, Storage)>;
-    /// Rows as columns.
-    fn encode(rows: &[Self]) -> Vec<ArrayRef>;
+    /// Appends rows to columns, which are in the order of [`Table::columns`].
+    #[doc(hidden)]
+    fn encode(rows: &[Self], columns: &mut Columns);
     /// Columns (in the order of [`Table::columns`]) as rows; `Err` is the number of a column of another type.
     fn decode(columns: &[ArrayRef], rows: usize, out: &mut Vec<Self>) -> Result<(), usize>;
     /// Rows of a row group are in order of this: their start.
@@ -107,20 +107,34 @@ pub(super) trait Cell: Sized {
     fn data_type() -> DataType;
     /// Whether it may be missing.
     const NULLABLE: bool;
-    /// A column of one value per row.
-    fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef;
+    /// Appends one value per row to a column.
+    fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self);
     /// Hands each value of a column to `put`; `None` if the column has another type.
     fn values(column: &ArrayRef, put: impl FnMut(usize, Self)) -> Option<()>;
 }
 
+/// Doubles are no numbers of a column's: they order otherwise.
+macro_rules! number {
+    (@put $column:ident, $rows:ident, $get:expr, f64) => {
+        $column.doubles($rows.iter().map($get))
+    };
+    (@put $column:ident, $rows:ident, $get:expr, $rust:tt) => {
+        $column.numbers(
+            $rows
+                .iter()
+                .map($get)
+                .map(|value| value.map(|value| value as i64)),
+        )
+    };
+}
+
 macro_rules! numbers {
-    ($($rust:ty, $array:ty, $kind:expr;)*) => {$(
+    ($($rust:tt, $array:ty, $kind:expr;)*) => {$(
         impl Cell for $rust {
             fn data_type() -> DataType { $kind }
             const NULLABLE: bool = false;
-            fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-                let values: Vec<$rust> = rows.iter().map(get).collect();
-                Arc::new(<$array>::from(values))
+            fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+                number!(@put column, rows, |row| Some(get(row)), $rust);
             }
             fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
                 let array = column.as_any().downcast_ref::<$array>()?;
@@ -131,23 +145,8 @@ macro_rules! numbers {
         impl Cell for Option<$rust> {
             fn data_type() -> DataType { $kind }
             const NULLABLE: bool = true;
-            fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-                let mut missing = 0;
-                let values: Vec<$rust> = rows
-                    .iter()
-                    .map(|row| {
-                        let value = get(row);
-                        missing += usize::from(value.is_none());
-                        value.unwrap_or_default()
-                    })
-                    .collect();
-                // Most columns of most batches miss nothing or everything.
-                let nulls = match missing {
-                    0 => None,
-                    _ if missing == rows.len() => Some(NullBuffer::new_null(missing)),
-                    _ => Some(rows.iter().map(|row| get(row).is_some()).collect()),
-                };
-                Arc::new(PrimitiveArray::new(ScalarBuffer::from(values), nulls) as $array)
+            fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+                number!(@put column, rows, get, $rust);
             }
             fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
                 let array = column.as_any().downcast_ref::<$array>()?;
@@ -173,12 +172,8 @@ impl Cell for bool {
         DataType::Boolean
     }
     const NULLABLE: bool = false;
-    fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-        let mut values = BooleanBufferBuilder::new(rows.len());
-        for row in rows {
-            values.append(get(row));
-        }
-        Arc::new(BooleanArray::new(values.finish(), None))
+    fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+        column.bits(rows.iter().map(get));
     }
     fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
         let array = column.as_any().downcast_ref::<BooleanArray>()?;
@@ -194,8 +189,8 @@ impl Cell for Option<Cow<'static, str>> {
         DataType::Utf8
     }
     const NULLABLE: bool = true;
-    fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-        Arc::new(rows.iter().map(get).collect::<StringArray>())
+    fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+        column.texts(rows.iter().map(get));
     }
     fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
         let array = column.as_any().downcast_ref::<StringArray>()?;
@@ -211,8 +206,8 @@ impl Cell for String {
         DataType::Utf8
     }
     const NULLABLE: bool = false;
-    fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(get(row))).collect::<StringArray>())
+    fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+        column.texts(rows.iter().map(|row| Some(Cow::Owned(get(row)))));
     }
     fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
         let array = column.as_any().downcast_ref::<StringArray>()?;
@@ -241,8 +236,12 @@ macro_rules! named_cell {
                 DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))
             }
             const NULLABLE: bool = false;
-            fn column<R>(rows: &[R], get: impl Fn(&R) -> Self) -> ArrayRef {
-                $crate::session::table::named_column::<$named, R>(rows, get)
+            fn put<R>(column: &mut $crate::session::column::Column, rows: &[R], get: impl Fn(&R) -> Self) {
+                use $crate::session::table::Named;
+                column.names(
+                    rows.iter().map(|row| get(row).position()),
+                    $crate::session::table::name_at::<$named>,
+                );
             }
             fn values(column: &ArrayRef, put: impl FnMut(usize, Self)) -> Option<()> {
                 $crate::session::table::named_values::<$named>(column, put)
@@ -252,14 +251,11 @@ macro_rules! named_cell {
 }
 pub(super) use named_cell;
 
-pub(super) fn named_column<N: Named, R>(rows: &[R], get: impl Fn(&R) -> N) -> ArrayRef {
-    let keys: Vec<u8> = rows.iter().map(|row| get(row).position()).collect();
-    let names: StringArray = N::ALL.iter().map(|value| Some(value.name())).collect();
-    // Keys are positions in ALL, so they are inside the dictionary.
-    Arc::new(DictionaryArray::<UInt8Type>::new(
-        UInt8Array::from(keys),
-        Arc::new(names),
-    ))
+/// Name of the value with a position.
+pub(super) fn name_at<N: Named>(position: i64) -> &'static str {
+    let value = usize::try_from(position).ok().and_then(|at| N::ALL.get(at));
+    // Positions are those of values.
+    value.map_or("", |value| value.name())
 }
 
 pub(super) fn named_values<N: Named>(column: &ArrayRef, mut put: impl FnMut(usize, N)) -> Option<()> {
@@ -338,9 +334,14 @@ macro_rules! table {
                 vec![$((stringify!($column), <$kind as Cell>::data_type(), <$kind as Cell>::NULLABLE, Storage::$storage),)*]
             }
 
-            fn encode(rows: &[Self]) -> Vec<arrow::array::ArrayRef> {
+            fn encode(rows: &[Self], columns: &mut $crate::session::table::Columns) {
                 use $crate::session::table::Cell;
-                vec![$(<$kind as Cell>::column(rows, |row: &Self| row.$column.clone()),)*]
+                let mut columns = columns.0.columns.iter_mut();
+                $(
+                    if let Some(column) = columns.next() {
+                        <$kind as Cell>::put(column, rows, |row: &Self| row.$column.clone());
+                    }
+                )*
             }
 
             fn decode(columns: &[arrow::array::ArrayRef], rows: usize, out: &mut Vec<Self>) -> Result<(), usize> {
@@ -372,86 +373,94 @@ macro_rules! table {
 }
 pub(super) use table;
 
+/// The columns of a file that is being written.
+pub struct Columns(pub(super) ParquetFile);
+
 /// Rows that are turned into columns at once. Each column walks over all of them again, so they should stay in the
 /// processor's cache.
 const ROWS_PER_BATCH: usize = 1024;
 
-/// Rows held back, so that one that comes late still finds its place.
-const ROWS_HELD: usize = 1024;
+/// Rows that a writer has in memory, beside those it has encoded, which take 10 to 20 bytes each.
+#[derive(Clone, Copy, Debug)]
+pub struct RowLimits {
+    /// Rows of a row group.
+    pub per_group: usize,
+    /// Rows held back, so that one that comes late still finds its place.
+    pub held: usize,
+}
+
+impl Default for RowLimits {
+    /// For a few tables.
+    fn default() -> Self {
+        Self {
+            per_group: 1 << 16,
+            held: 1024,
+        }
+    }
+}
+
+impl From<usize> for RowLimits {
+    /// For a few tables, with row groups of so many rows.
+    fn from(per_group: usize) -> Self {
+        Self {
+            per_group,
+            ..Self::default()
+        }
+    }
+}
+
+/// Rows of a row group at most, whatever is asked for: pages count their bytes in 32 bits.
+const MOST_PER_GROUP: usize = 1 << 20;
 
 /// Writes one Parquet file of a table. Rows may come nearly in order of their start; in each row group they are in
 /// order.
 pub struct TableWriter<T: Table> {
-    writer: ArrowWriter<File>,
-    schema: Arc<Schema>,
+    columns: Columns,
     path: PathBuf,
-    rows_per_group: usize,
+    limits: RowLimits,
     /// Rows of the group being written, beside those held.
     rows_in_group: usize,
     last_key: i64,
     held: Vec<T>,
-    rows: u64,
 }
 
 impl<T: Table> TableWriter<T> {
-    /// Creates the file, and its directory. Row groups get this many rows, fewer where a row came too late for its
-    /// place. A group in progress takes 10 to 20 bytes per row and some 10 KiB per compressed column.
-    pub fn create(path: &Path, rows_per_group: usize) -> Result<Self, TableError> {
-        let io_error = |source| TableError::Io {
-            path: path.to_path_buf(),
-            source,
-        };
+    /// Creates the file, and its directory. Row groups get fewer rows than they may have where a row came too late for
+    /// its place.
+    pub fn create(path: &Path, limits: impl Into<RowLimits>) -> Result<Self, TableError> {
+        let limits = limits.into();
         if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(io_error)?;
-        }
-        let file = File::create(path).map_err(io_error)?;
-        let schema = T::schema();
-        let mut properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_dictionary_enabled(false)
-            .set_statistics_enabled(EnabledStatistics::Chunk);
-        for (name, kind, _, storage) in T::columns() {
-            let column = ColumnPath::from(name);
-            if matches!(kind, DataType::Dictionary(..)) {
-                // The first and last name in the alphabet bound nothing, and finding them compares every value.
-                properties =
-                    properties.set_column_statistics_enabled(column.clone(), EnabledStatistics::None);
-            }
-            properties = match storage {
-                Storage::Delta => properties.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED),
-                Storage::Moment => properties
-                    .set_column_encoding(column.clone(), Encoding::DELTA_BINARY_PACKED)
-                    .set_column_compression(column, Compression::UNCOMPRESSED),
-                Storage::Dictionary => properties.set_column_dictionary_enabled(column, true),
-                Storage::Plain => properties,
-            };
-        }
-        let writer =
-            ArrowWriter::try_new(file, schema.clone(), Some(properties.build())).map_err(|source| {
-                TableError::Parquet {
-                    path: path.to_path_buf(),
-                    source,
-                }
+            fs::create_dir_all(directory).map_err(|source| TableError::Io {
+                path: path.to_path_buf(),
+                source,
             })?;
+        }
+        let storage: Vec<Storage> = T::columns().into_iter().map(|(.., storage)| storage).collect();
+        let file =
+            ParquetFile::create(path, T::schema(), &storage).map_err(|error| file_error(path, error))?;
         Ok(Self {
-            writer,
-            schema,
+            columns: Columns(file),
             path: path.to_path_buf(),
-            rows_per_group: rows_per_group.max(1),
+            limits: RowLimits {
+                per_group: limits.per_group.clamp(1, MOST_PER_GROUP),
+                ..limits
+            },
             rows_in_group: 0,
             last_key: i64::MIN,
             held: Vec::new(),
-            rows: 0,
         })
     }
 
     /// Takes these rows and empties the vector (its memory is kept).
     pub fn write(&mut self, rows: &mut Vec<T>) -> Result<(), TableError> {
+        // Exactly: there are as many writers as ranks, and what one once took it keeps.
+        self.held.reserve_exact(rows.len());
         self.held.append(rows);
-        if self.held.len() < ROWS_PER_BATCH + ROWS_HELD {
+        // As many again before any goes: sorting what is held costs less per row.
+        if self.held.len() < 2 * self.limits.held {
             return Ok(());
         }
-        let due = self.held.len() - ROWS_HELD;
+        let due = self.held.len() - self.limits.held;
         self.write_held(due)
     }
 
@@ -472,46 +481,36 @@ impl<T: Table> TableWriter<T> {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
             return Ok(());
         };
-        if self.rows_in_group >= self.rows_per_group || first.sort_key() < self.last_key {
-            self.rows_in_group = 0;
-            self.writer.flush().map_err(|source| self.parquet_error(source))?;
+        if self.rows_in_group >= self.limits.per_group || first.sort_key() < self.last_key {
+            self.end_group()?;
         }
-        let batch = RecordBatch::try_new(self.schema.clone(), T::encode(rows)).map_err(|source| {
-            TableError::Arrow {
-                path: self.path.clone(),
-                source,
-            }
-        })?;
+        T::encode(rows, &mut self.columns);
         self.last_key = last.sort_key();
         self.rows_in_group += rows.len();
-        self.rows += rows.len() as u64;
-        self.writer
-            .write(&batch)
-            .map_err(|source| self.parquet_error(source))
+        Ok(())
     }
 
-    fn parquet_error(&self, source: ParquetError) -> TableError {
-        TableError::Parquet {
-            path: self.path.clone(),
-            source,
-        }
+    fn end_group(&mut self) -> Result<(), TableError> {
+        let rows = std::mem::take(&mut self.rows_in_group);
+        let ended = self.columns.0.end_group(rows);
+        ended.map_err(|error| file_error(&self.path, error))
     }
 
     /// Writes what is held and the footer. Returns rows and bytes of the file.
     pub fn finish(mut self) -> Result<(u64, u64), TableError> {
         let due = self.held.len();
         self.write_held(due)?;
-        let Self {
-            writer, path, rows, ..
-        } = self;
-        writer.close().map_err(|source| TableError::Parquet {
-            path: path.clone(),
-            source,
-        })?;
-        let bytes = fs::metadata(&path)
-            .map_err(|source| TableError::Io { path, source })?
-            .len();
-        Ok((rows, bytes))
+        self.end_group()?;
+        let Self { columns, path, .. } = self;
+        columns.0.finish().map_err(|error| file_error(&path, error))
+    }
+}
+
+fn file_error(path: &Path, error: FileError) -> TableError {
+    let path = path.to_path_buf();
+    match error {
+        FileError::Io(source) => TableError::Io { path, source },
+        FileError::Parquet(source) => TableError::Parquet { path, source },
     }
 }
 

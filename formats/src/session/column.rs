@@ -1,0 +1,569 @@
+//! One column of the row group that is being written, encoded as it comes.
+
+use super::encoding::{Delta, Sequence};
+use super::table::Storage;
+use parquet::basic::{Encoding, Type};
+use parquet::file::statistics::Statistics;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// Different values of a dictionary at most. A column with more is told by differences, texts one by one.
+const MOST_KEYS: usize = 1 << 12;
+
+/// Values of a column so far.
+enum Values {
+    Delta(Delta),
+    Numbers(Numbers),
+    Texts(Texts),
+    /// Bytes as they stand in the file, and how many values.
+    Plain(Vec<u8>, usize),
+    Bits(Vec<u8>, usize),
+}
+
+/// Numbers by their place in a list of those that are different. Fixed sets of names are numbers too.
+#[derive(Default)]
+struct Numbers {
+    places: Sequence,
+    known: FxHashMap<i64, u16>,
+    keys: Vec<i64>,
+    last: Option<(i64, u16)>,
+    /// What the numbers are called, where they stand for names.
+    name_of: Option<fn(i64) -> &'static str>,
+}
+
+/// The same of texts.
+#[derive(Default)]
+struct Texts {
+    places: Sequence,
+    known: FxHashMap<Box<str>, u16>,
+    keys: Vec<Box<str>>,
+    last: Option<u16>,
+}
+
+/// The next place in a dictionary; `None` if it is full.
+fn next_place(keys: usize) -> Option<u16> {
+    (keys < MOST_KEYS).then_some(keys as u16)
+}
+
+impl Numbers {
+    /// False, and nothing done, if the dictionary is full.
+    #[inline]
+    fn push(&mut self, value: i64) -> bool {
+        let place = match self.last {
+            Some((last, place)) if last == value => place,
+            _ => {
+                let place = match self.known.get(&value) {
+                    Some(&place) => place,
+                    None => {
+                        let Some(place) = next_place(self.keys.len()) else {
+                            return false;
+                        };
+                        self.known.insert(value, place);
+                        self.keys.push(value);
+                        place
+                    }
+                };
+                self.last = Some((value, place));
+                place
+            }
+        };
+        self.places.push(place);
+        true
+    }
+}
+
+impl Texts {
+    fn push(&mut self, value: &str) -> bool {
+        let is_last = |&place: &u16| &*self.keys[usize::from(place)] == value;
+        let known = self
+            .last
+            .filter(is_last)
+            .or_else(|| self.known.get(value).copied());
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let Some(place) = next_place(self.keys.len()) else {
+                    return false;
+                };
+                self.known.insert(value.into(), place);
+                self.keys.push(value.into());
+                place
+            }
+        };
+        self.last = Some(place);
+        self.places.push(place);
+        true
+    }
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// A double's bits so that numbers order as doubles do; it is its own reverse.
+fn in_order(bits: i64) -> i64 {
+    if bits < 0 { bits ^ i64::MAX } else { bits }
+}
+
+/// A column chunk before it is compressed.
+pub(super) struct Chunk {
+    /// The values of the dictionary and how many, where there is one.
+    pub dictionary: Option<(Vec<u8>, u32)>,
+    /// Levels and values of its one page.
+    pub page: Vec<u8>,
+    /// How the page's values are told.
+    pub encoding: Encoding,
+    /// Rows in which nothing stands.
+    pub nulls: u32,
+    /// Least and largest value, in the order of [`statistics`].
+    pub range: Option<(i64, i64)>,
+}
+
+/// A column of a row group.
+pub(super) struct Column {
+    physical: Type,
+    is_nullable: bool,
+    storage: Storage,
+    /// For each row, whether something stands there.
+    present: Sequence,
+    nulls: u32,
+    range: Option<(i64, i64)>,
+    is_unsigned: bool,
+    values: Values,
+    /// An earlier row group had too many different values: the next one is not begun with a dictionary.
+    overflowed: bool,
+}
+
+impl Column {
+    /// An empty one. `physical` is Parquet's type; `is_unsigned` says how its values order.
+    pub fn new(physical: Type, is_nullable: bool, is_unsigned: bool, storage: Storage) -> Self {
+        let mut column = Self {
+            physical,
+            is_nullable,
+            storage,
+            present: Sequence::default(),
+            nulls: 0,
+            range: None,
+            is_unsigned,
+            values: Values::Plain(Vec::new(), 0),
+            overflowed: false,
+        };
+        column.values = column.empty();
+        column
+    }
+
+    fn empty(&self) -> Values {
+        let by_keys = self.storage == Storage::Dictionary && !self.overflowed;
+        match self.physical {
+            Type::BOOLEAN => Values::Bits(Vec::new(), 0),
+            Type::BYTE_ARRAY if by_keys => Values::Texts(Texts::default()),
+            Type::INT32 | Type::INT64 if by_keys => Values::Numbers(Numbers::default()),
+            Type::INT32 | Type::INT64 if self.storage != Storage::Plain => self.differences(),
+            _ => Values::Plain(Vec::new(), 0),
+        }
+    }
+
+    fn differences(&self) -> Values {
+        Values::Delta(Delta::new(self.physical == Type::INT32))
+    }
+
+    /// True if what is packed is worth being compressed.
+    pub fn may_shrink(&self) -> bool {
+        self.storage != Storage::Moment
+    }
+
+    #[inline]
+    fn row(&mut self, is_there: bool) {
+        self.nulls += u32::from(!is_there);
+        if self.is_nullable {
+            self.present.push(u16::from(is_there));
+        }
+    }
+
+    /// Numbers, each as wide as 64 bits: unsigned ones of 64 by their bits.
+    #[inline]
+    pub fn numbers(&mut self, values: impl Iterator<Item = Option<i64>>) {
+        let flip = if self.is_unsigned { i64::MIN } else { 0 };
+        self.each(values, |value| value ^ flip);
+    }
+
+    /// Doubles.
+    #[inline]
+    pub fn doubles(&mut self, values: impl Iterator<Item = Option<f64>>) {
+        self.each(
+            values.map(|value| value.map(|value| value.to_bits() as i64)),
+            in_order,
+        );
+    }
+
+    /// `key`: the number by which a value has its place among the others.
+    #[inline]
+    fn each(&mut self, values: impl Iterator<Item = Option<i64>>, key: impl Fn(i64) -> i64) {
+        let (mut least, mut most) = self.range.unwrap_or((i64::MAX, i64::MIN));
+        let mut bound = |value: i64| {
+            let key = key(value);
+            least = least.min(key);
+            most = most.max(key);
+        };
+        // Most columns of most tables: looked at once, not for each value.
+        if let Values::Delta(delta) = &mut self.values {
+            for value in values {
+                if self.is_nullable {
+                    self.nulls += u32::from(value.is_none());
+                    self.present.push(u16::from(value.is_some()));
+                }
+                if let Some(value) = value {
+                    bound(value);
+                    delta.push(value);
+                }
+            }
+        } else {
+            for value in values {
+                self.row(value.is_some());
+                if let Some(value) = value {
+                    bound(value);
+                    self.number(value);
+                }
+            }
+        }
+        self.range = (least <= most).then_some((least, most));
+    }
+
+    #[inline]
+    fn number(&mut self, value: i64) {
+        match &mut self.values {
+            Values::Delta(delta) => delta.push(value),
+            Values::Numbers(numbers) => {
+                if !numbers.push(value) {
+                    self.overflow();
+                    self.number(value);
+                }
+            }
+            Values::Plain(out, count) => {
+                *count += 1;
+                match self.physical {
+                    Type::INT32 => out.extend_from_slice(&(value as i32).to_le_bytes()),
+                    _ => out.extend_from_slice(&value.to_le_bytes()),
+                }
+            }
+            // Columns of texts and bits are given none.
+            Values::Texts(_) | Values::Bits(..) => {}
+        }
+    }
+
+    /// A dictionary is full: what it tells so far is told anew without one.
+    #[cold]
+    fn overflow(&mut self) {
+        self.overflowed = true;
+        let other = self.empty();
+        match std::mem::replace(&mut self.values, other) {
+            Values::Numbers(numbers) => {
+                // Never an endless round: differences and plain values take everything.
+                (0..numbers.places.len())
+                    .for_each(|row| self.number(numbers.keys[usize::from(numbers.places.at(row))]));
+            }
+            Values::Texts(texts) => {
+                (0..texts.places.len())
+                    .for_each(|row| self.put(&texts.keys[usize::from(texts.places.at(row))]));
+            }
+            others => self.values = others,
+        }
+    }
+
+    /// Yes or no.
+    pub fn bits(&mut self, values: impl Iterator<Item = bool>) {
+        for value in values {
+            self.row(true);
+            if let Values::Bits(out, count) = &mut self.values {
+                if *count % 8 == 0 {
+                    out.push(0);
+                }
+                if let Some(last) = out.last_mut() {
+                    *last |= u8::from(value) << (*count % 8);
+                }
+                *count += 1;
+            }
+        }
+    }
+
+    /// Names of a fixed set, by their numbers.
+    pub fn names(&mut self, values: impl Iterator<Item = u8>, name_of: fn(i64) -> &'static str) {
+        if let Values::Texts(texts) = &self.values
+            && texts.keys.is_empty()
+        {
+            self.values = Values::Numbers(Numbers {
+                name_of: Some(name_of),
+                ..Numbers::default()
+            });
+        }
+        for value in values {
+            self.row(true);
+            if let Values::Numbers(numbers) = &mut self.values {
+                // A byte's numbers always find their place.
+                numbers.push(i64::from(value));
+            }
+        }
+    }
+
+    /// Texts.
+    pub fn texts<'t>(&mut self, values: impl Iterator<Item = Option<Cow<'t, str>>>) {
+        for value in values {
+            self.row(value.is_some());
+            if let Some(value) = value {
+                self.put(&value);
+            }
+        }
+    }
+
+    fn put(&mut self, text: &str) {
+        match &mut self.values {
+            Values::Texts(texts) => {
+                if !texts.push(text) {
+                    self.overflow();
+                    self.put(text);
+                }
+            }
+            Values::Plain(out, count) => {
+                *count += 1;
+                put_text(text, out);
+            }
+            Values::Delta(_) | Values::Numbers(_) | Values::Bits(..) => {}
+        }
+    }
+
+    /// What the rows so far are in the file; the column is empty again.
+    pub fn finish(&mut self) -> Chunk {
+        let mut page = Vec::new();
+        if self.is_nullable {
+            page.extend_from_slice(&[0; 4]);
+            self.present.put_hybrid(1, &mut page);
+            let levels = (page.len() - 4) as u32;
+            page[..4].copy_from_slice(&levels.to_le_bytes());
+        }
+        let mut dictionary = None;
+        let empty = self.empty();
+        let encoding = match std::mem::replace(&mut self.values, empty) {
+            Values::Delta(mut delta) if delta.len() > 0 => {
+                delta.finish(&mut page);
+                Encoding::DELTA_BINARY_PACKED
+            }
+            Values::Numbers(numbers) if numbers.places.len() > 0 => {
+                let mut keys = Vec::new();
+                for &key in &numbers.keys {
+                    match (numbers.name_of, self.physical) {
+                        (Some(name_of), _) => put_text(name_of(key), &mut keys),
+                        (None, Type::INT32) => keys.extend_from_slice(&(key as i32).to_le_bytes()),
+                        (None, _) => keys.extend_from_slice(&key.to_le_bytes()),
+                    }
+                }
+                put_places(&numbers.places, numbers.keys.len(), &mut page);
+                dictionary = Some((keys, numbers.keys.len() as u32));
+                Encoding::RLE_DICTIONARY
+            }
+            Values::Texts(texts) if texts.places.len() > 0 => {
+                let mut keys = Vec::new();
+                texts.keys.iter().for_each(|key| put_text(key, &mut keys));
+                put_places(&texts.places, texts.keys.len(), &mut page);
+                dictionary = Some((keys, texts.keys.len() as u32));
+                Encoding::RLE_DICTIONARY
+            }
+            Values::Plain(bytes, _) | Values::Bits(bytes, _) => {
+                page.extend_from_slice(&bytes);
+                Encoding::PLAIN
+            }
+            // Nothing stands in any row.
+            Values::Delta(_) | Values::Numbers(_) | Values::Texts(_) => Encoding::PLAIN,
+        };
+        self.present = Sequence::default();
+        Chunk {
+            dictionary,
+            page,
+            encoding,
+            nulls: std::mem::take(&mut self.nulls),
+            range: self.range.take(),
+        }
+    }
+}
+
+fn put_places(places: &Sequence, keys: usize, page: &mut Vec<u8>) {
+    let width = usize::BITS - keys.saturating_sub(1).leading_zeros();
+    page.push(width as u8);
+    places.put_hybrid(width, page);
+}
+
+/// What a footer says of a chunk's values.
+pub(super) fn statistics(
+    physical: Type,
+    is_unsigned: bool,
+    range: Option<(i64, i64)>,
+    nulls: u32,
+) -> Option<Statistics> {
+    let (least, most) = range?;
+    let nulls = Some(u64::from(nulls));
+    let flip = if is_unsigned { i64::MIN } else { 0 };
+    Some(match physical {
+        Type::INT32 => {
+            let [least, most] = [least, most].map(|key| Some((key ^ flip) as i32));
+            Statistics::int32(least, most, None, nulls, false)
+        }
+        Type::INT64 => {
+            let [least, most] = [least, most].map(|key| Some(key ^ flip));
+            Statistics::int64(least, most, None, nulls, false)
+        }
+        Type::DOUBLE => {
+            let [least, most] = [least, most].map(|key| Some(f64::from_bits(in_order(key) as u64)));
+            Statistics::double(least, most, None, nulls, false)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::table;
+    use crate::Library;
+    use crate::session::{RowLimits, TableReader, TableWriter};
+    use parquet::file::reader::FileReader;
+    use parquet::file::serialized_reader::SerializedFileReader;
+    use parquet::file::statistics::Statistics;
+    use proptest::prelude::*;
+    use std::borrow::Cow;
+
+    table! {
+        /// A column of every type in every storage that sessions have.
+        EveryRow = "every", sorted by |_| 0;
+        /// Unsigned, by differences.
+        unsigned: u64 = Delta,
+        /// By keys.
+        keys: Option<u64> = Dictionary,
+        /// Narrow, by differences.
+        narrow: u32 = Delta,
+        /// Narrow, by keys.
+        narrow_keys: Option<u32> = Dictionary,
+        /// A moment.
+        moment: i64 = Moment,
+        /// Signed, sometimes missing.
+        signed: Option<i64> = Delta,
+        /// A byte.
+        byte: u8 = Delta,
+        /// As it is.
+        plain: u64 = Plain,
+        /// A double, sometimes missing.
+        double: Option<f64> = Plain,
+        /// Yes or no.
+        bit: bool = Plain,
+        /// A name.
+        library: Library = Dictionary,
+        /// A text by keys.
+        text: Option<Cow<'static, str>> = Dictionary,
+        /// A text as it is.
+        plain_text: String = Plain,
+    }
+
+    /// How the values of a column follow each other.
+    #[derive(Clone, Copy, Debug)]
+    enum Run {
+        Constant,
+        Steady,
+        Few,
+        Noise,
+        Missing,
+    }
+
+    fn any_run() -> impl Strategy<Value = Run> {
+        prop_oneof![
+            Just(Run::Constant),
+            Just(Run::Steady),
+            Just(Run::Few),
+            Just(Run::Noise),
+            Just(Run::Missing)
+        ]
+    }
+
+    /// A number for a row: the same every time (splitmix).
+    fn noise(row: u64) -> u64 {
+        let mut z = row.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z ^ (z >> 31)
+    }
+
+    fn value(run: Run, row: u64) -> Option<u64> {
+        match run {
+            Run::Constant => Some(u64::MAX),
+            // Past the largest number, as well.
+            Run::Steady => Some((u64::MAX - 700).wrapping_add(row * 3)),
+            Run::Few => (!noise(row).is_multiple_of(11)).then(|| noise(row) % 7),
+            Run::Noise => Some(noise(row)),
+            Run::Missing => None,
+        }
+    }
+
+    fn row(runs: &[Run], row: u64) -> EveryRow {
+        let number = |column: usize| value(runs[column % runs.len()], row);
+        let there = |column: usize| number(column).unwrap_or(row);
+        EveryRow {
+            unsigned: there(0),
+            keys: number(1),
+            narrow: there(2) as u32,
+            narrow_keys: number(3).map(|value| value as u32),
+            moment: there(4) as i64,
+            signed: number(5).map(|value| value as i64),
+            byte: there(6) as u8,
+            plain: there(7),
+            double: number(8).map(|value| value as i64 as f64 / 7.0),
+            bit: there(9) % 2 == 1,
+            library: [Library::C10d, Library::Gloo, Library::Nccl, Library::Mpi][there(10) as usize % 4],
+            text: number(11).map(|value| Cow::Owned(value.to_string())),
+            plain_text: format!("{:x}", there(12)),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Whatever stands in a column, another implementation reads it back, and the footer's bounds are its own.
+        #[test]
+        fn every_kind_of_column_comes_back(
+            runs in proptest::collection::vec(any_run(), 13),
+            rows in prop_oneof![0u64..3, 120u64..140, 5000u64..6000],
+            per_group in prop_oneof![Just(100usize), Just(1 << 16)],
+        ) {
+            let folder = tempfile::tempdir()?;
+            let path = folder.path().join("every.parquet");
+            let limits = RowLimits { per_group, held: 1 };
+            let mut writer = TableWriter::create(&path, limits)?;
+            let told: Vec<EveryRow> = (0..rows).map(|number| row(&runs, number)).collect();
+            for part in told.chunks(100) {
+                writer.write(&mut part.to_vec())?;
+            }
+            let (count, bytes) = writer.finish()?;
+            prop_assert_eq!((count, bytes), (rows, std::fs::metadata(&path)?.len()));
+            let back = TableReader::<EveryRow>::read_all(&path)?;
+            prop_assert_eq!(back.len(), told.len());
+            for (back, told) in back.iter().zip(&told) {
+                prop_assert_eq!(back, told);
+            }
+            let footer = SerializedFileReader::new(std::fs::File::open(&path)?)?;
+            let mut at = 0;
+            for group in footer.metadata().row_groups() {
+                let rows = &told[at..at + group.num_rows() as usize];
+                at += rows.len();
+                let Some(Statistics::Int64(unsigned)) = group.column(0).statistics() else {
+                    return Err(TestCaseError::fail("no bounds of unsigned numbers"));
+                };
+                let bounds = (unsigned.min_opt().map(|&least| least as u64), unsigned.max_opt().map(|&most| most as u64));
+                let true_bounds = (rows.iter().map(|row| row.unsigned).min(), rows.iter().map(|row| row.unsigned).max());
+                prop_assert_eq!(bounds, true_bounds);
+                let signed: Vec<i64> = rows.iter().filter_map(|row| row.signed).collect();
+                match group.column(5).statistics() {
+                    Some(Statistics::Int64(found)) => {
+                        prop_assert_eq!((found.min_opt(), found.max_opt()), (signed.iter().min(), signed.iter().max()));
+                        prop_assert_eq!(found.null_count_opt(), Some((rows.len() - signed.len()) as u64));
+                    }
+                    _ => prop_assert!(signed.is_empty()),
+                }
+            }
+            prop_assert_eq!(at, told.len());
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Parquet's encodings, value by value into memory as small as what is encoded.
+//!
+//! A session has a file per rank and table, all of them open, and most columns of most row groups hold one value or one
+//! step. The encoders of the parquet crate are made for few files: each takes a megabyte before its first value.
+
+/// Values of a block of deltas, which the format wants to be a multiple of 128.
+const BLOCK: usize = 128;
+/// Values of a miniblock: those that share a width.
+const MINI: usize = 32;
+
+/// Appends seven bits per byte, lowest first.
+pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_zigzag(value: i64, out: &mut Vec<u8>) {
+    put_varint(((value << 1) ^ (value >> 63)) as u64, out);
+}
+
+/// Appends 32 numbers of `width` bits each.
+fn pack(numbers: &[u64; MINI], width: u32, out: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
+    let (mut word, mut filled) = (0u64, 0);
+    for &number in numbers {
+        word |= number << filled;
+        filled += width;
+        if filled >= 64 {
+            out.extend_from_slice(&word.to_le_bytes());
+            filled -= 64;
+            word = if filled == 0 {
+                0
+            } else {
+                number >> (width - filled)
+            };
+        }
+    }
+    // 32 numbers of any width fill whole half words.
+    if filled > 0 {
+        out.extend_from_slice(&(word as u32).to_le_bytes());
+    }
+}
+
+/// DELTA_BINARY_PACKED. As long as all values lie one step apart they are only counted.
+#[derive(Default)]
+pub(super) struct Delta {
+    /// Differences wrap at 32 bits, as the column's type does.
+    is_narrow: bool,
+    first: i64,
+    last: i64,
+    count: usize,
+    /// The step from each value to the next, until one was another; `None` from then on.
+    step: Option<i64>,
+    /// Of the block at hand.
+    deltas: Vec<i64>,
+    blocks: Vec<u8>,
+}
+
+impl Delta {
+    /// For a column of 32 bits, or of 64.
+    pub fn new(is_narrow: bool) -> Self {
+        Self {
+            is_narrow,
+            ..Self::default()
+        }
+    }
+
+    /// Values so far.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The next value.
+    #[inline]
+    pub fn push(&mut self, value: i64) {
+        let before = std::mem::replace(&mut self.last, value);
+        self.count += 1;
+        if self.count == 1 {
+            self.first = value;
+            return;
+        }
+        let delta = value.wrapping_sub(before);
+        let delta = if self.is_narrow {
+            i64::from(delta as i32)
+        } else {
+            delta
+        };
+        if self.count == 2 {
+            self.step = Some(delta);
+        } else if let Some(step) = self.step {
+            if step == delta {
+                return;
+            }
+            self.leave_step(step);
+            self.put(delta);
+        } else {
+            self.put(delta);
+        }
+    }
+
+    /// Values do not go on by their step: those that were only counted become blocks.
+    #[cold]
+    fn leave_step(&mut self, step: i64) {
+        self.step = None;
+        for _ in 0..self.count - 2 {
+            self.put(step);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, delta: i64) {
+        self.deltas.push(delta);
+        if self.deltas.len() == BLOCK {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let Some(&least) = self.deltas.iter().min() else {
+            return;
+        };
+        put_zigzag(least, &mut self.blocks);
+        let widths = self.blocks.len();
+        self.blocks.extend_from_slice(&[0; BLOCK / MINI]);
+        for (index, mini) in self.deltas.chunks(MINI).enumerate() {
+            // What is missing in the last one is filled with nothing.
+            let mut above = [0; MINI];
+            let mut used = 0;
+            for (above, &delta) in above.iter_mut().zip(mini) {
+                *above = delta.wrapping_sub(least) as u64;
+                used |= *above;
+            }
+            let width = u64::BITS - used.leading_zeros();
+            self.blocks[widths + index] = width as u8;
+            pack(&above, width, &mut self.blocks);
+        }
+        self.deltas.clear();
+    }
+
+    /// Appends the page's values, and begins anew with nothing.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if let Some(step) = self.step.take() {
+            for _ in 0..self.count - 1 {
+                self.put(step);
+            }
+        }
+        self.flush();
+        put_varint(BLOCK as u64, out);
+        put_varint((BLOCK / MINI) as u64, out);
+        put_varint(self.count as u64, out);
+        let first = if self.is_narrow {
+            i64::from(self.first as i32)
+        } else {
+            self.first
+        };
+        put_zigzag(first, out);
+        out.append(&mut self.blocks);
+        *self = Self::new(self.is_narrow);
+    }
+}
+
+/// Numbers below 65,536, of which most lists hold one only: that is counted until there comes another.
+#[derive(Default)]
+pub(super) struct Sequence {
+    value: u16,
+    same: usize,
+    rest: Rest,
+}
+
+/// What comes behind the first numbers, which are all the same.
+enum Rest {
+    Bytes(Vec<u8>),
+    Words(Vec<u16>),
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self::Bytes(Vec::new())
+    }
+}
+
+impl Rest {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(list) => list.len(),
+            Self::Words(list) => list.len(),
+        }
+    }
+
+    fn at(&self, index: usize) -> u16 {
+        match self {
+            Self::Bytes(list) => u16::from(list[index]),
+            Self::Words(list) => list[index],
+        }
+    }
+}
+
+impl Sequence {
+    /// Numbers so far.
+    pub fn len(&self) -> usize {
+        self.same + self.rest.len()
+    }
+
+    /// The number in a place.
+    pub fn at(&self, index: usize) -> u16 {
+        match index.checked_sub(self.same) {
+            None => self.value,
+            Some(index) => self.rest.at(index),
+        }
+    }
+
+    /// The next number.
+    #[inline]
+    pub fn push(&mut self, number: u16) {
+        if self.rest.len() == 0 && (self.same == 0 || self.value == number) {
+            self.value = number;
+            self.same += 1;
+            return;
+        }
+        match &mut self.rest {
+            Rest::Words(list) => list.push(number),
+            Rest::Bytes(list) => match u8::try_from(number) {
+                Ok(byte) => list.push(byte),
+                Err(_) => {
+                    let mut words: Vec<u16> = list.iter().map(|&byte| u16::from(byte)).collect();
+                    words.push(number);
+                    self.rest = Rest::Words(words);
+                }
+            },
+        }
+    }
+
+    /// How often the number at `index` stands there one after the other.
+    fn run(&self, index: usize) -> usize {
+        let number = self.at(index);
+        let from = index.max(self.same);
+        let behind = (from..self.len()).take_while(|&next| self.at(next) == number);
+        from - index + behind.count()
+    }
+
+    /// Appends the numbers in `width` bits each as Parquet's hybrid of runs and packed groups of eight.
+    pub fn put_hybrid(&self, width: u32, out: &mut Vec<u8>) {
+        let length = self.len();
+        let bytes_per_value = width.div_ceil(8) as usize;
+        let mut packed: Vec<u8> = Vec::new();
+        let mut groups = 0;
+        let mut at = 0;
+        let hand_out = |packed: &mut Vec<u8>, groups: &mut u64, out: &mut Vec<u8>| {
+            if *groups > 0 {
+                put_varint(*groups << 1 | 1, out);
+                out.append(packed);
+                *groups = 0;
+            }
+        };
+        while at < length {
+            let run = self.run(at);
+            if run >= 8 {
+                hand_out(&mut packed, &mut groups, out);
+                put_varint((run as u64) << 1, out);
+                out.extend_from_slice(&self.at(at).to_le_bytes()[..bytes_per_value]);
+                at += run;
+                continue;
+            }
+            let mut bits = 0u128;
+            for (place, index) in (at..length.min(at + 8)).enumerate() {
+                bits |= u128::from(self.at(index)) << (place as u32 * width);
+            }
+            packed.extend_from_slice(&bits.to_le_bytes()[..width as usize]);
+            groups += 1;
+            at += 8;
+        }
+        hand_out(&mut packed, &mut groups, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steady_values_take_no_memory_and_few_bytes() {
+        let mut delta = Delta::new(false);
+        (0..100_000).for_each(|value| delta.push(value * 7));
+        assert_eq!((delta.deltas.capacity(), delta.blocks.capacity()), (0, 0));
+        let mut out = Vec::new();
+        delta.finish(&mut out);
+        // A step and four widths per 128 values.
+        assert!(out.len() < 100_000 / 128 * 5 + 32, "{}", out.len());
+
+        let mut sequence = Sequence::default();
+        (0..100_000).for_each(|_| sequence.push(3));
+        assert_eq!(sequence.rest.len(), 0);
+        out.clear();
+        sequence.put_hybrid(2, &mut out);
+        assert_eq!(out, [0xC0, 0x9A, 0x0C, 3], "one run of 100,000 times 3");
+    }
+}

@@ -1,0 +1,297 @@
+//! A Parquet file that is written row group by row group, with little in memory beside the rows: no open file, no
+//! encoder with buffers of its own, and of what was written 64 bytes per column chunk until the footer.
+
+use super::column::{Chunk, Column, statistics};
+use super::table::Storage;
+use arrow::datatypes::{DataType, Schema};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::SchemaDescPtr;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// A page that is smaller is not compressed: a frame of zstd takes some 20 bytes by itself.
+const COMPRESSED_FROM_BYTES: usize = 256;
+
+thread_local! {
+    /// Making a compressor costs more than most pages do.
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// What the footer needs of a column chunk.
+struct Written {
+    offset: u64,
+    /// Bytes of the dictionary's page with its header, 0 without one.
+    dictionary_bytes: u32,
+    bytes: u32,
+    unpacked_bytes: u32,
+    nulls: u32,
+    range: Option<(i64, i64)>,
+    encoding: Encoding,
+    is_compressed: bool,
+}
+
+struct Group {
+    rows: u64,
+    columns: Box<[Written]>,
+}
+
+/// A file of one table, being written.
+pub(super) struct ParquetFile {
+    path: PathBuf,
+    schema: Arc<Schema>,
+    descriptor: SchemaDescPtr,
+    /// The columns of the row group being written.
+    pub columns: Vec<Column>,
+    groups: Vec<Group>,
+    bytes: u64,
+    rows: u64,
+}
+
+/// The system refused, or the schema cannot be had.
+pub(super) enum FileError {
+    Io(io::Error),
+    Parquet(ParquetError),
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<ParquetError> for FileError {
+    fn from(error: ParquetError) -> Self {
+        Self::Parquet(error)
+    }
+}
+
+fn is_unsigned(kind: &DataType) -> bool {
+    // Narrower unsigned numbers are positive ones of 64 bits.
+    matches!(kind, DataType::UInt64)
+}
+
+impl ParquetFile {
+    /// Creates the file; an earlier one is gone.
+    pub fn create(path: &Path, schema: Arc<Schema>, storage: &[Storage]) -> Result<Self, FileError> {
+        File::create(path)?.write_all(MAGIC)?;
+        let descriptor = Arc::new(ArrowSchemaConverter::new().convert(&schema)?);
+        let columns = schema
+            .fields()
+            .iter()
+            .zip(storage)
+            .zip(descriptor.columns())
+            .map(|((field, &storage), column)| {
+                Column::new(
+                    column.physical_type(),
+                    field.is_nullable(),
+                    is_unsigned(field.data_type()),
+                    storage,
+                )
+            })
+            .collect();
+        Ok(Self {
+            path: path.to_path_buf(),
+            schema,
+            descriptor,
+            columns,
+            groups: Vec::new(),
+            bytes: MAGIC.len() as u64,
+            rows: 0,
+        })
+    }
+
+    /// Ends the row group: its columns hold `rows` rows.
+    pub fn end_group(&mut self, rows: usize) -> Result<(), FileError> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut out = TrackedWrite::new(Vec::new());
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &mut self.columns {
+            let may_shrink = column.may_shrink();
+            let chunk = column.finish();
+            columns.push(put_chunk(chunk, rows as u32, may_shrink, self.bytes, &mut out)?);
+        }
+        self.append(&out.into_inner()?)?;
+        self.rows += rows as u64;
+        self.groups.push(Group {
+            rows: rows as u64,
+            columns: columns.into(),
+        });
+        Ok(())
+    }
+
+    /// Open only meanwhile: a session of a thousand ranks has more files than a process may have open.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        OpenOptions::new()
+            .append(true)
+            .open(&self.path)?
+            .write_all(bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the footer. Returns rows and bytes of the file.
+    pub fn finish(mut self) -> Result<(u64, u64), FileError> {
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for group in std::mem::take(&mut self.groups) {
+            let columns = group
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(index, written)| self.chunk_of_footer(index, written, group.rows))
+                .collect::<Result<Vec<_>, _>>()?;
+            let bytes = group.columns.iter().map(|chunk| i64::from(chunk.unpacked_bytes));
+            let row_group = RowGroupMetaData::builder(self.descriptor.clone())
+                .set_num_rows(group.rows as i64)
+                .set_total_byte_size(bytes.sum())
+                .set_file_offset(group.columns.first().map_or(0, |first| first.offset) as i64)
+                .set_column_metadata(columns)
+                .build()?;
+            groups.push(row_group);
+        }
+        let arrow = KeyValue::new(
+            ARROW_SCHEMA_META_KEY.to_owned(),
+            encode_arrow_schema(&self.schema),
+        );
+        let file = FileMetaData::new(
+            1,
+            self.rows as i64,
+            Some(concat!("rankscope version ", env!("CARGO_PKG_VERSION")).to_owned()),
+            Some(vec![arrow]),
+            self.descriptor.clone(),
+            None,
+        );
+        let metadata = ParquetMetaData::new(file, groups);
+        let mut footer = Vec::new();
+        ParquetMetaDataWriter::new(&mut footer, &metadata).finish()?;
+        self.append(&footer)?;
+        Ok((self.rows, self.bytes))
+    }
+
+    fn chunk_of_footer(
+        &self,
+        index: usize,
+        written: &Written,
+        rows: u64,
+    ) -> Result<ColumnChunkMetaData, ParquetError> {
+        let descriptor = self.descriptor.column(index);
+        let physical = descriptor.physical_type();
+        let unsigned = is_unsigned(self.schema.field(index).data_type());
+        let has_dictionary = written.dictionary_bytes > 0;
+        let mut encodings = vec![Encoding::RLE, written.encoding];
+        if has_dictionary {
+            encodings.push(Encoding::PLAIN);
+        }
+        let compression = if written.is_compressed {
+            Compression::ZSTD(ZstdLevel::default())
+        } else {
+            Compression::UNCOMPRESSED
+        };
+        let mut chunk = ColumnChunkMetaData::builder(descriptor)
+            .set_encodings(encodings)
+            .set_compression(compression)
+            .set_num_values(rows as i64)
+            .set_total_compressed_size(i64::from(written.bytes))
+            .set_total_uncompressed_size(i64::from(written.unpacked_bytes))
+            .set_data_page_offset((written.offset + u64::from(written.dictionary_bytes)) as i64);
+        if has_dictionary {
+            chunk = chunk.set_dictionary_page_offset(Some(written.offset as i64));
+        }
+        if let Some(statistics) = statistics(physical, unsigned, written.range, written.nulls) {
+            chunk = chunk.set_statistics(statistics);
+        }
+        chunk.build()
+    }
+}
+
+/// Appends a chunk's pages to what will be written at `base`.
+fn put_chunk(
+    chunk: Chunk,
+    rows: u32,
+    may_shrink: bool,
+    base: u64,
+    out: &mut TrackedWrite<Vec<u8>>,
+) -> Result<Written, FileError> {
+    let offset = base + out.bytes_written() as u64;
+    let (keys, count) = chunk.dictionary.unwrap_or_default();
+    let unpacked = [keys.len(), chunk.page.len()];
+    // One codec for all pages of a chunk.
+    let packed = may_shrink
+        .then(|| packed(&keys, &chunk.page))
+        .transpose()?
+        .flatten();
+    let is_compressed = packed.is_some();
+    let (keys, page) = packed.unwrap_or((keys, chunk.page));
+    let mut pages = SerializedPageWriter::new(out);
+    let (mut dictionary_bytes, mut unpacked_bytes) = (0, 0);
+    if count > 0 {
+        let page = Page::DictionaryPage {
+            buf: keys.into(),
+            num_values: count,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        };
+        let spec = pages.write_page(CompressedPage::new(page, unpacked[0]))?;
+        dictionary_bytes = spec.compressed_size as u32;
+        unpacked_bytes += spec.uncompressed_size as u32;
+    }
+    let page = Page::DataPage {
+        buf: page.into(),
+        num_values: rows,
+        encoding: chunk.encoding,
+        def_level_encoding: Encoding::RLE,
+        rep_level_encoding: Encoding::RLE,
+        statistics: None,
+    };
+    let spec = pages.write_page(CompressedPage::new(page, unpacked[1]))?;
+    Ok(Written {
+        offset,
+        dictionary_bytes,
+        bytes: dictionary_bytes + spec.compressed_size as u32,
+        unpacked_bytes: unpacked_bytes + spec.uncompressed_size as u32,
+        nulls: chunk.nulls,
+        range: chunk.range,
+        encoding: chunk.encoding,
+        is_compressed,
+    })
+}
+
+/// A chunk's two pages compressed; `None` if that is not worth what reading it costs.
+#[allow(clippy::type_complexity, reason = "two pages")]
+fn packed(keys: &[u8], page: &[u8]) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let bytes = keys.len() + page.len();
+    if bytes < COMPRESSED_FROM_BYTES {
+        return Ok(None);
+    }
+    let page = compressed(page)?;
+    let keys = if keys.is_empty() {
+        Vec::new()
+    } else {
+        compressed(keys)?
+    };
+    let is_worth = keys.len() + page.len() + bytes / 16 < bytes;
+    Ok(is_worth.then_some((keys, page)))
+}
+
+fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|compressor| {
+        let compressor = match compressor {
+            Some(compressor) => compressor,
+            none => none.insert(zstd::bulk::Compressor::new(1)?),
+        };
+        compressor.compress(bytes)
+    })
+}
