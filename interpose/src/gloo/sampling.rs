@@ -13,6 +13,7 @@ const MOST_SHIFT: u32 = 24;
 const WANTED_PER_S: u64 = 8;
 
 /// How many a communicator's collectives are. Zeros are one that had none.
+#[derive(Default)]
 pub struct Sampling {
     shift: AtomicU32,
     last_ticks: AtomicU64,
