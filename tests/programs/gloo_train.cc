@@ -31,6 +31,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
+#include <gloo/transport/unbound_buffer.h>
 
 #include "ranks.h"
 
@@ -208,6 +209,10 @@ class Training {
     while (backwards < batches) {
       pass_backward();
     }
+    for (auto& buffer : sending_) {
+      buffer->waitSend();
+    }
+    sending_.clear();
     reduce(replicas_, large_);
     reduce(world_, small_);
   }
@@ -226,11 +231,10 @@ class Training {
     gloo::allgather(options);
   }
 
-  // Between the stages of a replica, whose ranks are neighbours.
+  // Between the stages of a replica, whose ranks are neighbours. Who sends goes on: the other may be sending too.
   void send(int slot) {
-    auto buffer = world_->createUnboundBuffer(large_.data(), large_.size() * sizeof(float));
-    buffer->send(self_.rank ^ 1, slot);
-    buffer->waitSend();
+    sending_.push_back(world_->createUnboundBuffer(large_.data(), large_.size() * sizeof(float)));
+    sending_.back()->send(self_.rank ^ 1, slot);
   }
 
   void receive(int slot) {
@@ -272,6 +276,7 @@ class Training {
   Random own_;
   std::vector<float> small_, first_, large_, gathered_;
   std::shared_ptr<gloo::rendezvous::Context> world_, replicas_;
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sending_;
   std::vector<int64_t> began_, ended_, evaluated_;
 };
 
