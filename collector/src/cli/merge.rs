@@ -107,7 +107,8 @@ impl Merged {
     /// Prints the summary, as JSON or for people.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
-            return print::json(&self.session);
+            let document = report::document::document(&self.session, &self.places.session)?;
+            return print::json(&document);
         }
         print::text(&report::summary_text(
             &self.session,

@@ -2,12 +2,16 @@
 //! it and the table `traffic`.
 
 mod beside_hta;
+pub mod document;
+pub(crate) mod figures;
 mod html;
 mod look;
 pub(crate) mod markup;
 mod paint;
 mod places;
+pub mod prose;
 mod reasons;
+pub(crate) mod source;
 mod summary_text;
 mod text_table;
 pub mod units;

@@ -2,11 +2,12 @@
 
 use super::beside_hta;
 use super::paint::Paint;
+use super::prose::Prose;
 use super::reasons::Reasons;
 use super::text_table::TextTable;
 use super::words::{self, Line, Mood};
 use super::{Look, Places, units};
-use rankscope_formats::session::{RankBreakdown, Session};
+use rankscope_formats::session::{Finding, RankBreakdown, Session};
 
 /// Ranks and operation classes shown; all are on the page.
 const MOST_RANKS: usize = 16;
@@ -78,13 +79,13 @@ impl Text {
 
     fn labelled(&mut self, label: &str, line: &Line) {
         let label = self.paint.bold(&format!("{label:LABEL$}"));
-        for (at, part) in wrapped(&line.text, self.width - LABEL).iter().enumerate() {
+        for (at, part) in wrapped(&line.text.plain(), self.width - LABEL).iter().enumerate() {
             let before = if at == 0 { label.clone() } else { " ".repeat(LABEL) };
             let part = self.paint(line.mood, part);
             self.line(&format!("{before}{part}"));
         }
         if let Some(advice) = &line.advice {
-            self.arrow(advice, LABEL);
+            self.arrow(&advice.plain(), LABEL);
         }
     }
 
@@ -119,7 +120,7 @@ impl Text {
             self.line(&format!("  {line}"));
         }
         for (mark, reason) in reasons.notes() {
-            for (at, part) in wrapped(reason, self.width - 6).iter().enumerate() {
+            for (at, part) in wrapped(&reason.plain(), self.width - 6).iter().enumerate() {
                 let mark = if at == 0 { mark.as_str() } else { " " };
                 let note = self.paint.faint(&format!("  {mark} {part}"));
                 self.line(&note);
@@ -176,12 +177,12 @@ impl Text {
                 words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
                 class.members.to_string(),
                 units::count(class.operations),
-                reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
-                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns),
-                reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
-                reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
+                reasons.plain(&class.bytes, |&bytes| units::bytes(bytes)),
+                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns, "").plain(),
+                reasons.plain(&class.transfer_ns, |times| units::time_f(times.p50)),
+                reasons.plain(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
                 words::bound_by(class).unwrap_or("").to_owned(),
-                reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
+                reasons.plain(&class.transfer_ns, |times| units::time_f(times.p99)),
             ]);
         }
         self.table(&table, &reasons);
@@ -230,7 +231,7 @@ impl Text {
             ],
         );
         for entry in known {
-            let part = |ns: i64| words::share_of(ns, entry.window_ns);
+            let part = |ns: i64| words::share_of(ns, entry.window_ns, "", "").plain();
             table.push(vec![
                 words::rank_name(session, entry.rank),
                 units::time(entry.window_ns),
@@ -238,12 +239,12 @@ impl Text {
                 part(entry.overlapped_ns),
                 part(entry.exposed_communication_ns - entry.exposed_wait_ns),
                 match words::waits_unknown(session) {
-                    Some(reason) => reasons.dash(reason),
+                    Some(reason) => reasons.dash(reason).plain(),
                     None => part(entry.exposed_wait_ns),
                 },
                 part(entry.exposed_memory_ns),
                 part(entry.idle_ns),
-                reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
             ]);
         }
         self.table(&table, &reasons);
@@ -254,7 +255,7 @@ impl Text {
             self.line(&format!("  {wrong}"));
         }
         for line in words::stalls(session) {
-            self.faint(&line);
+            self.faint(&line.plain());
         }
     }
 
@@ -266,7 +267,7 @@ impl Text {
         self.heading("As Holistic Trace Analysis counts");
         let mut table = TextTable::new(1, &beside_hta::COLUMNS);
         for row in beside_hta::rows(session, figures).into_iter().take(MOST_RANKS) {
-            table.push(row);
+            table.push(row.iter().map(Prose::plain).collect());
         }
         self.table(&table, &Reasons::default());
         self.faint(beside_hta::NOTE);
@@ -323,11 +324,11 @@ impl Text {
                 timed(entry.host_ns),
                 timed(words::exposed_transfer_ns(entry)),
                 match words::waits_unknown(session) {
-                    Some(reason) => reasons.dash(reason),
+                    Some(reason) => reasons.dash(reason).plain(),
                     None => timed(entry.exposed_wait_ns),
                 },
                 part(entry.other_blocked_ns),
-                reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
                 self.bar(entry),
             ]);
         }
@@ -404,11 +405,12 @@ impl Text {
         let late: Vec<_> = session
             .findings
             .iter()
-            .filter(|finding| words::is_about_lateness(finding))
+            .enumerate()
+            .filter(|(_, finding)| words::is_about_lateness(finding))
             .collect();
         if late.is_empty() {
             let line = words::verdict(session);
-            for part in wrapped(&line.text, self.width - 2) {
+            for part in wrapped(&line.text.plain(), self.width - 2) {
                 let part = self.paint(line.mood, &part);
                 self.line(&format!("  {part}"));
             }
@@ -421,14 +423,14 @@ impl Text {
                 ));
             }
         }
-        for finding in late.iter().take(MOST_FINDINGS) {
-            self.finding(finding);
+        for &(at, finding) in late.iter().take(MOST_FINDINGS) {
+            self.finding(at, finding);
         }
         if late.len() > MOST_FINDINGS {
             self.line(&format!("  … {} more on the page", late.len() - MOST_FINDINGS));
         }
         // Where lateness goes round, a table of names would blame somebody all the same.
-        if late.iter().all(|finding| finding.kind != "late-rank") {
+        if late.iter().all(|(_, finding)| finding.kind != "late-rank") {
             return;
         }
         // Start-up is no step, and waiting there is nobody's lateness.
@@ -471,23 +473,22 @@ impl Text {
         }
     }
 
-    fn finding(&mut self, finding: &rankscope_formats::session::Finding) {
-        let line = words::finding_line(finding);
-        for (at, part) in wrapped(&line.text, self.width - 4).iter().enumerate() {
+    fn finding(&mut self, at: usize, finding: &Finding) {
+        let line = words::finding_line(at, finding);
+        for (row, part) in wrapped(&line.text.plain(), self.width - 4).iter().enumerate() {
             let part = self.paint(line.mood, part);
-            self.line(&format!("{}{part}", if at == 0 { "  ! " } else { "    " }));
+            self.line(&format!("{}{part}", if row == 0 { "  ! " } else { "    " }));
         }
-        let lines = finding.evidence.iter().cloned();
-        let lines = lines
-            .chain(words::cause_and_cost(finding))
-            .chain(words::behind(finding));
+        let lines = words::evidence(at, finding)
+            .into_iter()
+            .chain(words::behind(at, finding));
         for evidence in lines {
-            for part in wrapped(&evidence, self.width - 4) {
+            for part in wrapped(&evidence.plain(), self.width - 4) {
                 self.line(&format!("    {part}"));
             }
         }
         if let Some(advice) = &line.advice {
-            self.arrow(advice, 4);
+            self.arrow(&advice.plain(), 4);
         }
     }
 
@@ -495,7 +496,7 @@ impl Text {
         let Some(card) = &session.scorecard else { return };
         self.heading("Scorecard");
         let total = words::score_total(card);
-        for part in wrapped(&total.text, self.width - 2) {
+        for part in wrapped(&total.text.plain(), self.width - 2) {
             let part = self.paint(total.mood, &part);
             self.line(&format!("  {part}"));
         }
@@ -504,8 +505,8 @@ impl Text {
         for score in &card.dimensions {
             table.push(vec![
                 score.name.clone(),
-                reasons.figure(&score.score, |value| format!("{value:.0}")),
-                words::score_weight(score),
+                reasons.plain(&score.score, |value| format!("{value:.0}")),
+                words::score_weight(score, "").plain(),
             ]);
         }
         self.table(&table, &reasons);
@@ -518,14 +519,15 @@ impl Text {
         let others: Vec<_> = session
             .findings
             .iter()
-            .filter(|finding| !words::is_about_lateness(finding))
+            .enumerate()
+            .filter(|(_, finding)| !words::is_about_lateness(finding))
             .collect();
         if others.is_empty() {
             return;
         }
         self.heading("What else is worth knowing");
-        for finding in others.iter().take(MOST_FINDINGS) {
-            self.finding(finding);
+        for &(at, finding) in others.iter().take(MOST_FINDINGS) {
+            self.finding(at, finding);
         }
         if others.len() > MOST_FINDINGS {
             self.line(&format!("  … {} more on the page", others.len() - MOST_FINDINGS));

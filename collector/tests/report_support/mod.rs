@@ -4,6 +4,7 @@
 
 use rankscope_collector::scorecard::scorecard;
 use rankscope_collector::stated::{Stated, latency_limit};
+use rankscope_formats::Operation;
 use rankscope_formats::session::*;
 
 const MS: i64 = 1_000_000;
@@ -574,4 +575,32 @@ pub fn damaged() -> Session {
         }],
     };
     session
+}
+
+/// A ring that was seen, and a modelled way back to the first.
+pub fn traffic(session: &Session) -> Vec<TrafficRow> {
+    let ranks = session.ranks.len() as u32;
+    let row = |from: u32, to: u32, source| TrafficRow {
+        communicator: Some(0),
+        operation: Operation::AllReduce,
+        source,
+        route: TrafficRoute::Ring,
+        from_member: Some(from),
+        to_member: Some(to),
+        from_rank: Some(from),
+        to_rank: Some(to),
+        operations: 10,
+        bytes: 1_000_000 + u64::from(from) * 10_000,
+        timed_bytes: 900_000,
+        transfer_ns: 2_000_000,
+        superseded: false,
+    };
+    (0..ranks)
+        .flat_map(|from| {
+            [
+                row(from, (from + 1) % ranks, TrafficSource::Nested),
+                row(from, 0, TrafficSource::Modelled),
+            ]
+        })
+        .collect()
 }

@@ -16,11 +16,13 @@
 //! and attempts, and two rank 0s are never merged. All times are nanoseconds on the session's axis
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
+mod document;
 mod imported;
 mod rows;
 mod summary;
 mod table;
 
+pub use document::{Document, LeftOut, Pair, Pairs};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use rows::{
     IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, ProblemRow,

@@ -1,6 +1,8 @@
 //! Tables of the page, with what is not known explained below them.
 
-use crate::report::markup::escape;
+use crate::report::figures::rule;
+use crate::report::markup::{element, html};
+use crate::report::prose::Prose;
 use crate::report::reasons::Reasons;
 
 /// How a column's cells are set.
@@ -18,7 +20,7 @@ pub enum Column {
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Prose>>,
     /// Reasons for its dashes.
     pub reasons: Reasons,
 }
@@ -34,8 +36,8 @@ impl Table {
     }
 
     /// Adds a row, not yet escaped.
-    pub fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+    pub fn push<C: Into<Prose>>(&mut self, row: Vec<C>) {
+        self.rows.push(row.into_iter().map(Into::into).collect());
     }
 
     /// The element; nothing without rows. Columns in which nothing stands are left out.
@@ -57,25 +59,26 @@ impl Table {
             .enumerate()
             .filter(|&(at, _)| is_filled(at))
             .collect();
+        let empty = Prose::default();
         let mut out = String::from(r#"<div class="scroll"><table><thead><tr>"#);
         for (_, column) in &shown {
             match column {
                 Column::Word(name) | Column::Long(name) => {
-                    out.push_str(&format!(r#"<th class="word">{}</th>"#, escape(name)));
+                    out.push_str(&element("th", r#" class="word""#, &heading(name), "span"));
                 }
-                Column::Number(name) => out.push_str(&format!("<th>{}</th>", escape(name))),
+                Column::Number(name) => out.push_str(&element("th", "", &heading(name), "span")),
             }
         }
         out.push_str("</tr></thead><tbody>");
         for row in &rows {
             out.push_str("<tr>");
             for (at, column) in &shown {
-                let cell = escape(row.get(*at).map_or("", String::as_str));
-                match column {
-                    Column::Word(_) => out.push_str(&format!(r#"<td class="word">{cell}</td>"#)),
-                    Column::Long(_) => out.push_str(&format!(r#"<td class="long">{cell}</td>"#)),
-                    Column::Number(_) => out.push_str(&format!("<td>{cell}</td>")),
-                }
+                let class = match column {
+                    Column::Word(_) => r#" class="word""#,
+                    Column::Long(_) => r#" class="long""#,
+                    Column::Number(_) => "",
+                };
+                out.push_str(&element("td", class, row.get(*at).unwrap_or(&empty), "span"));
             }
             out.push_str("</tr>\n");
         }
@@ -85,10 +88,19 @@ impl Table {
     }
 }
 
+/// A heading that has a number has one of a definition: `p99`.
+fn heading(name: &'static str) -> Prose {
+    if name.contains(|letter: char| letter.is_ascii_digit()) {
+        rule(name).into()
+    } else {
+        name.into()
+    }
+}
+
 fn notes(reasons: &Reasons) -> String {
     let notes: String = reasons
         .notes()
-        .map(|(mark, reason)| format!("<li>{mark} {}</li>", escape(reason)))
+        .map(|(mark, reason)| format!("<li>{mark} {}</li>", html(reason)))
         .collect();
     if notes.is_empty() {
         notes
