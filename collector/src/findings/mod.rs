@@ -39,6 +39,7 @@ pub use chance::binomial_tail;
 pub use draft::Draft;
 pub use facts::Facts;
 pub use ranking::rank;
+pub use recording::{contradiction, contradictory};
 pub use rules::{RULES, Rule};
 pub use shown::{in_unit, shown};
 
