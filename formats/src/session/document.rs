@@ -1,10 +1,11 @@
 //! What `rankscope report --json` prints: `session.json`, and what the report shows of the tables besides.
 
 use super::{Figure, Session};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Everything that the report shows, in one document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document<S = Session> {
     /// The summary, whose fields are those of the document.
     #[serde(flatten)]
@@ -14,7 +15,7 @@ pub struct Document<S = Session> {
 }
 
 /// What went from rank to rank, over the whole run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pairs {
     /// Pairs in all.
     pub total: u64,
@@ -25,7 +26,7 @@ pub struct Pairs {
 }
 
 /// What went from one rank to another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// Who sent: its position in `ranks`.
     pub from_rank: u32,
@@ -44,7 +45,7 @@ pub struct Pair {
 }
 
 /// What was moved, but is not known between whom.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// Instances.
     pub operations: u64,

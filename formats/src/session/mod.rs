@@ -19,6 +19,7 @@
 mod document;
 mod imported;
 mod rows;
+mod schema;
 mod summary;
 mod table;
 
@@ -29,6 +30,7 @@ pub use rows::{
     SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource,
     WaitClass, WorkClass, WorkKind, WorkRow,
 };
+pub use schema::schema;
 pub use summary::*;
 pub use table::{Table, TableError, TableReader, TableWriter};
 
