@@ -7,10 +7,13 @@
 
 mod page_support;
 mod report_support;
+mod support;
 
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
 use rankscope_collector::report::{document, page};
+use rankscope_formats::ranklog::loss::{Loss, LossCause};
+use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::{Session, TrafficRow};
 use report_support::{Job, damaged, traffic};
 use roxmltree::{Document, ParsingOptions};
@@ -18,6 +21,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::{Ddp, START, SyntheticLog};
 use tempfile::TempDir;
 
 /// A page and the JSON of the same session.
@@ -80,6 +84,63 @@ fn by_the_program(name: &str, session: &Path) -> Reported {
     }
 }
 
+/// Recorded runs of several kinds, merged by the program: one of which a rank lacks, one on two hosts in which records were lost,
+/// and one in which nothing was called.
+fn merged() -> (TempDir, Vec<Reported>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |name: &str| directory.path().join(name);
+    let job = Ddp {
+        ranks: 4,
+        slow: Some((2, 700_000)),
+        noise: 7,
+        ..Ddp::default()
+    };
+    job.write(&run("a rank lacks")).expect("written");
+    fs::remove_file(run("a rank lacks").join("rank-3.rslog")).expect("removed");
+    for (name, hosts, calls) in [
+        ("two hosts", ["a", "b"], true),
+        ("nothing called", ["a", "a"], false),
+    ] {
+        let mut logs: Vec<_> = (0..)
+            .zip(hosts)
+            .map(|(rank, host)| {
+                let mut log = SyntheticLog::create(&run(name), rank, 2, host).expect("created");
+                log.communicator(0, rank, 2, 7).expect("written");
+                let loss = Loss {
+                    cause: LossCause::Disk,
+                    kind: RecordKind::Call,
+                    count: 17,
+                    first_ticks: START + 5,
+                    last_ticks: START + 9_999,
+                };
+                log.losses(&[loss]).expect("written");
+                log
+            })
+            .collect();
+        if calls {
+            let job = Ddp {
+                ranks: 2,
+                slow: Some((1, 700_000)),
+                ..job.clone()
+            };
+            job.fill(&mut logs).expect("written");
+        }
+        for log in logs {
+            log.end().expect("written");
+        }
+    }
+    let all = ["a rank lacks", "two hosts", "nothing called"].map(|name| {
+        let done = Command::new(env!("CARGO_BIN_EXE_rankscope"))
+            .arg("merge")
+            .arg(run(name))
+            .output();
+        let done = done.expect("the program");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        by_the_program(name, &run(name))
+    });
+    (directory, all.into())
+}
+
 /// Real traces of two GPUs, imported, with what Holistic Trace Analysis says of them.
 fn imported() -> (TempDir, Reported) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -119,12 +180,13 @@ fn expect_no_difference(walked: &Walked, reported: &Reported) {
 
 #[test]
 fn every_number_is_that_of_the_json() {
-    let (_directory, traces) = imported();
-    for reported in all_made_up().iter().chain([&traces]) {
+    let (_traces, traces) = imported();
+    let (_runs, runs) = merged();
+    for reported in all_made_up().iter().chain(&runs).chain([&traces]) {
         let walked = Walked::of_document(&read(reported));
         expect_no_difference(&walked, reported);
         assert!(
-            walked.marked.len() > 50,
+            walked.marked.len() > 40,
             "{}: {:?}",
             reported.name,
             walked.forms()
@@ -237,8 +299,9 @@ fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper
         return skip("there is no Chromium");
     };
     let directory = tempfile::tempdir().expect("a directory");
-    let (_directory, traces) = imported();
-    for reported in all_made_up().iter().chain([&traces]) {
+    let (_traces, traces) = imported();
+    let (_runs, runs) = merged();
+    for reported in all_made_up().iter().chain(&runs).chain([&traces]) {
         let name = &reported.name;
         let file = directory.path().join("report.html");
         fs::write(&file, &reported.html).expect("written");
