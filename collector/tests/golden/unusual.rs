@@ -98,6 +98,13 @@ fn a_rank_whose_log_is_gone() {
         (session.coverage.ranks_seen, session.coverage.ranks_expected.value),
         (2, Some(3))
     );
+    // The page says no 0 rank-seconds of what is not known.
+    let page = page(&session, &[]);
+    let blame = &page[page.find("Who caused waiting").expect("the section")..];
+    assert!(
+        blame[..blame.find("</ol>").expect("a note")]
+            .contains("of no operation of the rank it is known who waited")
+    );
     is_whole(&session);
 }
 

@@ -234,6 +234,16 @@ pub fn blame(session: &Session) -> String {
                 ")"
             ]
         };
+        if entry.launches == 0 {
+            // That it caused none is not known: its operations lack a member, or when they were done.
+            let dash = table
+                .reasons
+                .dash("of no operation of the rank it is known who waited");
+            let mut row = row![figures::rank(session, entry.rank)];
+            row.resize(7, dash);
+            table.push(row);
+            continue;
+        }
         table.push(row![
             figures::rank(session, entry.rank),
             rank_time(entry.caused_rank_ns, of("caused_rank_ns")),
@@ -248,7 +258,7 @@ pub fn blame(session: &Session) -> String {
                 entry.job_lost_exposed_in_steps_ns,
                 of("job_lost_exposed_in_steps_ns")
             ),
-            (entry.launches > 0).then(|| last_of(entry.launches)),
+            last_of(entry.launches),
         ]);
     }
     table.finish()
