@@ -14,7 +14,7 @@ use page_support::{WALK, Walked, skip};
 use rankscope_collector::report::{document, page};
 use rankscope_formats::ranklog::loss::{Loss, LossCause};
 use rankscope_formats::ranklog::record::RecordKind;
-use rankscope_formats::session::{Session, TrafficRow};
+use rankscope_formats::session::{DeviceActivity, Session, TrafficRow};
 use report_support::{Job, damaged, traffic};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::{Value, json};
@@ -244,8 +244,24 @@ fn a_page_of_a_thousand_ranks_can_be_mailed() {
         hosts: 128,
     }
     .session();
-    let html = page(&session, &traffic(&session));
-    assert!(html.len() < 5_000_000, "{} bytes", html.len());
+    // And all that a real device says, of each of them.
+    let (_directory, traces) = imported();
+    let of_traces: Session = serde_json::from_value(traces.json).expect("a session");
+    let mut session = session;
+    session.activity = (0..1_024)
+        .map(|rank| DeviceActivity {
+            rank,
+            ..of_traces.activity[0].clone()
+        })
+        .collect();
+    let reported = made_up("1,024 ranks with devices", &session, &traffic(&session));
+    let length = reported.html.len();
+    assert!(length < 5_000_000, "{length} bytes");
+    expect_no_difference(&Walked::of_document(&read(&reported)), &reported);
+    // What was left out is said, of each table that has more.
+    assert!(reported.html.contains(
+        "The first <span data-as=\"drawn\">500</span> of <span data-as=\"drawn\">1024</span> rows"
+    ));
 }
 
 /// Widths at which a page is read: a screen, and A4 paper upright and across, without its margins.

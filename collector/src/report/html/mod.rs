@@ -14,7 +14,6 @@ use super::beside_hta;
 use super::figures::{self, counted, drawn, moment, part, quoted, rule, time};
 use super::markup::{element, escape, html};
 use super::prose::{Prose, prose};
-use super::source;
 use super::words::{self, Line, Mood};
 use crate::heatmap::{self, Kind, picture};
 use rankscope_formats::session::{DeviceActivity, Finding, Session, TrafficRow};
@@ -68,12 +67,7 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
         &tables::blame(session),
     );
     traffic_section(&mut out, session, moved);
-    section(
-        &mut out,
-        "Ranks and their logs",
-        cut(session.ranks.len(), "/ranks/*/index").as_ref(),
-        &tables::ranks(session),
-    );
+    section(&mut out, "Ranks and their logs", None, &tables::ranks(session));
     section(
         &mut out,
         "Hosts and clocks",
@@ -90,12 +84,7 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
             &tables::devices(session),
         );
     }
-    section(
-        &mut out,
-        "Communicators",
-        cut(session.communicators.len(), "/communicators/*/index").as_ref(),
-        &tables::communicators(session),
-    );
+    section(&mut out, "Communicators", None, &tables::communicators(session));
     section(
         &mut out,
         "What could not be recorded",
@@ -499,19 +488,6 @@ fn clocks(session: &Session) -> Prose {
     }
     let sentences = words::clocks(session).into_iter();
     Prose::join(sentences.map(|sentence| prose![sentence.capitalised(), "."]), " ")
-}
-
-/// Where a table has not all of a list, whose elements `from` points to.
-fn cut(count: usize, from: &str) -> Option<Prose> {
-    (count > tables::MOST).then(|| {
-        prose![
-            "The first ",
-            drawn(tables::MOST.to_string()),
-            " of ",
-            figures::count(count as u64, source::number(from)),
-            "."
-        ]
-    })
 }
 
 fn listed(count: usize) -> Option<Prose> {

@@ -1,8 +1,8 @@
 //! Tables of the page, with what is not known explained below them.
 
-use crate::report::figures::rule;
+use crate::report::figures::{drawn, rule};
 use crate::report::markup::{element, html};
-use crate::report::prose::Prose;
+use crate::report::prose::{Prose, prose};
 use crate::report::reasons::Reasons;
 
 /// How a column's cells are set.
@@ -16,11 +16,16 @@ pub enum Column {
     Number(&'static str),
 }
 
+/// Rows at most: lists grow with the job, and the page is to be mailed whatever its size.
+const MOST_ROWS: usize = 500;
+
 /// A table that is being filled.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Prose>>,
+    /// Rows beyond those.
+    left_out: usize,
     /// Reasons for its dashes.
     pub reasons: Reasons,
 }
@@ -31,13 +36,18 @@ impl Table {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
+            left_out: 0,
             reasons: Reasons::default(),
         }
     }
 
     /// Adds a row, not yet escaped.
     pub fn push<C: Into<Prose>>(&mut self, row: Vec<C>) {
-        self.rows.push(row.into_iter().map(Into::into).collect());
+        if self.rows.len() < MOST_ROWS {
+            self.rows.push(row.into_iter().map(Into::into).collect());
+        } else {
+            self.left_out += 1;
+        }
     }
 
     /// The element; nothing without rows. Columns in which nothing stands are left out.
@@ -45,6 +55,7 @@ impl Table {
         let Self {
             columns,
             rows,
+            left_out,
             reasons,
         } = self;
         if rows.is_empty() {
@@ -83,6 +94,16 @@ impl Table {
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody></table></div>");
+        if left_out > 0 {
+            let told = prose![
+                "The first ",
+                drawn(rows.len().to_string()),
+                " of ",
+                drawn((rows.len() + left_out).to_string()),
+                " rows; rankscope report --json has all."
+            ];
+            out.push_str(&element("p", r#" class="faint""#, &told, "span"));
+        }
         out.push_str(&notes(&reasons));
         out
     }

@@ -10,9 +10,6 @@ use crate::report::{beside_hta, words};
 use Column::{Long, Number, Word};
 use rankscope_formats::session::{HtaFigures, Scorecard, Session};
 
-/// Rows at most in lists that grow with the job.
-pub const MOST: usize = 500;
-
 /// A row of cells, each of which becomes [`Prose`].
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$(Prose::from($cell)),*] };
@@ -39,7 +36,7 @@ pub fn operations(session: &Session) -> String {
         Number("duration"),
         Number("queued"),
     ]);
-    for (at, class) in session.operations.iter().enumerate().take(MOST) {
+    for (at, class) in session.operations.iter().enumerate() {
         let of = |field: &str| format!("/operations/{at}/{field}");
         let text = |text: &str, field: &str| quoted(text, of(field));
         let reasons = &mut table.reasons;
@@ -151,7 +148,7 @@ pub fn breakdown(session: &Session) -> String {
         Number("waits seen"),
         Word("check"),
     ]);
-    for (at, entry) in session.breakdown.iter().enumerate().take(MOST) {
+    for (at, entry) in session.breakdown.iter().enumerate() {
         let of = |field: &str| format!("/breakdown/{at}/{field}");
         let reasons = &mut table.reasons;
         // A part of which pieces are missing is not told as if it were whole.
@@ -221,7 +218,7 @@ pub fn blame(session: &Session) -> String {
         Number("exposed, in steps"),
         Number("arrived last"),
     ]);
-    for (at, entry) in session.blame.ranks.iter().enumerate().take(MOST) {
+    for (at, entry) in session.blame.ranks.iter().enumerate() {
         let of = |field: &str| format!("/blame/ranks/{at}/{field}");
         let last_of = |launches: u64| {
             let (last, all) = (of("last_arrivals"), of("launches"));
@@ -276,7 +273,7 @@ pub fn ranks(session: &Session) -> String {
         Word("ended"),
         Long("in progress at the end"),
     ]);
-    for (at, rank) in session.ranks.iter().enumerate().take(MOST) {
+    for (at, rank) in session.ranks.iter().enumerate() {
         let of = |field: &str| format!("/ranks/{at}/{field}");
         let in_flight = rank.in_flight.iter().enumerate();
         let in_flight = in_flight.map(|(place, call)| quoted(call, format!("/ranks/{at}/in_flight/{place}")));
@@ -312,7 +309,7 @@ pub fn hosts(session: &Session) -> String {
         Number("error of its wall clock, ±"),
         Word("note"),
     ]);
-    for (at, host) in session.hosts.iter().enumerate().take(MOST) {
+    for (at, host) in session.hosts.iter().enumerate() {
         let of = |field: &str| format!("/hosts/{at}/{field}");
         let reasons = &mut table.reasons;
         let row = row![
@@ -352,7 +349,7 @@ pub fn clock_pairs(session: &Session) -> String {
         Number("stretches without a jump"),
         Word("assumed inside the interval"),
     ]);
-    for (at, pair) in evidence.pairs.iter().enumerate().take(MOST) {
+    for (at, pair) in evidence.pairs.iter().enumerate() {
         let of = |field: &str| format!("/axis/evidence/pairs/{at}/{field}");
         let reasons = &mut table.reasons;
         let by_leaves = pair
@@ -391,7 +388,7 @@ pub fn devices(session: &Session) -> String {
         Number("late on the axis, at most"),
         Number("in the middle"),
     ]);
-    for (at, device) in session.devices.iter().enumerate().take(MOST) {
+    for (at, device) in session.devices.iter().enumerate() {
         let of = |field: &str| format!("/devices/{at}/{field}");
         let reasons = &mut table.reasons;
         let row = row![
@@ -438,7 +435,7 @@ pub fn activity(session: &Session) -> String {
         Number("other profiler"),
         Long("not recorded because"),
     ]);
-    for (at, entry) in session.activity.iter().enumerate().take(MOST) {
+    for (at, entry) in session.activity.iter().enumerate() {
         let of = |field: &str| format!("/activity/{at}/{field}");
         let window = of("window_ns");
         let share = |ns: i64, from: String| words::share_of(ns, entry.window_ns, &from, &window);
@@ -482,7 +479,7 @@ pub fn activity(session: &Session) -> String {
 pub fn beside_hta(session: &Session, hta: &HtaFigures) -> String {
     let columns = beside_hta::COLUMNS.map(Number);
     let mut table = Table::new(&columns);
-    for row in beside_hta::rows(session, hta).into_iter().take(MOST) {
+    for row in beside_hta::rows(session, hta).into_iter() {
         table.push(row);
     }
     let mut idle = Table::new(&[
@@ -492,7 +489,7 @@ pub fn beside_hta(session: &Session, hta: &HtaFigures) -> String {
         Number("idle time"),
         Number("ratio"),
     ]);
-    for (at, row) in hta.idle.iter().enumerate().take(MOST) {
+    for (at, row) in hta.idle.iter().enumerate() {
         let of = |field: &str| format!("/imported/hta/idle/{at}/{field}");
         idle.push(row![
             plain(row.rank, of("rank")),
@@ -520,7 +517,7 @@ pub fn stalls(session: &Session) -> String {
         Number("time"),
         Long("waited for"),
     ]);
-    for (at, entry) in session.activity.iter().enumerate().take(MOST) {
+    for (at, entry) in session.activity.iter().enumerate() {
         let from = format!("/activity/{at}/device_stalls");
         for (place, cause) in entry.device_stalls.by_cause.iter().enumerate() {
             let late = entry.device_stalls.by_late_rank.iter().enumerate();
@@ -550,7 +547,7 @@ pub fn recurring_stalls(session: &Session) -> String {
         Word("cause"),
         Long("before"),
     ]);
-    for (at, entry) in session.activity.iter().enumerate().take(MOST) {
+    for (at, entry) in session.activity.iter().enumerate() {
         for (place_at, place) in entry.recurring_stalls.iter().enumerate() {
             let of = |field: &str| format!("/activity/{at}/recurring_stalls/{place_at}/{field}");
             table.push(row![
@@ -580,7 +577,7 @@ pub fn idle(session: &Session) -> String {
         Number("gaps"),
         Number("time, all streams"),
     ]);
-    for (at, entry) in session.activity.iter().enumerate().take(MOST) {
+    for (at, entry) in session.activity.iter().enumerate() {
         let known = entry.idle_by_cause.iter().enumerate();
         for (place, idle) in known.filter(|(_, idle)| idle.count > 0) {
             let of = |field: &str| format!("/activity/{at}/idle_by_cause/{place}/{field}");
@@ -604,7 +601,7 @@ pub fn kernels(session: &Session) -> String {
         Number("each"),
         Long("kernel"),
     ]);
-    for (at, entry) in session.activity.iter().enumerate().take(MOST) {
+    for (at, entry) in session.activity.iter().enumerate() {
         for (place, kernel) in entry.top.iter().enumerate() {
             let of = |field: &str| format!("/activity/{at}/top/{place}/{field}");
             table.push(row![
@@ -634,7 +631,7 @@ pub fn traffic(session: &Session) -> String {
         Number("for the peer"),
         Number("for the network"),
     ]);
-    for (at, entry) in session.traffic.iter().enumerate().take(MOST) {
+    for (at, entry) in session.traffic.iter().enumerate() {
         let of = |field: &str| format!("/traffic/{at}/{field}");
         table.push(row![
             figures::rank(session, entry.rank),
@@ -670,7 +667,7 @@ pub fn communicators(session: &Session) -> String {
         Number("operations"),
         Long("name"),
     ]);
-    for (at, communicator) in session.communicators.iter().enumerate().take(MOST) {
+    for (at, communicator) in session.communicators.iter().enumerate() {
         let of = |field: &str| format!("/communicators/{at}/{field}");
         let members = communicator.members.iter().map(|member| match member {
             Some(rank) => Prose::from(figures::rank(session, *rank)),
@@ -708,7 +705,7 @@ pub fn losses(session: &Session) -> String {
         Number("to"),
         Long("what to do"),
     ]);
-    for (at, loss) in session.losses.iter().enumerate().take(MOST) {
+    for (at, loss) in session.losses.iter().enumerate() {
         let of = |field: &str| format!("/losses/{at}/{field}");
         table.push(row![
             match loss.rank {
