@@ -44,6 +44,7 @@ bench:
 	cargo bench --locked -p rankscope-formats --features perfetto --bench perfetto_writer
 	tests/benchmarks/call_price.sh
 	tests/benchmarks/merge.sh
+	tests/benchmarks/axis.sh 10
 	tests/benchmarks/import.py
 	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
 

@@ -270,7 +270,7 @@ fn learn_clocks(
         clocks,
         identities,
         most_pending(options, ranks),
-        |rank| reader(rank, logs, clocks, identities, Anchors::default()).with_stride(stride(ranks)),
+        |rank| reader(rank, logs, clocks, identities, Anchors::default()),
         &mut |operations| {
             progress(Progress {
                 phase: "aligning clocks",

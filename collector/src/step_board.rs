@@ -74,6 +74,17 @@ pub struct Column {
     pub cells: Vec<ColumnCell>,
 }
 
+/// A step in which a rank was late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateStep {
+    /// The step.
+    pub step: u32,
+    /// Own delay, ns.
+    pub delay_ns: i64,
+    /// Of those that it is compared with it was the latest.
+    pub is_latest: bool,
+}
+
 /// How often and how much one rank was late.
 #[derive(Clone, Default)]
 pub struct RankLateness {
@@ -85,22 +96,22 @@ pub struct RankLateness {
     pub episodes: u64,
     /// Steps in which it was late, and its own delay the largest.
     pub latest: u64,
-    /// Its late steps with its own delay in them, ns, as far as there is room: the first ones.
-    pub late_steps: Vec<(u32, i64)>,
+    /// Its late steps, as far as there is room: the first ones.
+    pub late_steps: Vec<LateStep>,
     /// Own delay in late steps.
     pub late_delay: Sketch,
     was_late: bool,
 }
 
 impl RankLateness {
-    /// Late steps that make up its lateness, and the runs of them: those whose delay is at least a quarter of what the
-    /// middle nanosecond of all lateness belongs to. Beside a pause of a second, steps that are late by a hair say
-    /// nothing about how often it pauses.
-    pub fn notable(&self) -> (u64, u64) {
+    /// The own delay from which a late step is notable, ns: a quarter of that to which the middle nanosecond of all its
+    /// lateness belongs. Beside a pause of a second, steps that are late by a hair say nothing about how often it pauses.
+    /// `None` if its late steps are too many to be kept.
+    fn notable_from_ns(&self) -> Option<i64> {
         if self.late_steps.len() < self.late as usize {
-            return (self.late, self.episodes);
+            return None;
         }
-        let mut delays: Vec<i64> = self.late_steps.iter().map(|&(_, delay)| delay).collect();
+        let mut delays: Vec<i64> = self.late_steps.iter().map(|late| late.delay_ns).collect();
         delays.sort_unstable_by_key(|&delay| std::cmp::Reverse(delay));
         let all: i64 = delays.iter().sum();
         let mut sum = 0;
@@ -108,15 +119,29 @@ impl RankLateness {
             sum += delay;
             sum * 2 >= all
         });
-        let least = middle.unwrap_or(0) / 4;
+        Some(middle? / 4)
+    }
+
+    /// Notable late steps, and the runs of them.
+    pub fn notable(&self) -> (u64, u64) {
+        let Some(least) = self.notable_from_ns() else {
+            return (self.late, self.episodes);
+        };
         let mut notable = (0, 0);
         let mut before = None;
-        for &(step, _) in self.late_steps.iter().filter(|&&(_, delay)| delay >= least) {
+        for late in self.late_steps.iter().filter(|late| late.delay_ns >= least) {
             notable.0 += 1;
-            notable.1 += u64::from(before.is_none_or(|before: u32| before + 1 != step));
-            before = Some(step);
+            notable.1 += u64::from(before.is_none_or(|before: u32| before + 1 != late.step));
+            before = Some(late.step);
         }
         notable
+    }
+
+    /// Steps in which it was the latest by so much, as far as they are kept.
+    fn latest_from(&self, least_ns: i64) -> u64 {
+        let late = self.late_steps.iter();
+        late.filter(|late| late.is_latest && late.delay_ns >= least_ns)
+            .count() as u64
     }
 }
 
@@ -428,7 +453,11 @@ impl StepBoard {
             if late {
                 lateness.late_delay.add(delay.unwrap_or(0) as f64);
                 if lateness.late_steps.len() < MOST_LATE {
-                    lateness.late_steps.push((step, delay.unwrap_or(0)));
+                    lateness.late_steps.push(LateStep {
+                        step,
+                        delay_ns: delay.unwrap_or(0),
+                        is_latest,
+                    });
                 }
             }
             any_late |= late;
@@ -451,6 +480,21 @@ impl StepBoard {
     pub fn peers(&self, rank: usize) -> &[usize] {
         let group = self.groups.iter().find(|group| group.contains(&rank));
         group.map_or(&[], Vec::as_slice)
+    }
+
+    /// In how many steps a rank is the latest, of those in which any that it is compared with is as late as it notably is.
+    /// `None` if late steps are too many to be kept.
+    pub fn latest_of_notable(&self, row: usize) -> Option<(u64, u64)> {
+        let least_ns = self.lateness.get(row)?.notable_from_ns()?;
+        let peers: Vec<&RankLateness> = self.peers(row).iter().map(|&peer| &self.lateness[peer]).collect();
+        if peers
+            .iter()
+            .any(|peer| peer.late_steps.len() < peer.late as usize)
+        {
+            return None;
+        }
+        let all = peers.iter().map(|peer| peer.latest_from(least_ns)).sum();
+        Some((self.lateness[row].latest_from(least_ns), all))
     }
 
     /// Of each group the rank with the largest own delay, if that is above 0.

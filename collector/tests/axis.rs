@@ -4,13 +4,16 @@
 //! model of a job: collectives over links of different and jittering delay. What is judged is what METRICS.md, section
 //! 4, promises: the true offset lies in the interval, and the interval is no wider than the evidence makes it.
 
-use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
+#[path = "support/exact.rs"]
+mod exact;
+
+use exact::exact_width;
 use rankscope_collector::axis::evidence::Sighting;
 use rankscope_collector::axis::hull::Bound;
 use rankscope_collector::axis::network::{Network, Pairs};
 use rankscope_collector::axis::segments::PairFit;
 use rankscope_collector::axis::windows::PairEvidence;
-use rankscope_collector::axis::{MOST_DRIFT_PPM, UNBOUNDED_NS, WANDER_NS_PER_S2};
+use rankscope_collector::axis::{UNBOUNDED_NS, WANDER_NS_PER_S2};
 use std::collections::BTreeMap;
 
 struct Random(u64);
@@ -430,94 +433,6 @@ impl Solved {
     }
 }
 
-/// The exact programme: offsets at the borders of all pieces, straight in between, drift and its change limited, every
-/// bound that is not of a mismatched instance kept. Returns the width at the begin of each piece.
-fn exact_widths(fit: &PairFit, sightings: &[(Sighting, bool)]) -> Vec<f64> {
-    let pieces = &fit.segments[0].pieces;
-    let knots: Vec<i64> = pieces
-        .iter()
-        .map(|piece| piece.start_ns)
-        .chain([pieces[pieces.len() - 1].end_ns])
-        .collect();
-    let base = sightings[0]
-        .0
-        .leaves_ns
-        .or(sightings[0].0.upper.map(|bound| bound.value_ns))
-        .unwrap_or(0);
-    let seconds: Vec<f64> = knots
-        .windows(2)
-        .map(|pair| (pair[1] - pair[0]) as f64 / 1e9)
-        .collect();
-    let drift = MOST_DRIFT_PPM as f64; // µs per second
-    let mut widths = Vec::new();
-    for wanted in 0..pieces.len() {
-        let extreme = |direction: OptimizationDirection| {
-            let mut problem = Problem::new(direction);
-            let offsets: Vec<_> = (0..knots.len())
-                .map(|knot| problem.add_var(f64::from(u8::from(knot == wanted)), (-1e9, 1e9)))
-                .collect();
-            for piece in 0..pieces.len() {
-                let (one, next) = (offsets[piece], offsets[piece + 1]);
-                problem.add_constraint(
-                    [(next, 1.0), (one, -1.0)],
-                    ComparisonOp::Le,
-                    drift * seconds[piece],
-                );
-                problem.add_constraint(
-                    [(one, 1.0), (next, -1.0)],
-                    ComparisonOp::Le,
-                    drift * seconds[piece],
-                );
-                if piece + 1 < pieces.len() {
-                    let after = offsets[piece + 2];
-                    let limit = WANDER_NS_PER_S2 / 1000.0 * (seconds[piece] + seconds[piece + 1]) / 2.0;
-                    let terms = |sign: f64| {
-                        [
-                            (after, sign / seconds[piece + 1]),
-                            (next, -sign / seconds[piece + 1] - sign / seconds[piece]),
-                            (one, sign / seconds[piece]),
-                        ]
-                    };
-                    problem.add_constraint(terms(1.0), ComparisonOp::Le, limit);
-                    problem.add_constraint(terms(-1.0), ComparisonOp::Le, limit);
-                }
-            }
-            for (sighting, _) in sightings.iter().filter(|(_, is_wrong)| !is_wrong) {
-                for (sign, bound) in [(1.0, sighting.upper), (-1.0, sighting.lower)] {
-                    let Some(bound) = bound else { continue };
-                    let piece = knots
-                        .partition_point(|&knot| knot <= bound.at_ns)
-                        .saturating_sub(1)
-                        .min(pieces.len() - 1);
-                    let share = (bound.at_ns - knots[piece]) as f64 / 1e9 / seconds[piece];
-                    let stray = WANDER_NS_PER_S2 * seconds[piece] * seconds[piece] / 8.0 / 1000.0;
-                    problem.add_constraint(
-                        [
-                            (offsets[piece], sign * (1.0 - share)),
-                            (offsets[piece + 1], sign * share),
-                        ],
-                        ComparisonOp::Le,
-                        sign * (bound.value_ns - base) as f64 / 1000.0 + stray,
-                    );
-                }
-            }
-            match problem.solve() {
-                Ok(SolveOutcome::Solution(solution)) => Some(solution.objective()),
-                _ => None,
-            }
-        };
-        let (Some(low), Some(high)) = (
-            extreme(OptimizationDirection::Minimize),
-            extreme(OptimizationDirection::Maximize),
-        ) else {
-            panic!("the exact programme has no solution");
-        };
-        let stray = WANDER_NS_PER_S2 * seconds[wanted] * seconds[wanted] / 8.0;
-        widths.push((high - low) * 1000.0 + 2.0 * stray);
-    }
-    widths
-}
-
 #[test]
 fn the_truth_lies_inside_and_the_interval_is_as_narrow_as_the_evidence() {
     let mut all = Judged::default();
@@ -573,8 +488,14 @@ fn widths_equal_the_exact_programme() {
         let solved = solve(&job);
         let fit = &solved.pairs[&(0, 1)];
         assert_eq!(fit.segments.len(), 1);
-        let exact = exact_widths(fit, &solved.seen.sightings[&(0, 1)]);
-        for (piece, exact) in fit.segments[0].pieces.iter().zip(exact) {
+        let pieces = &fit.segments[0].pieces;
+        let kept = solved.seen.sightings[&(0, 1)].iter();
+        let kept: Vec<Sighting> = kept
+            .filter(|(_, is_wrong)| !is_wrong)
+            .map(|&(kept, _)| kept)
+            .collect();
+        for (at, piece) in pieces.iter().enumerate() {
+            let exact = exact_width(pieces, &kept, at).expect("the exact programme has a solution");
             let width = (piece.high_ns[0] - piece.low_ns[0]) as f64;
             assert!(
                 width >= exact - 1.0,

@@ -483,7 +483,7 @@ mod marked {
         (merge(&options, &mut |_| {}).expect("merge"), folder)
     }
 
-    fn part<'a>(session: &'a Session, kind: PauseKind) -> Option<&'a rankscope_formats::session::NamedPart> {
+    fn part(session: &Session, kind: PauseKind) -> Option<&rankscope_formats::session::NamedPart> {
         let entry = session.named_times.ranks.first()?;
         entry.parts.iter().find(|part| part.kind == kind.name())
     }

@@ -1,6 +1,7 @@
 //! Communicators of this process: from an address to an entry, in a table that never allocates and is read without a
 //! lock. An address is never an identity: an entry is made anew each time a communicator is.
 
+use crate::gloo::sampling::Sampling;
 use crate::life;
 use crate::nccl::events::OfCommunicator;
 use crate::nccl::plugin::{self, pending::Pending};
@@ -39,10 +40,7 @@ pub struct Entry {
     created_ticks: AtomicU64,
     /// Communicators made from this one so far.
     children: AtomicU32,
-    /// From this tick on the next collective's messages are kept as clock evidence.
-    sample_at_ticks: AtomicU64,
-    /// Collectives that are still to be sampled in this round.
-    sample_left: AtomicU32,
+    sampling: Sampling,
     /// Error that the library reported last, 0 if none.
     failure: AtomicU32,
     tags: AtomicPtr<TagTable>,
@@ -83,8 +81,7 @@ impl Entry {
             state: AtomicU32::new(FREE),
             created_ticks: AtomicU64::new(0),
             children: AtomicU32::new(0),
-            sample_at_ticks: AtomicU64::new(0),
-            sample_left: AtomicU32::new(0),
+            sampling: Sampling::new(),
             failure: AtomicU32::new(0),
             tags: AtomicPtr::new(std::ptr::null_mut()),
             pending: AtomicPtr::new(std::ptr::null_mut()),
@@ -184,22 +181,10 @@ impl Entry {
         table.next(u64::from(operation) << 32 | u64::from(tag))
     }
 
-    /// True if messages inside the collective that starts now are to be kept: two collectives in a row once per
-    /// interval, so that both ends of a message, which decide alone, nearly always agree on one of them.
+    /// Which of its collectives have their messages kept.
     #[inline]
-    pub fn should_sample(&self, now_ticks: u64, interval_ticks: u64) -> bool {
-        let at = self.sample_at_ticks.load(Ordering::Relaxed);
-        if now_ticks >= at {
-            self.sample_at_ticks
-                .store(now_ticks + interval_ticks, Ordering::Relaxed);
-            self.sample_left.store(1, Ordering::Relaxed);
-            return true;
-        }
-        if self.sample_left.load(Ordering::Relaxed) > 0 {
-            self.sample_left.store(0, Ordering::Relaxed);
-            return true;
-        }
-        false
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
     }
 }
 
@@ -343,7 +328,7 @@ pub fn made(address: usize, rank: u32, size: u32) {
     entry.size.store(size, Ordering::Relaxed);
     entry.children.store(0, Ordering::Relaxed);
     entry.failure.store(0, Ordering::Relaxed);
-    entry.sample_at_ticks.store(0, Ordering::Relaxed);
+    entry.sampling.reset();
     entry.events.reset();
     entry.created_ticks.store(ticks(), Ordering::Relaxed);
     entry.state.store(MADE, Ordering::Release);

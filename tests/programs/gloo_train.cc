@@ -71,8 +71,8 @@ class Training {
         seed_(std::strtoull(argv[10], nullptr, 10)),
         own_{seed_ * 1000003 + self.rank},
         small_(64, 1.0f),
-        first_(8192, 1.0f),
-        large_(65536, 1.0f),
+        first_(2048, 1.0f),
+        large_(16384, 1.0f),
         gathered_(large_.size() * self.size),
         world_(self.connect("world")) {
     if (pattern_ == "pipeline") {

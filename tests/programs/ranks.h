@@ -1,5 +1,6 @@
 // How every Gloo program here becomes a rank: `program RANK SIZE STORE [more]`.
-// STORE is an empty directory that all ranks share; each communicator takes a name in it.
+// STORE is an empty directory that all ranks share; each communicator takes a name in it. RANK_ADDRESS is where others
+// reach the rank, if not on this machine alone.
 #pragma once
 
 #include <cstdio>
@@ -29,8 +30,9 @@ struct Rank {
 
   // A communicator over `size` processes in which this one is `rank`.
   std::shared_ptr<gloo::rendezvous::Context> connect(const std::string& name, int rank, int size) const {
+    const char* address = std::getenv("RANK_ADDRESS");
     std::shared_ptr<gloo::transport::Device> device =
-        gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
+        gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address == nullptr ? "127.0.0.1" : address));
     gloo::rendezvous::FileStore files(store);
     gloo::rendezvous::PrefixStore named(name, files);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);

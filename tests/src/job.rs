@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::counter::{self, Counter};
+use crate::network::{DEVICE, Network};
 use crate::process::{self, Ended, Process};
 use crate::python::Python;
 use crate::turn::Turn;
@@ -27,6 +29,7 @@ pub struct Job {
     limit: Duration,
     counted: bool,
     under: Vec<OsString>,
+    hosts: Option<(Arc<Network>, Vec<usize>)>,
     scratch: TempDir,
     live: TempDir,
 }
@@ -66,6 +69,7 @@ impl Job {
             limit: Duration::from_secs(120),
             counted: false,
             under: Vec::new(),
+            hosts: None,
             scratch: scratch(&std::env::temp_dir()),
             live: scratch(process::memory()),
         }
@@ -109,6 +113,13 @@ impl Job {
         self
     }
 
+    /// Starts each rank on the host of this network that stands at its place in the list.
+    pub fn on_hosts(mut self, network: &Arc<Network>, hosts: &[usize]) -> Job {
+        assert_eq!(hosts.len(), self.size, "one host per rank");
+        self.hosts = Some((Arc::clone(network), hosts.to_vec()));
+        self
+    }
+
     /// Gives each rank a descriptor 3 to tell its finished operations on: [`Running::counter`].
     pub fn counted(mut self) -> Job {
         self.counted = true;
@@ -139,8 +150,9 @@ impl Job {
                     let mut command = self.command(&python.path);
                     // -B: the checkout stays as it is.
                     command.arg("-B").arg(script);
+                    let master = self.address(0);
                     command
-                        .env("MASTER_ADDR", "127.0.0.1")
+                        .env("MASTER_ADDR", master.unwrap_or_else(|| "127.0.0.1".to_owned()))
                         .env("MASTER_PORT", port.to_string());
                     command
                         .env("RANK", rank.to_string())
@@ -161,6 +173,11 @@ impl Job {
                 }
             }
             command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+            if let Some((network, hosts)) = &self.hosts {
+                network.place(hosts[rank], &mut command);
+                command.env("GLOO_SOCKET_IFNAME", DEVICE);
+                command.envs(self.address(rank).map(|address| ("RANK_ADDRESS", address)));
+            }
             if self.counted {
                 counters.push(counter::attach(&mut command));
             }
@@ -176,6 +193,12 @@ impl Job {
             live: self.live,
             _turn: turn,
         }
+    }
+
+    /// Of the host of a rank.
+    fn address(&self, rank: usize) -> Option<String> {
+        let (_, hosts) = self.hosts.as_ref()?;
+        Some(Network::address(hosts[rank]).to_string())
     }
 
     fn command(&self, program: &Path) -> Command {

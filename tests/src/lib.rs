@@ -24,6 +24,7 @@ pub mod cupti_run;
 pub mod engine;
 pub mod job;
 pub mod nccl;
+pub mod network;
 pub mod process;
 pub mod python;
 pub mod recorded;

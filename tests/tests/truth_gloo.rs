@@ -240,3 +240,81 @@ fn two_threads_in_swapped_order_are_paired_right() {
         );
     }
 }
+
+/// One end of a message inside a collective.
+#[derive(Clone, Copy)]
+struct End {
+    is_send: bool,
+    /// Sent no earlier, or arrived by then, in ticks.
+    at_ticks: u64,
+}
+
+/// Messages kept as evidence about clocks are the same ones at both ends, and on one clock none arrives before it was
+/// sent: also of operations in which several peers send into one buffer, of whose completions Gloo does not say whose
+/// they are.
+#[test]
+fn evidence_about_clocks_holds_on_one_clock() {
+    let turn = turn::take();
+    for (source, size) in [("gloo_all.cc", 4), ("gloo_async.cc", 3)] {
+        let Some(program) = compile::gloo(source) else {
+            return;
+        };
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let finished = Job::program(&program, size)
+            .record_into(directory.path())
+            .run(&turn);
+        finished.expect_status(0);
+        // By communicator, sender, receiver, collective, slot and number.
+        type Key = ([u8; 16], i32, i32, u64, u32, u64, u32);
+        let mut messages: BTreeMap<Key, Vec<End>> = BTreeMap::new();
+        for recorded in recorded::read_ranks(directory.path(), &finished.pids) {
+            for record in recorded.of_kind(RecordKind::Evidence) {
+                let communicator = recorded.communicator(record);
+                let own = communicator.rank as i32;
+                let is_send = record.operation == Operation::Send as u8;
+                let (sender, receiver) = if is_send {
+                    (own, record.peer)
+                } else {
+                    (record.peer, own)
+                };
+                let at_ticks = if is_send || record.sequence > 0 {
+                    record.enter_ticks
+                } else {
+                    record.leave_ticks
+                };
+                let key = (
+                    communicator.identity,
+                    sender,
+                    receiver,
+                    record.object,
+                    record.tag,
+                    record.aux,
+                    record.sequence,
+                );
+                messages.entry(key).or_default().push(End { is_send, at_ticks });
+            }
+        }
+        let (mut whole, mut later) = (0, 0);
+        for (key, ends) in &messages {
+            let [one, other] = &ends[..] else { continue };
+            assert_ne!(one.is_send, other.is_send, "{key:?}");
+            let (sent, arrived) = if one.is_send { (one, other) } else { (other, one) };
+            // Segments round ticks.
+            assert!(
+                arrived.at_ticks + 512 >= sent.at_ticks,
+                "{key:?} arrived before it was sent"
+            );
+            whole += 1;
+            later += u32::from(key.6 > 0);
+        }
+        println!(
+            "{source}: {whole} of {} messages have both ends, {later} are not the first",
+            messages.len()
+        );
+        assert!(
+            whole * 10 >= messages.len() * 7 && later > 0,
+            "{whole} of {}",
+            messages.len()
+        );
+    }
+}

@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Hosts of an instance up to which each pair of them is a pair; of more, those at distances that are powers of two.
 const MOST_ALL_PAIRS: usize = 16;
+/// Records by which a rank goes forward at once. Not many: sightings are judged by their neighbours in time, and what a
+/// rank did while the others still stand comes out of order.
+const STRIDE: usize = 64;
 /// Ends of messages inside collectives that wait for their other end.
 const MOST_OPEN_MESSAGES: usize = 1 << 16;
 /// Windows kept over all pairs, a few kilobytes each at most.
@@ -49,8 +52,8 @@ pub struct Learnt {
     pub messages: u64,
 }
 
-/// Keys of messages inside collectives: communicator, sender and receiver, operation and use, tag, slot.
-type MessageKey = (u32, u32, u32, u64, u32, u64);
+/// Keys of messages inside collectives: communicator, sender and receiver, operation and use, tag, slot, number.
+type MessageKey = (u32, u32, u32, u64, u32, u64, u32);
 
 struct Collector<'a> {
     clocks: &'a Clocks,
@@ -91,6 +94,7 @@ impl Collector<'_> {
             message.object,
             message.tag,
             message.slot,
+            message.number,
         );
         let host = self.host_of[message.rank as usize];
         match self.open.remove(&key) {
@@ -169,7 +173,7 @@ pub fn collect<'l>(
         .collect();
     let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending);
     let mut readers: Vec<Option<RankReader<'l>>> = (0..ranks)
-        .map(|rank| Some(reader(rank).with_evidence()))
+        .map(|rank| Some(reader(rank).with_evidence().with_stride(STRIDE)))
         .collect();
     let mut turns = vec![0u64; ranks];
     let mut batch = RankBatch::default();
@@ -191,16 +195,23 @@ pub fn collect<'l>(
         let goes_on = reader.advance(&mut batch);
         read += batch.operations.len() as u64;
         progress(read);
-        for message in batch.evidence.drain(..) {
-            if spans.get(message.communicator as usize) == Some(&true) {
-                collector.message(&message);
-            }
-        }
+        let spans_hosts = |communicator: u32| spans.get(communicator as usize) == Some(&true);
+        batch.evidence.sort_by_key(|message| message.at_ns);
+        let mut messages = batch
+            .evidence
+            .iter()
+            .filter(|message| spans_hosts(message.communicator))
+            .peekable();
         for operation in &mut batch.operations {
-            if spans.get(operation.communicator as usize) == Some(&true) {
-                matcher.take(operation, |instance| collector.complete(&instance));
+            if !spans_hosts(operation.communicator) {
+                continue;
             }
+            while let Some(message) = messages.next_if(|message| message.at_ns <= operation.leave_ns) {
+                collector.message(message);
+            }
+            matcher.take(operation, |instance| collector.complete(&instance));
         }
+        messages.for_each(|message| collector.message(message));
         if !goes_on {
             readers[rank] = None;
             matcher.rank_ended(rank as u32, |instance| collector.complete(&instance));

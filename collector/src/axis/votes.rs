@@ -19,8 +19,11 @@ const APART: i64 = 12;
 const LEAST_APART_NS: i64 = 100_000;
 /// Who contradicts one in so many is left out: a true sighting contradicts only mismatches, which are fewer.
 const SUSPICIOUS: usize = 7;
-/// Sightings that wait to be judged together.
+/// Sightings that are judged together.
 const BLOCK: usize = 64;
+/// Sightings that wait for others that come out of order: those of a pair are put together from logs that are read by
+/// turns, messages when both ends and instances when all members were met.
+const WAITING: usize = 128;
 
 /// What became of a sighting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub enum Verdict {
     FitsAfterJump,
     /// It contradicts its neighbours.
     Mismatch,
+    /// Its neighbours were judged long ago.
+    Late,
 }
 
 /// Judges the sightings of one pair, in order of time.
@@ -39,6 +44,8 @@ pub struct Votes {
     /// The last that were found to fit.
     before: VecDeque<Sighting>,
     waiting: Vec<Sighting>,
+    /// The latest that was judged, by the first clock, ns.
+    judged_ns: Option<i64>,
 }
 
 /// True if both cannot be, whatever the drift; `None` if they bound the same side only.
@@ -116,10 +123,15 @@ fn leaves_apart<'a>(
 
 impl Votes {
     /// Takes a sighting; hands on what could be judged.
-    pub fn take(&mut self, sighting: Sighting, hand_on: impl FnMut(Sighting, Verdict)) {
+    pub fn take(&mut self, sighting: Sighting, mut hand_on: impl FnMut(Sighting, Verdict)) {
+        // Among neighbours that lie behind it, it would look like a jump back.
+        if self.judged_ns.is_some_and(|judged_ns| sighting.at_ns < judged_ns) {
+            hand_on(sighting, Verdict::Late);
+            return;
+        }
         self.waiting.push(sighting);
-        if self.waiting.len() >= BLOCK + NEIGHBOURS {
-            self.judge(NEIGHBOURS, hand_on);
+        if self.waiting.len() >= BLOCK + WAITING {
+            self.judge(WAITING, hand_on);
         }
     }
 
@@ -144,7 +156,7 @@ impl Votes {
 
     /// Judges all that wait but the last `keep`.
     fn judge(&mut self, keep: usize, mut hand_on: impl FnMut(Sighting, Verdict)) {
-        // Instances become whole nearly in order.
+        // They come nearly in order.
         self.waiting.sort_by_key(|sighting| sighting.at_ns);
         let count = self.waiting.len().saturating_sub(keep);
         let mut scratch = Vec::with_capacity(NEIGHBOURS);
@@ -203,6 +215,11 @@ impl Votes {
             }
             hand_on(sighting, verdict);
         }
+        self.judged_ns = count
+            .checked_sub(1)
+            .and_then(|last| self.waiting.get(last))
+            .map(|last| last.at_ns)
+            .or(self.judged_ns);
         self.waiting.drain(..count);
     }
 }
@@ -262,6 +279,25 @@ mod tests {
             assert_eq!(verdict, expected, "{n}");
         }
         assert_eq!(verdicts.len(), 1000);
+    }
+
+    /// As sightings come that are put together from logs read by turns: around a jump, those of the time before among
+    /// those behind it, and some when all is over.
+    #[test]
+    fn who_comes_out_of_order_is_no_jump() {
+        let base = |n: i64| if n < 500 { 0 } else { -3_000_000_000 };
+        let in_order = |n: i64| sighting(n * 10_000_000, base(n));
+        let shuffled = (0..1000i64).map(|n| in_order(n / 100 * 100 + n % 100 * 37 % 100));
+        let verdicts = judged(shuffled.chain([in_order(7), in_order(499)]));
+        let count = |verdict: Verdict| verdicts.iter().filter(|&&other| other == verdict).count();
+        assert_eq!(
+            (
+                count(Verdict::FitsAfterJump),
+                count(Verdict::Mismatch),
+                count(Verdict::Late)
+            ),
+            (1, 0, 2)
+        );
     }
 
     #[test]

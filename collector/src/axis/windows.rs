@@ -172,6 +172,7 @@ impl PairEvidence {
     fn judged(&mut self, sighting: &Sighting, verdict: Verdict) {
         match verdict {
             Verdict::Mismatch => self.mismatches += 1,
+            Verdict::Late => self.late += 1,
             Verdict::Fits => {
                 if let Some((behind, _)) = &mut self.jumped
                     && *behind < BESIDE_JUMP

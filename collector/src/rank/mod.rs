@@ -126,6 +126,8 @@ pub struct EvidenceMessage {
     pub tag: u32,
     /// Slot of the message.
     pub slot: u64,
+    /// Its number among those of the collective that go this way.
+    pub number: u32,
     /// This is the sender's end.
     pub is_send: bool,
     /// Sent no earlier, or received by then, ns.
@@ -768,8 +770,14 @@ impl<'a> RankReader<'a> {
             object: record.object,
             tag: record.tag,
             slot: record.aux,
+            number: record.sequence,
             is_send,
-            at_ns: if is_send { enter } else { leave },
+            // Of all but the first the enter says both.
+            at_ns: if is_send || record.sequence > 0 {
+                enter
+            } else {
+                leave
+            },
         });
     }
 

@@ -252,6 +252,8 @@ pub struct Ddp {
     pub pause: Option<(u32, u64)>,
     /// DDP's search for unused parameters in each step, ns; then one more all-reduce of few bytes ends each step. 0: none.
     pub search_ns: u64,
+    /// Hosts that the ranks are spread over evenly, one after the other.
+    pub hosts: u32,
     /// Seed of a few percent of noise in own times; 0 for none.
     pub noise: u32,
 }
@@ -270,6 +272,7 @@ impl Default for Ddp {
             also_slow: Vec::new(),
             pause: None,
             search_ns: 0,
+            hosts: 1,
             noise: 0,
         }
     }
@@ -285,7 +288,9 @@ impl Ddp {
     pub fn write(&self, directory: &Path) -> io::Result<()> {
         let mut logs = Vec::new();
         for rank in 0..self.ranks {
-            let mut log = SyntheticLog::create(directory, rank, self.ranks, "host-a")?;
+            let host = rank * self.hosts.max(1) / self.ranks.max(1);
+            let host = format!("host-{}", char::from(b'a' + host as u8));
+            let mut log = SyntheticLog::create(directory, rank, self.ranks, &host)?;
             log.communicator(0, rank, self.ranks, 7)?;
             if self.search_ns > 0 {
                 log.definition(KIND_TEXT, Payload::text(SEARCH_TEXT, UNUSED_SEARCH.as_bytes()))?;

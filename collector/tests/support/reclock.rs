@@ -6,7 +6,8 @@ use rankscope_formats::ranklog::codec;
 use rankscope_formats::ranklog::definition::{
     KIND_COMMUNICATOR, KIND_PROPERTY, Payload, commit_word, framed_bytes,
 };
-use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::ranklog::layout::LOSS_ENTRY_BYTES;
+use rankscope_formats::ranklog::record::{RECORD_BYTES, Record, RecordKind};
 use rankscope_formats::ranklog::segment::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, put_frame,
 };
@@ -120,11 +121,34 @@ pub fn reclock(
                 let ticks = u64::from_le_bytes(payload[..8].try_into().expect("eight bytes"));
                 rewritten.extend_from_slice(&shown(ticks).to_le_bytes());
             }
-            FrameKind::Losses | FrameKind::InFlight | FrameKind::End => rewritten.extend_from_slice(payload),
+            FrameKind::Losses => {
+                for entry in payload.as_chunks::<LOSS_ENTRY_BYTES>().0 {
+                    put_shown(entry, [8, 16], &shown, &mut rewritten);
+                }
+            }
+            FrameKind::InFlight => {
+                // Lane and thread stand before the record. What is in progress has no leave.
+                for entry in payload.as_chunks::<{ 8 + RECORD_BYTES }>().0 {
+                    put_shown(entry, [16, 24], &shown, &mut rewritten);
+                }
+            }
+            FrameKind::End => rewritten.extend_from_slice(payload),
         }
         put_frame(kind, frame.position, &rewritten, &mut out);
     }
     std::fs::write(to, out)
+}
+
+/// Puts an entry whose ticks stand at these places.
+fn put_shown(entry: &[u8], places: [usize; 2], shown: &dyn Fn(u64) -> u64, out: &mut Vec<u8>) {
+    let mut entry = entry.to_vec();
+    for place in places {
+        let ticks = u64::from_le_bytes(entry[place..place + 8].try_into().expect("eight bytes"));
+        if ticks != 0 {
+            entry[place..place + 8].copy_from_slice(&shown(ticks).to_le_bytes());
+        }
+    }
+    out.extend_from_slice(&entry);
 }
 
 fn definitions(payload: &[u8], host: &str, shown: &dyn Fn(u64) -> u64, out: &mut Vec<u8>) {

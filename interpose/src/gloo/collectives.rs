@@ -6,7 +6,7 @@ use crate::communicators::{self, Entry};
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
+use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{
@@ -68,7 +68,7 @@ unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, a
     result
 }
 
-/// The same, with this collective's first messages kept as evidence. About twice a second and communicator.
+/// The same, with messages of this collective kept as evidence. A few times a second and communicator.
 ///
 /// # Safety
 /// As for [`collective`].
@@ -86,6 +86,7 @@ unsafe fn call_sampled(
     // SAFETY: handed through.
     let result = unsafe { call(thread, &mut record, real, arguments) };
     drop(unsampling);
+    sampler.finish(thread, record.leave_ticks);
     if sampler.beyond > 0
         && let Some((set, _)) = life::lane(thread)
     {
@@ -154,7 +155,10 @@ unsafe fn describe(
         thread.work_calls.set(calls);
         record.sequence = calls;
     }
-    (record, entry.should_sample(enter_ticks, ticks_per_second()))
+    // Without a key nobody could say which collective it was.
+    let sampled = record.flags & FLAG_SEQUENCE_UNKNOWN == 0
+        && entry.sampling().takes(record.tag, record.sequence, enter_ticks);
+    (record, sampled)
 }
 
 /// # Safety

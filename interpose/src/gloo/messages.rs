@@ -121,7 +121,6 @@ unsafe fn post_inside_collective(
     // SAFETY: null or the sampler on the stack of the collective's hook, below us; not kept across the call.
     if let Some(sampler) = unsafe { thread.sampler.get().as_mut() }
         && operation == Operation::Receive
-        && peer >= 0
     {
         sampler.post_receive(buffer, peer, slot as u64, enter_ticks);
     }

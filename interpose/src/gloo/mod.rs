@@ -11,6 +11,7 @@ pub mod memory;
 pub mod messages;
 pub mod options;
 pub mod rendezvous;
+pub mod sampling;
 
 use crate::stub::Narrow;
 use collectives::collective;

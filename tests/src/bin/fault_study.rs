@@ -36,10 +36,10 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     at_once: usize,
     /// Steps of a training.
-    #[arg(long, default_value_t = 150)]
+    #[arg(long, default_value_t = 100)]
     steps: usize,
     /// What a step computes, µs.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 50_000)]
     step_us: u32,
     /// Also trainings of four ranks on two hosts of this machine: more ranks than a small machine has processors.
     #[arg(long)]

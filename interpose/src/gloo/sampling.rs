@@ -1,0 +1,152 @@
+//! Which collectives have their messages kept: some eight a second of each communicator, all where there are fewer.
+//!
+//! A message is evidence only if both its ends are kept, and its ends decide alone. So not a clock decides, by which
+//! two ranks soon take turns of their own, but the collective's key, which all members know: whoever takes fewer takes
+//! those that the others take too.
+
+use rankscope_formats::ranklog::clock::ticks_per_second;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// One in 2²⁴ at least.
+const MOST_SHIFT: u32 = 24;
+/// So many a second are wanted.
+const WANTED_PER_S: u64 = 8;
+
+/// How many a communicator's collectives are. Zeros are one that had none.
+#[derive(Default)]
+pub struct Sampling {
+    shift: AtomicU32,
+    last_ticks: AtomicU64,
+    /// If none was taken until then, they have become fewer.
+    patience_ticks: AtomicU64,
+}
+
+impl Sampling {
+    /// Of a communicator without collectives.
+    pub const fn new() -> Self {
+        Self {
+            shift: AtomicU32::new(0),
+            last_ticks: AtomicU64::new(0),
+            patience_ticks: AtomicU64::new(0),
+        }
+    }
+
+    /// Forgets what was.
+    pub fn reset(&self) {
+        self.shift.store(0, Ordering::Relaxed);
+        self.last_ticks.store(0, Ordering::Relaxed);
+        self.patience_ticks.store(0, Ordering::Relaxed);
+    }
+
+    /// True if the messages of the collective that begins now are to be kept.
+    #[inline]
+    pub fn takes(&self, tag: u32, sequence: u32, now_ticks: u64) -> bool {
+        let shift = self.shift.load(Ordering::Relaxed);
+        if is_among(tag, sequence, shift) {
+            self.taken(shift, now_ticks);
+            return true;
+        }
+        if now_ticks >= self.patience_ticks.load(Ordering::Relaxed) {
+            self.none_for_long(shift, now_ticks);
+        }
+        false
+    }
+
+    #[cold]
+    fn taken(&self, shift: u32, now_ticks: u64) {
+        let wanted = ticks_per_second() / WANTED_PER_S;
+        let gap = now_ticks.saturating_sub(self.last_ticks.load(Ordering::Relaxed));
+        if gap < wanted / 2 {
+            self.shift.store((shift + 1).min(MOST_SHIFT), Ordering::Relaxed);
+        } else if gap > wanted * 2 {
+            self.shift.store(shift.saturating_sub(1), Ordering::Relaxed);
+        }
+        self.last_ticks.store(now_ticks, Ordering::Relaxed);
+        self.patience_ticks
+            .store(now_ticks + ticks_per_second() / 2, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn none_for_long(&self, shift: u32, now_ticks: u64) {
+        self.shift.store(shift.saturating_sub(1), Ordering::Relaxed);
+        self.patience_ticks
+            .store(now_ticks + ticks_per_second() / WANTED_PER_S, Ordering::Relaxed);
+    }
+}
+
+/// True for one key in 2^shift, and for no other than for a smaller shift. Not every 2^shift-th: programs call in
+/// patterns, of which it would always be the same part.
+#[inline]
+fn is_among(tag: u32, sequence: u32, shift: u32) -> bool {
+    // The upper bits of a multiplicative hash (Knuth, golden ratio): of numbers that count up, as tags of c10d and uses
+    // of one tag do, they come at nearly even distances.
+    let spread = (u64::from(tag) << 32 | u64::from(sequence)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    spread.leading_zeros() >= shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_takes_fewer_takes_none_that_the_others_do_not() {
+        for shift in 1..12 {
+            // Tags that count up, and uses of one tag.
+            for by_tag in [true, false] {
+                let among = |number: u32, shift: u32| {
+                    if by_tag {
+                        is_among(number, 0, shift)
+                    } else {
+                        is_among(7, number, shift)
+                    }
+                };
+                let taken: Vec<u32> = (0..1 << 16).filter(|&number| among(number, shift)).collect();
+                assert!(taken.iter().all(|&number| among(number, shift - 1)));
+                let wanted = (1usize << 16) >> shift;
+                assert!(
+                    taken.len().abs_diff(wanted) <= wanted / 8 + 2,
+                    "{} for {wanted}",
+                    taken.len()
+                );
+                // Of calls that alternate both kinds are among them.
+                let odd = taken.iter().filter(|&&number| number % 2 == 1).count();
+                assert!(
+                    odd * 4 > taken.len() && odd * 4 < taken.len() * 3,
+                    "{odd} of {}",
+                    taken.len()
+                );
+            }
+        }
+    }
+
+    /// Of members of which each comes at its own times both ends are kept, whatever the rate, and soon after it changed.
+    #[test]
+    fn members_that_come_at_their_own_times_take_the_same() {
+        let second = ticks_per_second();
+        let members = [Sampling::new(), Sampling::new()];
+        let mut tag = 0;
+        let mut now = second;
+        for (a_second, seconds) in [(3u64, 20u64), (40, 20), (3000, 20), (100_000, 5), (20, 20)] {
+            let (mut taken, mut by_both) = ([0u64; 2], 0u64);
+            for call in 0..a_second * seconds {
+                now += second / a_second;
+                tag += 1;
+                let kept = [0, 1].map(|member| {
+                    // The second comes late by up to two calls, each time another while.
+                    let late = member as u64 * (u64::from(tag) % 7) * second / a_second / 3;
+                    members[member].takes(tag, 0, now + late)
+                });
+                // After two seconds with the new rate.
+                if call >= 2 * a_second {
+                    taken = [0, 1].map(|member| taken[member] + u64::from(kept[member]));
+                    by_both += u64::from(kept[0] && kept[1]);
+                }
+            }
+            let expected = a_second.min(WANTED_PER_S) * (seconds - 2);
+            assert!(
+                by_both * 3 >= expected && taken.iter().all(|&taken| taken <= 2 * expected + 2),
+                "{a_second} a second: {taken:?}, by both {by_both}, of {expected}"
+            );
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! What the collector says of clocks, held against clocks that are known.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rankscope_collector::axis::collect::{Learnt, collect};
+use rankscope_collector::axis::evidence::{Instance, Proof, Sighting, is_held_out};
+use rankscope_collector::axis::segments::PairFit;
+use rankscope_collector::axis::windows::PairEvidence;
+use rankscope_collector::clock::Clocks;
+use rankscope_collector::identity::Identities;
+use rankscope_collector::ingest::ingest;
+use rankscope_collector::rank::{EvidenceMessage, RankBatch, RankOperation, RankReader};
+use rankscope_collector::steps::Anchors;
+
+use crate::exact::exact_width;
+use crate::reclock::TestClock;
+
+/// Windows kept of a pair: more than such a run has.
+const MOST_WINDOWS: usize = 1000;
+/// How far rounding to ns puts the axis beside the truth.
+const ROUNDING_NS: i64 = 3;
+
+/// A proof that two clocks bound each other by.
+struct Seen {
+    proof: Proof,
+    is_message: bool,
+}
+
+/// One sighting of a pair.
+#[derive(Clone, Copy)]
+struct Kept {
+    sighting: Sighting,
+    /// Of an instance whose calls do not belong together.
+    is_wrong: bool,
+    /// Of a message inside a collective: its number.
+    message: Option<u32>,
+}
+
+/// Evidence of a run, put together by a reader of this test: all of it at once, and nothing is thought of clocks.
+#[derive(Default)]
+struct Evidence {
+    /// By pair, in order of time.
+    sightings: BTreeMap<(usize, usize), Vec<Kept>>,
+    seen: Vec<Seen>,
+    /// Ends of messages inside collectives between hosts, and messages of which both were found.
+    ends: u64,
+    messages: u64,
+}
+
+/// What was found in one run.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    /// Pairs and stretches that were looked at, those in which the truth lies inside, and those that are not bounded.
+    pub stretches: u64,
+    pub inside: u64,
+    pub unbounded: u64,
+    /// Widths of the interval, ns.
+    pub widths: Vec<f64>,
+    /// Width ÷ exact programme, at the borders of windows.
+    pub to_exact: Vec<f64>,
+    /// Median width of a pair ÷ its shortest cycle of one-way minima.
+    pub to_cycle: Vec<f64>,
+    /// The same ÷ the sum of the least delays of the links there and back.
+    pub to_links: Vec<f64>,
+    /// Assumed minus true offset, ns.
+    pub assumed_off: Vec<f64>,
+    /// Median widths of pairs, ns: with no messages inside collectives, the first of each collective, the last, both.
+    pub by_choice: [Vec<f64>; 4],
+    /// Messages of which both ends were found, of how many ends.
+    pub messages: u64,
+    pub ends: u64,
+}
+
+/// The true clocks of a run's hosts.
+pub struct Truth<'a> {
+    pub clocks: &'a [TestClock],
+    /// True begin and end, ns.
+    pub span_ns: (i64, i64),
+    /// Least delays of links, from and to, ns.
+    pub least_ns: Vec<Vec<i64>>,
+}
+
+/// Judges the logs of a run.
+pub fn judge(run: &Path, truth: &Truth<'_>, is_wrong: impl Fn(&[RankOperation]) -> bool) -> Judged {
+    let logs = ingest(&[run.to_owned()]).expect("logs").logs;
+    let clocks = Clocks::align(&logs);
+    let identities = Identities::learn(&logs, &clocks);
+    let reader = |rank: usize| {
+        let identity = &identities.ranks[rank];
+        let line = clocks.line(identity.log);
+        let communicators = &identity.communicators;
+        RankReader::new(
+            rank as u32,
+            &logs[identity.log],
+            line,
+            communicators,
+            Anchors::default(),
+        )
+    };
+    let learnt = collect(&logs, &clocks, &identities, 1 << 18, reader, &mut |_| {});
+    let host_of: Vec<usize> = identities
+        .ranks
+        .iter()
+        .map(|rank| clocks.host_of[rank.log])
+        .collect();
+    let judge = Judge {
+        truth,
+        clocks: &clocks,
+        learnt: &learnt,
+        // By name: the collector numbers hosts as it meets them.
+        test_host: (0..)
+            .zip(&clocks.hosts)
+            .map(|(_, host): (usize, _)| {
+                let name = host.name.strip_prefix("host-").expect("hosts of this test");
+                name.parse().expect("a number")
+            })
+            .collect(),
+    };
+    let evidence = Evidence::read(
+        &clocks,
+        &identities,
+        &host_of,
+        (0..host_of.len()).map(reader),
+        is_wrong,
+    );
+    let mut judged = Judged {
+        messages: evidence.messages,
+        ends: evidence.ends,
+        ..Judged::default()
+    };
+    let widths = judge.intervals(&mut judged);
+    judge.exact(&evidence, &mut judged);
+    judge.choices(&evidence, &mut judged);
+    judge.cycles(&evidence, &widths, &mut judged);
+    judged
+}
+
+impl Evidence {
+    fn read<'a>(
+        clocks: &Clocks,
+        identities: &Identities,
+        host_of: &[usize],
+        readers: impl Iterator<Item = RankReader<'a>>,
+        is_wrong: impl Fn(&[RankOperation]) -> bool,
+    ) -> Evidence {
+        let mut evidence = Evidence::default();
+        type Key = (u32, u8, u32, u32);
+        let mut instances: BTreeMap<Key, Vec<RankOperation>> = BTreeMap::new();
+        type MessageKey = (u32, u32, u32, u64, u32, u64, u32);
+        let mut messages: BTreeMap<MessageKey, Vec<EvidenceMessage>> = BTreeMap::new();
+        let mut batch = RankBatch::default();
+        for reader in readers {
+            let mut reader = reader.with_evidence();
+            loop {
+                let goes_on = reader.advance(&mut batch);
+                for operation in batch.operations.drain(..) {
+                    let key = (
+                        operation.communicator,
+                        operation.operation as u8,
+                        operation.tag,
+                        operation.sequence,
+                    );
+                    instances.entry(key).or_default().push(operation);
+                }
+                for message in batch.evidence.drain(..) {
+                    let key = (
+                        message.communicator,
+                        message.sender,
+                        message.receiver,
+                        message.object,
+                        message.tag,
+                        message.slot,
+                        message.number,
+                    );
+                    messages.entry(key).or_default().push(message);
+                }
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        let mut instance = Instance::default();
+        for members in instances.values_mut() {
+            members.sort_by_key(|member| member.member);
+            if is_held_out(&members[0]) || members.iter().any(|member| member.bytes != members[0].bytes) {
+                continue;
+            }
+            instance.read(members, |rank| host_of[rank as usize]);
+            evidence.take(clocks, &instance, None, is_wrong(members));
+        }
+        for ends in messages.values() {
+            let host = |member: u32| {
+                let communicator = &identities.communicators[ends[0].communicator as usize];
+                communicator.members[member as usize].map(|rank| host_of[rank as usize])
+            };
+            if host(ends[0].sender) == host(ends[0].receiver) {
+                continue;
+            }
+            evidence.ends += ends.len() as u64;
+            let [one, other] = &ends[..] else { continue };
+            assert_ne!(one.is_send, other.is_send, "one message has two ends");
+            evidence.messages += 1;
+            let (sent, received) = if one.is_send { (one, other) } else { (other, one) };
+            instance.message(Proof {
+                from: host_of[sent.rank as usize],
+                enter_ns: sent.at_ns,
+                to: host_of[received.rank as usize],
+                leave_ns: received.at_ns,
+            });
+            evidence.take(clocks, &instance, Some(one.number), false);
+        }
+        for sightings in evidence.sightings.values_mut() {
+            sightings.sort_by_key(|kept| kept.sighting.at_ns);
+        }
+        evidence
+    }
+
+    fn take(&mut self, clocks: &Clocks, instance: &Instance, message: Option<u32>, is_wrong: bool) {
+        instance.sightings(
+            |host| clocks.hosts[host].stamp_error_ns,
+            |one, other, sighting| {
+                self.sightings.entry((one, other)).or_default().push(Kept {
+                    sighting,
+                    is_wrong,
+                    message,
+                });
+            },
+        );
+        if !is_wrong {
+            self.seen.extend(instance.proofs.iter().map(|&proof| Seen {
+                proof,
+                is_message: message.is_some(),
+            }));
+        }
+    }
+}
+
+struct Judge<'a> {
+    truth: &'a Truth<'a>,
+    clocks: &'a Clocks,
+    learnt: &'a Learnt,
+    /// Number that the test gave each of the collector's hosts.
+    test_host: Vec<usize>,
+}
+
+impl Judge<'_> {
+    /// What a host's clock is taken for before anything is learnt, at a true time.
+    fn shown(&self, host: usize, true_ns: i64) -> i64 {
+        let ticks = self.truth.clocks[self.test_host[host]].shows(true_ns) as u64;
+        self.clocks.line(self.clocks.hosts[host].logs[0]).ns(ticks)
+    }
+
+    /// The true time at which a host's clock shows this.
+    fn true_time(&self, host: usize, shown_ns: i64) -> i64 {
+        let span = self.truth.span_ns;
+        let (mut low, mut high) = (span.0 - 20_000_000_000, span.1 + 20_000_000_000);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if self.shown(host, middle) <= shown_ns {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Is the truth inside? Returns all widths by pair.
+    fn intervals(&self, judged: &mut Judged) -> BTreeMap<(usize, usize), Vec<f64>> {
+        let hosts = self.clocks.hosts.len();
+        let network = &self.learnt.network;
+        let root = network.root();
+        let mut widths: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for cell in network.cells().iter().filter(|cell| !cell.jumps) {
+            for one in 0..hosts {
+                for other in one + 1..hosts {
+                    let (low, high) = cell.bounds(hosts, one, other);
+                    let assumed = cell.assumed(one, other);
+                    let (mut is_inside, mut is_of_run) = (true, false);
+                    for share in 0..=4i64 {
+                        let at = |ends: [i64; 2]| {
+                            ends[0] + ((ends[1] - ends[0]) as i128 * i128::from(share) / 4) as i64
+                        };
+                        let true_ns = self.true_time(root, at([cell.start_ns, cell.end_ns]));
+                        if true_ns < self.truth.span_ns.0 || true_ns > self.truth.span_ns.1 {
+                            continue;
+                        }
+                        is_of_run = true;
+                        let offset = self.shown(other, true_ns) - self.shown(one, true_ns);
+                        let ends = |ends: [Option<i64>; 2]| Some(at([ends[0]?, ends[1]?]));
+                        let (low, high) = (ends(low), ends(high));
+                        is_inside &= low.is_none_or(|low| low <= offset + ROUNDING_NS)
+                            && high.is_none_or(|high| offset <= high + ROUNDING_NS);
+                        judged.assumed_off.push((at(assumed) - offset) as f64);
+                        if let (Some(low), Some(high)) = (low, high) {
+                            widths.entry((one, other)).or_default().push((high - low) as f64);
+                        }
+                    }
+                    if is_of_run {
+                        judged.stretches += 1;
+                        judged.inside += u64::from(is_inside);
+                        let is_bounded = [low, high].as_flattened().iter().all(Option::is_some);
+                        judged.unbounded += u64::from(!is_bounded);
+                    }
+                }
+            }
+        }
+        judged.widths = widths.values().flatten().copied().collect();
+        widths
+    }
+
+    fn fit<'k>(&self, one: usize, sightings: impl Iterator<Item = &'k Kept>) -> PairFit {
+        let mut collected = PairEvidence::new(MOST_WINDOWS);
+        for kept in sightings {
+            collected.take(kept.sighting);
+        }
+        let span = (
+            self.shown(one, self.truth.span_ns.0),
+            self.shown(one, self.truth.span_ns.1),
+        );
+        PairFit::solve(collected.finish(), span)
+    }
+
+    /// Median widths of pairs by themselves, with other choices of messages.
+    fn choices(&self, evidence: &Evidence, judged: &mut Judged) {
+        let chosen = [
+            |_: u32| false,
+            |number: u32| number == 0,
+            |number: u32| number > 0,
+            |_: u32| true,
+        ];
+        for (choice, widths) in chosen.into_iter().zip(&mut judged.by_choice) {
+            for (&(one, _), sightings) in &evidence.sightings {
+                let fit = self.fit(
+                    one,
+                    sightings.iter().filter(|kept| kept.message.is_none_or(choice)),
+                );
+                let pieces = fit.segments.iter().flat_map(|segment| &segment.pieces);
+                let of_pieces: Vec<f64> = pieces
+                    .flat_map(|piece| [0, 1].map(|end| (piece.high_ns[end] - piece.low_ns[end]) as f64))
+                    .collect();
+                widths.push(middle(&of_pieces));
+            }
+        }
+    }
+
+    /// Widths of pairs beside the exact programme on the same evidence, where no clock jumped.
+    fn exact(&self, evidence: &Evidence, judged: &mut Judged) {
+        for (&(one, _), sightings) in &evidence.sightings {
+            let fit = self.fit(one, sightings.iter());
+            let [segment] = &fit.segments[..] else { continue };
+            let kept = sightings.iter().filter(|kept| !kept.is_wrong);
+            let kept: Vec<Sighting> = kept.map(|kept| kept.sighting).collect();
+            for (at, piece) in segment.pieces.iter().enumerate() {
+                let exact = exact_width(&segment.pieces, &kept, at).expect("true clocks fulfil all bounds");
+                let width = (piece.high_ns[0] - piece.low_ns[0]) as f64;
+                // Of mismatched instances what contradicts nobody is used, too, and may narrow it.
+                assert!(
+                    width > exact - 2.0 || kept.len() < sightings.len(),
+                    "narrower than the evidence allows: {width} {exact}"
+                );
+                judged.to_exact.push(width / exact);
+            }
+        }
+    }
+
+    /// Median widths beside the shortest cycles of one-way minima.
+    fn cycles(&self, evidence: &Evidence, widths: &BTreeMap<(usize, usize), Vec<f64>>, judged: &mut Judged) {
+        let hosts = self.clocks.hosts.len();
+        let mut least = vec![vec![i64::MAX / 4; hosts]; hosts];
+        for seen in evidence.seen.iter().filter(|seen| seen.is_message) {
+            let proof = seen.proof;
+            let took = self.true_time(proof.to, proof.leave_ns) - self.true_time(proof.from, proof.enter_ns);
+            let known = &mut least[proof.from][proof.to];
+            *known = took.min(*known);
+        }
+        let mut links: Vec<Vec<i64>> = (0..hosts)
+            .map(|from| {
+                (0..hosts)
+                    .map(|to| self.truth.least_ns[self.test_host[from]][self.test_host[to]])
+                    .collect()
+            })
+            .collect();
+        close(&mut least);
+        close(&mut links);
+        for (&(one, other), widths) in widths {
+            let width = middle(widths);
+            judged
+                .to_cycle
+                .push(width / (least[one][other] + least[other][one]) as f64);
+            judged
+                .to_links
+                .push(width / (links[one][other] + links[other][one]) as f64);
+        }
+    }
+}
+
+/// Shortest ways over third hosts.
+fn close(ways: &mut [Vec<i64>]) {
+    for through in 0..ways.len() {
+        for from in 0..ways.len() {
+            for to in 0..ways.len() {
+                let sum = ways[from][through].saturating_add(ways[through][to]);
+                ways[from][to] = ways[from][to].min(sum);
+            }
+        }
+    }
+}
+
+/// The value below which so many percent lie.
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
+    values.get(at).copied().unwrap_or(f64::NAN)
+}
+
+fn middle(values: &[f64]) -> f64 {
+    percentile(values, 50)
+}
