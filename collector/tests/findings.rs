@@ -1,9 +1,11 @@
 //! Each rule has a run that triggers it and a near miss that must not: logs written record by record, so that what is wrong
 //! with them is known. Runs of real programs are in tests/tests/findings_torch.rs.
 
+mod findings_support;
 mod report_support;
 mod support;
 
+use findings_support::{is_silent, kinds, only};
 use rankscope_collector::findings::{RULES, contradiction, contradictory};
 use rankscope_collector::{MergeOptions, merge};
 use rankscope_formats::Operation;
@@ -69,34 +71,6 @@ fn is_whole(finding: &Finding) {
         };
         assert!(holds, "{kind}: {condition:?}");
     }
-}
-
-fn of_kind<'a>(session: &'a Session, kind: &str) -> Vec<&'a Finding> {
-    session
-        .findings
-        .iter()
-        .filter(|finding| finding.kind == kind)
-        .collect()
-}
-
-fn kinds(session: &Session) -> Vec<&str> {
-    session
-        .findings
-        .iter()
-        .map(|finding| finding.kind.as_str())
-        .collect()
-}
-
-/// The only finding of a kind.
-fn only<'a>(session: &'a Session, kind: &str) -> &'a Finding {
-    match of_kind(session, kind)[..] {
-        [finding] => finding,
-        _ => panic!("{kind}: {:?}", kinds(session)),
-    }
-}
-
-fn is_silent(session: &Session, kind: &str) {
-    assert!(of_kind(session, kind).is_empty(), "{:?}", of_kind(session, kind));
 }
 
 /// Logs of a job whose ranks lie on these hosts.
@@ -929,7 +903,7 @@ fn parts_that_do_not_add_up_are_told_of_the_host_and_of_devices() {
 /// For each rule a test asserts that it fires and another assertion, of a run that is nearly so, that it does not.
 #[test]
 fn every_rule_has_a_trigger_and_a_near_miss() {
-    let here = squeezed(include_str!("findings.rs"));
+    let here = squeezed(concat!(include_str!("findings.rs"), include_str!("structure.rs")));
     // Rules whose runs are made elsewhere, or whose findings are looked at in another way: what asserts the one and the other.
     let elsewhere = [
         (

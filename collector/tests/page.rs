@@ -6,11 +6,13 @@
 //! have been rounded from in `page_support/readings.rs`.
 
 mod page_support;
+mod pipeline_support;
 mod report_support;
 mod support;
 
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
+use pipeline_support::Pipelined;
 use rankscope_collector::report::{document, page};
 use rankscope_formats::ranklog::loss::{Loss, LossCause};
 use rankscope_formats::ranklog::record::RecordKind;
@@ -91,7 +93,7 @@ fn by_the_program(name: &str, session: &Path) -> Reported {
 }
 
 /// Recorded runs of several kinds, merged by the program: one of which a rank lacks, one on two hosts in which records were lost,
-/// and one in which nothing was called.
+/// one in which nothing was called, and a pipeline.
 fn merged() -> (TempDir, Vec<Reported>) {
     let directory = tempfile::tempdir().expect("a directory");
     let run = |name: &str| directory.path().join(name);
@@ -135,7 +137,12 @@ fn merged() -> (TempDir, Vec<Reported>) {
             log.end().expect("written");
         }
     }
-    let all = ["a rank lacks", "two hosts", "nothing called"].map(|name| {
+    let pipeline = Pipelined {
+        steps: 10,
+        ..Pipelined::default()
+    };
+    pipeline.write(&run("a pipeline"));
+    let all = ["a rank lacks", "two hosts", "nothing called", "a pipeline"].map(|name| {
         let done = Command::new(env!("CARGO_BIN_EXE_rankscope"))
             .arg("merge")
             .arg(run(name))
@@ -188,7 +195,9 @@ fn expect_no_difference(walked: &Walked, reported: &Reported) {
 fn every_number_is_that_of_the_json() {
     let (_traces, traces) = imported();
     let (_runs, runs) = merged();
-    for reported in all_made_up().iter().chain(&runs).chain([&traces]) {
+    let made_up = all_made_up();
+    let all = || made_up.iter().chain(&runs).chain([&traces]);
+    for reported in all() {
         let walked = Walked::of_document(&read(reported));
         expect_no_difference(&walked, reported);
         assert!(
@@ -196,6 +205,20 @@ fn every_number_is_that_of_the_json() {
             "{}: {:?}",
             reported.name,
             walked.forms()
+        );
+    }
+    // Nothing that the page can show is without a page that shows it.
+    for section in [
+        "<h2>Structure of the job</h2>",
+        "<summary>Ranks of the same position in the replicas</summary>",
+        "<h2>Named parts of the hosts&#39; time</h2>",
+        "<h2>By host, device and role</h2>",
+        "<summary>By device</summary>",
+        "<summary>Operations by role</summary>",
+    ] {
+        assert!(
+            all().any(|reported| reported.html.contains(section)),
+            "no page has {section}"
         );
     }
 }
@@ -275,6 +298,8 @@ fn a_page_of_a_thousand_ranks_can_be_mailed() {
     let length = reported.html.len();
     assert!(length < 5_000_000, "{length} bytes");
     expect_no_difference(&Walked::of_document(&read(&reported)), &reported);
+    // The sums stand at the end of what was left out.
+    assert!(reported.html.contains("data-from=\"/rollups/device/total/name\""));
     // What was left out is said, of each table that has more.
     assert!(reported.html.contains(
         "The first <span data-as=\"drawn\">500</span> of <span data-as=\"drawn\">1024</span> rows"
