@@ -8,7 +8,7 @@
 //          evaluate    ddp, and after every 50 steps four batches of evaluation, each with one small reduction
 //          pipeline    two stages of 1F1B with 8 micro-batches, SIZE / 2 replicas, gradients reduced among replicas
 //          Each step ends with an optimizer, a tenth of it, behind its last operation.
-// FAULT    none · persistent (every step) · recurrent (5 of every 50 steps) · transient (10 % of the steps, at once)
+// FAULT    none · persistent (every step) · recurrent (3 of every 30 steps) · transient (10 % of the steps, at once)
 //          rotating (each step another rank, none in particular) · host (VICTIM and the rank after it, every step)
 // PERMILLE of the step's time is what the fault adds to the mean step of the late rank.
 //
@@ -119,7 +119,7 @@ class Training {
       return 0;
     }
     if (fault_ == "recurrent") {
-      return step % 50 >= 20 && step % 50 < 25 ? mean * 10 : 0;
+      return step % 30 >= 10 && step % 30 < 13 ? mean * 10 : 0;
     }
     if (fault_ == "transient") {
       const int count = std::max(1, steps_ / 10);

@@ -20,7 +20,7 @@ pub enum Fault {
     None,
     /// One rank is late in every step.
     Persistent,
-    /// One rank is late in 5 of every 50 steps.
+    /// One rank is late in 3 of every 30 steps.
     Recurrent,
     /// One rank is late in a tenth of the steps, one behind the other.
     Transient,

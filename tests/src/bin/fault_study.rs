@@ -36,7 +36,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     at_once: usize,
     /// Steps of a training.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 120)]
     steps: usize,
     /// What a step computes, µs.
     #[arg(long, default_value_t = 50_000)]

@@ -1,0 +1,97 @@
+//! Trainings over real Gloo with a fault of known size: steps are cut where the program ends them, who is late is named,
+//! and nobody is where nothing is wrong. `fault_study` asks the same of hundreds of them (BENCHMARKS.md).
+
+use rankscope_tests::training::{Fault, Outcome, Training};
+use rankscope_tests::{compile, turn};
+
+fn training(pattern: &'static str, fault: Fault) -> Training {
+    Training {
+        pattern,
+        ranks: 2,
+        per_host: None,
+        steps: 60,
+        step_us: 40_000,
+        fault,
+        victim: 1,
+        // A busy machine adds lateness of its own: twice the 5 % that a quiet one is asked for.
+        permille: 100,
+        seed: 7,
+    }
+}
+
+fn of_kind<'a>(outcome: &'a Outcome, kind: &str) -> Vec<&'a serde_json::Value> {
+    let findings = outcome.findings().iter();
+    findings.filter(|finding| finding["kind"] == kind).collect()
+}
+
+#[test]
+fn steps_end_where_the_program_ends_them() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    for (pattern, ranks) in [
+        ("ddp", 2),
+        ("fsdp", 2),
+        ("accumulate", 2),
+        ("evaluate", 2),
+        ("pipeline", 4),
+    ] {
+        let training = Training {
+            ranks,
+            ..training(pattern, Fault::None)
+        };
+        let outcome = training.run(&turn, &program);
+        let (equal, all) = outcome.cuts();
+        // 99 % on a quiet machine; here a rank may be interrupted between the operation's end and its look at the clock.
+        assert!(
+            equal * 100 >= all * 95 && all >= ranks * 56,
+            "{pattern}: {equal} of {all} ends, by {}",
+            outcome.report["steps"]
+        );
+        if pattern == "evaluate" {
+            let evaluations = &outcome.truth[0].evaluated_ns;
+            assert_eq!(evaluations.len(), 1);
+        }
+        let late = of_kind(&outcome, "late-rank");
+        assert!(late.is_empty(), "{pattern}, with nothing wrong: {late:?}");
+    }
+}
+
+#[test]
+fn a_late_rank_is_named_with_its_class_and_what_it_costs() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    for (pattern, fault) in [
+        ("ddp", Fault::Persistent),
+        ("fsdp", Fault::Persistent),
+        ("ddp", Fault::Recurrent),
+        ("ddp", Fault::Transient),
+    ] {
+        let training = Training {
+            steps: if fault == Fault::Persistent { 60 } else { 120 },
+            step_us: 30_000,
+            ..training(pattern, fault)
+        };
+        let outcome = training.run(&turn, &program);
+        let late = of_kind(&outcome, "late-rank");
+        let told: Vec<&serde_json::Value> = outcome
+            .findings()
+            .iter()
+            .map(|finding| &finding["title"])
+            .collect();
+        assert_eq!(late.len(), 1, "{pattern}, {fault:?}: {told:?}");
+        assert_eq!(late[0]["ranks"], serde_json::json!([1]), "{told:?}");
+        let (_, class) = fault.finding().expect("a fault");
+        assert_eq!(late[0]["lateness"]["class"].as_str(), class, "{}", late[0]);
+        // What the fault adds is known; what the machine adds is not.
+        let added_ns = 30_000.0 * 1e3 * 0.1 * training.steps as f64;
+        let cost_ns = late[0]["cost_ns"]["value"].as_f64().expect("a cost");
+        assert!(
+            (0.6..1.5).contains(&(cost_ns / added_ns)),
+            "{pattern}, {fault:?}: {cost_ns} ns of {added_ns} ns"
+        );
+    }
+}
