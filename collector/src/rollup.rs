@@ -3,15 +3,12 @@
 //! Sums only, over the session's own figures, so that every level adds up to the one below it exactly. Where a figure is
 //! not known of one rank it is not known of a group with that rank.
 
-use rankscope_formats::session::{
-    CauseSum, Figure, OperationClass, RankBreakdown, Session, TrafficRow, TrafficSource,
-};
-use serde::Serialize;
+use rankscope_formats::session::{Figure, OperationClass, RankBreakdown, Session, TrafficRow, TrafficSource};
+pub use rankscope_formats::session::{Group, RoleSum, Rollup, Rollups, Sum};
 use std::collections::BTreeMap;
 
 /// What ranks are put together by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Each by itself.
     Rank,
@@ -23,110 +20,39 @@ pub enum By {
     Role,
 }
 
-/// Sums by one of these.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rollup {
-    /// By what.
-    pub by: By,
-    /// Groups of ranks; empty for roles.
-    pub groups: Vec<Group>,
-    /// All ranks together; `null` for roles.
-    pub total: Option<Group>,
-    /// Roles; empty for ranks.
-    pub roles: Vec<RoleSum>,
-}
-
-/// Ranks together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Group {
-    /// Its name.
-    pub name: String,
-    /// Its ranks.
-    pub ranks: Vec<u32>,
-    /// Operations of its ranks.
-    pub operations: u64,
-    /// Records they lost.
-    pub lost: u64,
-    /// Windows of the breakdown (whole steps, or the run), rank-ns.
-    pub window_rank_ns: i64,
-    /// Own time in them, rank-ns.
-    pub own_rank_ns: Sum,
-    /// Exposed communication in them, rank-ns.
-    pub exposed_communication_rank_ns: Sum,
-    /// Of that waiting for peers, rank-ns.
-    pub exposed_wait_rank_ns: Sum,
-    /// Blocked while nothing was communicated, rank-ns.
-    pub other_blocked_rank_ns: i64,
-    /// Communication, hidden or not, rank-ns.
-    pub communication_rank_ns: Sum,
-    /// Waiting of others that these ranks caused, exposed, rank-ns.
-    pub caused_exposed_rank_ns: i64,
-    /// Stretches in which devices did not compute, rank-ns.
-    pub stalled_rank_ns: Sum,
-    /// The same by cause.
-    pub stalled_by_cause: Vec<CauseSum>,
-    /// Named parts of host time in the run, by kind: kind, rank-ns.
-    pub named: BTreeMap<String, i64>,
-    /// Bytes that these ranks sent, as far as it is known between whom.
-    pub sent_bytes: u64,
-    /// Bytes that they received.
-    pub received_bytes: u64,
-    /// Of the bytes sent, those that went to another host.
-    pub sent_to_other_hosts_bytes: u64,
-}
-
-/// A sum that is not known if one part of it is not.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Sum(pub Figure<i64>);
-
-impl Default for Sum {
-    fn default() -> Self {
-        Self(Figure::known(0))
-    }
-}
-
-impl Sum {
-    fn add(&mut self, part: Result<i64, &str>) {
-        match (self.0.value, part) {
-            (Some(sum), Ok(part)) => self.0.value = Some(sum + part),
-            (Some(_), Err(reason)) => self.0 = Figure::unknown(reason),
-            (None, _) => {}
+impl By {
+    /// As commands and the JSON name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rank => "rank",
+            Self::Device => "device",
+            Self::Host => "host",
+            Self::Role => "role",
         }
     }
 }
 
-/// Operations on communicators of one role.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RoleSum {
-    /// The role.
-    pub role: String,
-    /// Communicators of it.
-    pub communicators: u32,
-    /// Operations on them.
-    pub operations: u64,
-    /// Failed ones among them.
-    pub failed: u64,
-    /// Their payload, bytes; unknown if that of some is not.
-    pub bytes: Figure<u64>,
-    /// Exposed waiting in them, rank-ns.
-    pub exposed_wait_rank_ns: i64,
-    /// Hidden waiting in them, rank-ns.
-    pub hidden_wait_rank_ns: i64,
-    /// Σ transfer of their launches, ns; unknown if that of some operations is not.
-    pub transfer_ns: Figure<i64>,
+/// What the report shows. `moved` is the session's table of traffic.
+pub fn rollups(session: &Session, moved: &[TrafficRow]) -> Rollups {
+    let by = |by: By| rollup(session, moved, by);
+    Rollups {
+        host: by(By::Host),
+        device: by(By::Device),
+        role: by(By::Role),
+    }
 }
 
 /// Rolls a session up. `moved` is its table of traffic.
 pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
     if by == By::Role {
         return Rollup {
-            by,
+            by: by.name().to_owned(),
             groups: Vec::new(),
             total: None,
             roles: roles(session),
         };
     }
+    let traffic = traffic_of_ranks(session, moved);
     let mut keys: BTreeMap<(u32, String, u32), Vec<u32>> = BTreeMap::new();
     for (rank, known) in (0..).zip(&session.ranks) {
         let key = match by {
@@ -149,14 +75,14 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
             By::Device => format!("{}, {device}", host_name()),
             By::Host => host_name(),
         };
-        group(session, moved, name, ranks)
+        group(session, &traffic, name, ranks)
     });
     Rollup {
-        by,
+        by: by.name().to_owned(),
         groups: groups.collect(),
         total: Some(group(
             session,
-            moved,
+            &traffic,
             "all ranks".to_owned(),
             (0..session.ranks.len() as u32).collect(),
         )),
@@ -189,7 +115,38 @@ fn process(session: &Session, rank: u32) -> String {
     known.map_or_else(|| format!("log {rank}"), |known| format!("process {}", known.pid))
 }
 
-fn group(session: &Session, moved: &[TrafficRow], name: String, ranks: Vec<u32>) -> Group {
+/// What one rank sent and received, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    sent: u64,
+    received: u64,
+    sent_to_other_hosts: u64,
+}
+
+/// Of each rank, as far as it is known between whom.
+fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
+    let mut of_ranks = vec![Traffic::default(); session.ranks.len()];
+    let host_of = |rank: u32| session.ranks.get(rank as usize).map(|known| known.host);
+    for row in moved
+        .iter()
+        .filter(|row| !row.superseded && row.source != TrafficSource::LeftOut)
+    {
+        let between_hosts = row
+            .from_rank
+            .zip(row.to_rank)
+            .is_some_and(|(from, to)| host_of(from) != host_of(to));
+        if let Some(from) = row.from_rank.and_then(|from| of_ranks.get_mut(from as usize)) {
+            from.sent += row.bytes;
+            from.sent_to_other_hosts += if between_hosts { row.bytes } else { 0 };
+        }
+        if let Some(to) = row.to_rank.and_then(|to| of_ranks.get_mut(to as usize)) {
+            to.received += row.bytes;
+        }
+    }
+    of_ranks
+}
+
+fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<u32>) -> Group {
     let mut sum = Group {
         name,
         ..Group::default()
@@ -198,6 +155,11 @@ fn group(session: &Session, moved: &[TrafficRow], name: String, ranks: Vec<u32>)
         if let Some(known) = session.ranks.get(rank as usize) {
             sum.operations += known.operations;
             sum.lost += known.lost;
+        }
+        if let Some(moved) = traffic.get(rank as usize) {
+            sum.sent_bytes += moved.sent;
+            sum.received_bytes += moved.received;
+            sum.sent_to_other_hosts_bytes += moved.sent_to_other_hosts;
         }
         if let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) {
             add_breakdown(&mut sum, session, entry);
@@ -231,21 +193,6 @@ fn group(session: &Session, moved: &[TrafficRow], name: String, ranks: Vec<u32>)
     }
     sum.stalled_by_cause
         .sort_by(|one, other| one.cause.cmp(&other.cause));
-    let host_of = |rank: u32| session.ranks.get(rank as usize).map(|known| known.host);
-    for row in moved
-        .iter()
-        .filter(|row| !row.superseded && row.source != TrafficSource::LeftOut)
-    {
-        if let Some(from) = row.from_rank.filter(|from| ranks.contains(from)) {
-            sum.sent_bytes += row.bytes;
-            if row.to_rank.is_some_and(|to| host_of(to) != host_of(from)) {
-                sum.sent_to_other_hosts_bytes += row.bytes;
-            }
-        }
-        if row.to_rank.is_some_and(|to| ranks.contains(&to)) {
-            sum.received_bytes += row.bytes;
-        }
-    }
     sum.ranks = ranks;
     sum
 }

@@ -1,9 +1,12 @@
 //! Each rule has a run that triggers it and a near miss that must not: logs written record by record, so that what is wrong
 //! with them is known. Runs of real programs are in tests/tests/findings_torch.rs.
 
+mod findings_support;
+mod report_support;
 mod support;
 
-use rankscope_collector::findings::RULES;
+use findings_support::{is_silent, kinds, only};
+use rankscope_collector::findings::{RULES, contradiction, contradictory};
 use rankscope_collector::{MergeOptions, merge};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, Work};
@@ -68,34 +71,6 @@ fn is_whole(finding: &Finding) {
         };
         assert!(holds, "{kind}: {condition:?}");
     }
-}
-
-fn of_kind<'a>(session: &'a Session, kind: &str) -> Vec<&'a Finding> {
-    session
-        .findings
-        .iter()
-        .filter(|finding| finding.kind == kind)
-        .collect()
-}
-
-fn kinds(session: &Session) -> Vec<&str> {
-    session
-        .findings
-        .iter()
-        .map(|finding| finding.kind.as_str())
-        .collect()
-}
-
-/// The only finding of a kind.
-fn only<'a>(session: &'a Session, kind: &str) -> &'a Finding {
-    match of_kind(session, kind)[..] {
-        [finding] => finding,
-        _ => panic!("{kind}: {:?}", kinds(session)),
-    }
-}
-
-fn is_silent(session: &Session, kind: &str) {
-    assert!(of_kind(session, kind).is_empty(), "{:?}", of_kind(session, kind));
 }
 
 /// Logs of a job whose ranks lie on these hosts.
@@ -709,6 +684,7 @@ fn members_that_disagree_are_told_and_those_that_agree_are_not() {
             .what
             .contains("all-reduce")
     );
+    is_silent(&of([64, 64]), "mismatched");
     assert_eq!(kinds(&of([64, 64])), Vec::<&str>::new());
 }
 
@@ -821,6 +797,170 @@ fn ranks_that_were_not_recorded_and_losses_are_told() {
     let losses = only(&session, "losses");
     assert_eq!((losses.look_at[0].start_ns, losses.look_at[0].end_ns), (5, 9));
     assert_eq!(only(&session, "rank-mismatch").ranks, [1]);
+    // Evidence that was left out on purpose is no loss, and an environment that agrees is none either.
+    let session = session_with(&Ddp::default(), &["a"; 2], |rank, log| {
+        let left_out = Loss {
+            cause: LossCause::EvidenceBound,
+            kind: RecordKind::Call,
+            count: 17,
+            first_ticks: START + 5,
+            last_ticks: START + 9,
+        };
+        log.losses(&[left_out]).expect("losses");
+        log.property("env.RANK", &rank.to_string()).expect("property");
+    });
+    is_silent(&session, "losses");
+    is_silent(&session, "rank-mismatch");
+}
+
+#[test]
+fn a_job_that_ends_inside_an_operation_is_told_and_one_that_is_killed_between_two_is_not() {
+    let of = |is_inside: bool| {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (rank, mut log) in (0..).zip(logs_on(folder.path(), &["a"; 2])) {
+            log.push(0, call(Operation::AllReduce, START + 10, START + 20, 0, 64, 0));
+            if is_inside && rank == 0 {
+                let barrier = call(Operation::Barrier, START + 30, 0, 1, 0, 0);
+                log.in_flight(&[(0, 100, barrier)]).expect("in flight");
+            }
+            // Neither log is closed: both were killed.
+            log.flush(START + 1_000).expect("flush");
+        }
+        merged(folder.path())
+    };
+    let session = of(true);
+    let finding = only(&session, "never-finished");
+    assert_eq!(
+        (finding.severity.as_str(), &finding.ranks[..]),
+        ("critical", &[0][..])
+    );
+    assert!(finding.evidence[0].contains("barrier"), "{:?}", finding.evidence);
+    let session = of(false);
+    assert_eq!(session.coverage.ranks_not_closed, 2);
+    is_silent(&session, "never-finished");
+}
+
+/// All-reduces of which in each step one rank comes late, or none.
+fn in_turn(late: impl Fn(u64) -> Option<u64>) -> Session {
+    const RANKS: usize = 8;
+    const LATE: u64 = 300 * US;
+    direct(&["a"; RANKS], 80, |logs, step, from| {
+        let late = late(step);
+        let last = from + late.map_or(0, |_| LATE);
+        for (rank, log) in (0..).zip(logs.iter_mut()) {
+            let enter = if late == Some(rank) { last } else { from };
+            let tag = 1_000 + step as u32;
+            log.push(
+                0,
+                call(Operation::AllReduce, enter, last + 50 * US, tag, 4 << 20, 0),
+            );
+        }
+        last + 100 * US
+    })
+}
+
+#[test]
+fn lateness_that_goes_round_blames_nobody_and_that_of_one_or_of_few_steps_is_not_told() {
+    let round = in_turn(|step| Some(step * 3 % 8));
+    let finding = only(&round, "rotating-lateness");
+    assert!(
+        finding.ranks.is_empty() || finding.ranks.len() == 8,
+        "{:?}",
+        finding.ranks
+    );
+    is_silent(&round, "late-rank");
+    // Seven ranks wait for 300 µs in each step: 300 µs of the job.
+    let per_step = finding.cost_of_step.value.expect("steps").numerator;
+    assert!((290_000..=310_000).contains(&per_step), "{per_step}");
+    let one = in_turn(|_| Some(5));
+    assert_eq!(only(&one, "late-rank").ranks, [5]);
+    is_silent(&one, "rotating-lateness");
+    // Two of five steps are fewer than half.
+    let seldom = in_turn(|step| (step % 5 < 2).then_some(step * 3 % 8));
+    is_silent(&seldom, "rotating-lateness");
+}
+
+/// Nothing that is recorded makes parts contradict each other: only a bug does.
+#[test]
+fn parts_that_do_not_add_up_are_told_of_the_host_and_of_devices() {
+    let mut session = report_support::Job::new(4, 20).session();
+    assert!(contradiction(&session).is_none(), "breakdown of a whole session");
+    session.breakdown[2].adds_up = false;
+    assert_eq!(contradictory(&session), [2]);
+    let finding = contradiction(&session).expect("breakdown").finish(&session);
+    assert_eq!(
+        (finding.kind.as_str(), finding.severity.as_str()),
+        ("breakdown", "critical")
+    );
+    session.breakdown[2].adds_up = true;
+    let session = devices(|_| 300 * US, false);
+    assert!(contradiction(&session).is_none());
+    let mut wrong = session.clone();
+    wrong.activity[1].adds_up = false;
+    assert_eq!(contradictory(&wrong), [1]);
+}
+
+/// For each rule a test asserts that it fires and another assertion, of a run that is nearly so, that it does not.
+#[test]
+fn every_rule_has_a_trigger_and_a_near_miss() {
+    let here = squeezed(concat!(include_str!("findings.rs"), include_str!("structure.rs")));
+    // Rules whose runs are made elsewhere, or whose findings are looked at in another way: what asserts the one and the other.
+    let elsewhere = [
+        (
+            "low-bandwidth",
+            include_str!("scorecard.rs"),
+            r#"assert_eq!(kinds(&session), ["low-bandwidth"]);"#,
+            r#"findings::state(&mut session, &stated(&["5"], &[])); assert_eq!(kinds(&session), Vec::<&str>::new());"#,
+        ),
+        (
+            "slow-class",
+            include_str!("scorecard.rs"),
+            r#"&["89us"])); assert_eq!(kinds(&session), ["slow-class"]);"#,
+            r#"&["90us"])); assert_eq!(kinds(&session), Vec::<&str>::new());"#,
+        ),
+        (
+            "replay-counts",
+            include_str!("launches.rs"),
+            r#"assert_eq!(replays(Some(GROUPS - 1)).as_deref(), Some("critical"));"#,
+            "assert_eq!(replays(None), None);",
+        ),
+        (
+            "breakdown",
+            include_str!("findings.rs"),
+            r#"contradiction(&session).expect("breakdown")"#,
+            r#"assert!(contradiction(&session).is_none(), "breakdown of a whole session");"#,
+        ),
+    ];
+    for rule in RULES {
+        let of_it: Vec<_> = elsewhere.iter().filter(|(id, ..)| *id == rule.id).collect();
+        if let [(_, source, fires, silent)] = of_it[..] {
+            let source = squeezed(source);
+            assert!(source.contains(&squeezed(fires)), "{} fires nowhere", rule.id);
+            assert!(source.contains(&squeezed(silent)), "{} has no near miss", rule.id);
+            continue;
+        }
+        let ends = format!(r#","{}")"#, rule.id);
+        let is_asserted = |by: &str| {
+            here.match_indices(&ends).any(|(at, _)| {
+                // The call that this argument ends: the nearest one that begins before it.
+                let before = &here[..at];
+                let [fires, silent] = ["only(&", "is_silent(&"].map(|call| before.rfind(call));
+                if by == "only" {
+                    fires > silent
+                } else {
+                    silent > fires
+                }
+            })
+        };
+        assert!(is_asserted("only"), "{} fires nowhere", rule.id);
+        assert!(is_asserted("is_silent"), "{} has no near miss", rule.id);
+    }
+}
+
+/// Without spaces and line ends, and without commas that stand before a closing bracket: however it is laid out.
+fn squeezed(source: &str) -> String {
+    let plain: String = source.split_whitespace().collect();
+    plain.replace(",)", ")").replace(",]", "]")
 }
 
 #[test]

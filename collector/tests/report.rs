@@ -5,9 +5,8 @@
 mod report_support;
 
 use rankscope_collector::report::{Look, Places, page, summary_text};
-use rankscope_formats::Operation;
-use rankscope_formats::session::{Session, TrafficRoute, TrafficRow, TrafficSource};
-use report_support::{Job, damaged};
+use rankscope_formats::session::Session;
+use report_support::{Job, damaged, structured, traffic};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,36 +29,9 @@ fn sessions() -> Vec<(&'static str, Session)> {
         ("64-ranks-slow", slow(64, 3_000, 17, 8)),
         ("1000-ranks", slow(1_000, 300, 777, 125)),
         ("damaged", damaged()),
+        ("structured", structured()),
         ("1-rank", Job::new(1, 5).session()),
     ]
-}
-
-/// A ring that was seen, and a modelled way back to the first.
-fn traffic(session: &Session) -> Vec<TrafficRow> {
-    let ranks = session.ranks.len() as u32;
-    let row = |from: u32, to: u32, source| TrafficRow {
-        communicator: Some(0),
-        operation: Operation::AllReduce,
-        source,
-        route: TrafficRoute::Ring,
-        from_member: Some(from),
-        to_member: Some(to),
-        from_rank: Some(from),
-        to_rank: Some(to),
-        operations: 10,
-        bytes: 1_000_000 + u64::from(from) * 10_000,
-        timed_bytes: 900_000,
-        transfer_ns: 2_000_000,
-        superseded: false,
-    };
-    (0..ranks)
-        .flat_map(|from| {
-            [
-                row(from, (from + 1) % ranks, TrafficSource::Nested),
-                row(from, 0, TrafficSource::Modelled),
-            ]
-        })
-        .collect()
 }
 
 fn places() -> Places {

@@ -1,261 +1,18 @@
 //! The structure of jobs whose ranks, stages and waits are known: logs written record by record from a small model of a
 //! pipeline.
 
+mod findings_support;
+mod pipeline_support;
 mod support;
 
+use findings_support::{is_silent, only};
+use pipeline_support::{Log, MS, Pipelined, WORLD, session_of};
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
+use rankscope_formats::Operation;
+use rankscope_formats::ranklog::definition::Payload;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{Session, StepRow, TableReader, rank_path};
-use rankscope_formats::{Library, Operation};
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
 use support::{START, SyntheticLog, call};
-
-type Log = SyntheticLog<BufWriter<File>>;
-
-const MS: i64 = 1_000_000;
-/// Communicators of each log: the world, and the replicas of its stage.
-const WORLD: u32 = 0;
-const STAGE: u32 = 1;
-
-/// A pipeline of one forward and one backward pass of each micro-batch (one forward, one backward in the steady state),
-/// in replicas that reduce their gradients at the end of each step. Numbers go through the stages first.
-#[derive(Clone)]
-struct Pipelined {
-    stages: usize,
-    replicas: usize,
-    micro: usize,
-    steps: usize,
-    /// Forward pass of a micro-batch on a stage, ns; the backward pass takes twice as long.
-    forward_ns: Vec<i64>,
-    /// One more time in each step before the first forward pass: replica, stage, ns.
-    late: Option<(usize, usize, i64)>,
-    /// A barrier of all ranks ends each step.
-    joins: bool,
-    /// Replicas reduce gradients.
-    reduces: bool,
-}
-
-impl Default for Pipelined {
-    fn default() -> Self {
-        Self {
-            stages: 4,
-            replicas: 2,
-            micro: 8,
-            steps: 40,
-            forward_ns: vec![MS; 4],
-            late: None,
-            joins: false,
-            reduces: true,
-        }
-    }
-}
-
-/// What a stage does one after the other.
-#[derive(Clone, Copy)]
-enum Pass {
-    Forward(usize),
-    Backward(usize),
-}
-
-impl Pipelined {
-    fn rank(&self, replica: usize, stage: usize) -> usize {
-        replica * self.stages + stage
-    }
-
-    /// One forward, one backward, after as many forward passes as there are stages behind.
-    fn schedule(&self, stage: usize) -> Vec<Pass> {
-        let warm_up = (self.stages - 1 - stage).min(self.micro);
-        let mut passes: Vec<Pass> = (0..warm_up).map(Pass::Forward).collect();
-        for batch in warm_up..self.micro {
-            passes.push(Pass::Forward(batch));
-            passes.push(Pass::Backward(batch - warm_up));
-        }
-        passes.extend((self.micro - warm_up..self.micro).map(Pass::Backward));
-        passes
-    }
-
-    fn write(&self, directory: &Path) {
-        let size = (self.stages * self.replicas) as u32;
-        let mut logs: Vec<Log> = (0..size)
-            .map(|rank| SyntheticLog::create(directory, rank, size, "host-a").expect("create"))
-            .collect();
-        for (rank, log) in (0..).zip(&mut logs) {
-            log.communicator(WORLD, rank, size, 7).expect("communicator");
-            let (replica, stage) = (rank / self.stages as u32, rank % self.stages as u32);
-            let payload = Payload::communicator(
-                STAGE,
-                Library::Gloo,
-                IdentitySource::KeyAndBlob,
-                replica,
-                self.replicas as u32,
-                [50 + stage as u8; 16],
-                START + 10,
-                u32::MAX,
-                format!("{}/0", stage + 1).as_bytes(),
-            );
-            if self.reduces {
-                log.definition(KIND_COMMUNICATOR, payload).expect("communicator");
-            }
-        }
-        let mut now = vec![START as i64 + MS; size as usize];
-        // A first barrier, which makes the world's communicator one that was used.
-        self.together(
-            &(0..size as usize).collect::<Vec<_>>(),
-            WORLD,
-            0,
-            &mut now,
-            &mut logs,
-        );
-        for step in 0..self.steps {
-            for replica in 0..self.replicas {
-                self.step(replica, &mut now, &mut logs);
-            }
-            if self.reduces {
-                for stage in 0..self.stages {
-                    let ranks: Vec<usize> = (0..self.replicas)
-                        .map(|replica| self.rank(replica, stage))
-                        .collect();
-                    self.together(&ranks, STAGE, step as u32, &mut now, &mut logs);
-                }
-            }
-            if self.joins {
-                let all: Vec<usize> = (0..size as usize).collect();
-                self.together(&all, WORLD, 1 + step as u32, &mut now, &mut logs);
-            }
-        }
-        for log in logs {
-            log.end().expect("end");
-        }
-    }
-
-    /// A collective of these ranks, in which each is blocked.
-    fn together(&self, ranks: &[usize], communicator: u32, sequence: u32, now: &mut [i64], logs: &mut [Log]) {
-        let last = ranks.iter().map(|&rank| now[rank]).max().unwrap_or(0);
-        for &rank in ranks {
-            let (operation, bytes) = match communicator {
-                WORLD => (Operation::Barrier, 0),
-                _ => (Operation::AllReduce, 1 << 16),
-            };
-            let mut record = call(operation, now[rank] as u64, (last + MS / 10) as u64, 0, bytes, 0);
-            (record.communicator, record.sequence) = (communicator, sequence);
-            logs[rank].push(0, record);
-        }
-        for &rank in ranks {
-            now[rank] = last + MS / 10;
-        }
-    }
-
-    /// One replica's step: events in the order in which their data come.
-    fn step(&self, replica: usize, now: &mut [i64], logs: &mut [Log]) {
-        let schedules: Vec<Vec<Pass>> = (0..self.stages).map(|stage| self.schedule(stage)).collect();
-        let mut at = vec![0; self.stages];
-        // When each message was sent: by stage that gets it and micro-batch.
-        let mut down = vec![vec![None; self.micro]; self.stages];
-        let mut up = vec![vec![None; self.micro]; self.stages];
-        if let Some((late, stage, ns)) = self.late
-            && late == replica
-        {
-            now[self.rank(replica, stage)] += ns;
-        }
-        while (0..self.stages).any(|stage| at[stage] < schedules[stage].len()) {
-            for stage in 0..self.stages {
-                while let Some(&pass) = schedules[stage].get(at[stage]) {
-                    let rank = self.rank(replica, stage);
-                    let (needs, next, takes) = match pass {
-                        Pass::Forward(batch) => (
-                            (stage > 0).then(|| (stage - 1, down[stage][batch])),
-                            (stage + 1 < self.stages).then_some(stage + 1),
-                            self.forward_ns[stage],
-                        ),
-                        Pass::Backward(batch) => (
-                            (stage + 1 < self.stages).then(|| (stage + 1, up[stage][batch])),
-                            stage.checked_sub(1),
-                            2 * self.forward_ns[stage],
-                        ),
-                    };
-                    if let Some((from, sent)) = needs {
-                        let Some(sent): Option<i64> = sent else { break };
-                        let come = sent.max(now[rank]) + 1_000;
-                        message(
-                            &mut logs[rank],
-                            Operation::Receive,
-                            self.rank(replica, from),
-                            now[rank],
-                            come,
-                        );
-                        now[rank] = come;
-                    }
-                    now[rank] += takes;
-                    if let Some(to) = next {
-                        message(
-                            &mut logs[rank],
-                            Operation::Send,
-                            self.rank(replica, to),
-                            now[rank],
-                            now[rank] + 500,
-                        );
-                        let (table, Pass::Forward(batch) | Pass::Backward(batch)) = match pass {
-                            Pass::Forward(_) => (&mut down, pass),
-                            Pass::Backward(_) => (&mut up, pass),
-                        };
-                        table[to][batch] = Some(now[rank]);
-                        now[rank] += 500;
-                    }
-                    at[stage] += 1;
-                }
-            }
-        }
-    }
-}
-
-/// A message's end: posted and waited for at once.
-fn message(log: &mut Log, operation: Operation, peer: usize, enter: i64, leave: i64) {
-    let post = Record {
-        operation: operation as u8,
-        enter_ticks: enter as u64,
-        leave_ticks: enter as u64,
-        peer: peer as i32,
-        bytes: 1 << 12,
-        object: 77,
-        communicator: WORLD,
-        ..Record::new(RecordKind::Post)
-    };
-    log.push(0, post);
-    let complete = Record {
-        operation: operation as u8,
-        enter_ticks: enter as u64,
-        leave_ticks: leave as u64,
-        peer: peer as i32,
-        object: 77,
-        communicator: WORLD,
-        ..Record::new(RecordKind::Complete)
-    };
-    log.push(0, complete);
-}
-
-fn session_of(job: &Pipelined) -> (Session, tempfile::TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
-    job.write(folder.path());
-    let options = MergeOptions {
-        directories: vec![folder.path().to_path_buf()],
-        output: folder.path().join("session"),
-        threads: Some(2),
-        most_pending: None,
-    };
-    let session = merge(&options, &mut |_| {}).expect("merge");
-    (session, folder)
-}
-
-fn kinds(session: &Session) -> Vec<&str> {
-    session
-        .findings
-        .iter()
-        .map(|finding| finding.kind.as_str())
-        .collect()
-}
 
 #[test]
 fn stages_are_found_by_their_messages_and_wait_as_an_ideal_pipeline_does() {
@@ -311,11 +68,7 @@ fn stages_are_found_by_their_messages_and_wait_as_an_ideal_pipeline_does() {
             "rotating-lateness",
             "work-imbalance",
         ] {
-            assert!(
-                !kinds(&session).contains(&silent),
-                "{silent}: {:?}",
-                session.findings
-            );
+            is_silent(&session, silent);
         }
         let role = |size: u32| {
             let of_size = session.communicators.iter().filter(|known| known.size == size);
@@ -363,17 +116,13 @@ fn a_heavier_stage_is_named_and_no_rank_is() {
         ..Pipelined::default()
     };
     let (session, _folder) = session_of(&job);
-    let finding = session
-        .findings
-        .iter()
-        .find(|finding| finding.kind == "pipeline-imbalance")
-        .unwrap_or_else(|| panic!("{:?}", kinds(&session)));
+    let finding = only(&session, "pipeline-imbalance");
     assert_eq!(finding.subject.as_deref(), Some("stage 2 of 4"));
     assert_eq!(finding.ranks, [2, 6]);
     // 24 ms of work on three stages and 48 on the third: 7 / 8 of 48 − 30.
     let cost = finding.cost_of_step.value.expect("a cost").numerator;
     assert!((cost - 7 * 18 * MS / 8).abs() < MS, "{cost}");
-    assert!(!kinds(&session).contains(&"late-rank"), "{:?}", kinds(&session));
+    is_silent(&session, "late-rank");
 }
 
 #[test]
@@ -384,21 +133,12 @@ fn a_late_replica_is_named_and_its_stage_is_not() {
         ..Pipelined::default()
     };
     let (session, _folder) = session_of(&job);
-    let late: Vec<_> = session
-        .findings
-        .iter()
-        .filter(|finding| finding.kind == "late-rank")
-        .collect();
-    assert_eq!(late.len(), 1, "{:?}", session.findings);
+    let late = only(&session, "late-rank");
     // Replica 1, stage 1 of 4.
-    assert_eq!(late[0].ranks, [5]);
-    let cost = late[0].cost_of_step.value.expect("a cost").numerator;
+    assert_eq!(late.ranks, [5]);
+    let cost = late.cost_of_step.value.expect("a cost").numerator;
     assert!((3 * MS..=6 * MS + MS / 2).contains(&cost), "{cost}");
-    assert!(
-        !kinds(&session).contains(&"pipeline-imbalance"),
-        "{:?}",
-        kinds(&session)
-    );
+    is_silent(&session, "pipeline-imbalance");
 }
 
 /// A job of two ranks that reduce once a step of 10 ms, whose program marks parts of it.
@@ -419,6 +159,7 @@ mod marked {
     const INPUT: u32 = 1;
     const SAVE: u32 = 2;
     const VALIDATION: u32 = 3;
+    const GARBAGE: u32 = 4;
     /// Lane of a thread that neither trains nor is the program's first.
     const BACKGROUND: u32 = 3;
 
@@ -551,13 +292,11 @@ mod marked {
             tokens.per_second
         );
 
-        let found = session
-            .findings
-            .iter()
-            .find(|finding| finding.kind == "input-bound");
-        let cost = found.expect("input-bound").cost_of_step.value.expect("a cost");
+        let cost = &only(&session, "input-bound").cost_of_step;
+        let cost = cost.value.expect("a cost");
         assert_eq!((cost.numerator, cost.denominator), (2 * MS, 10 * MS));
-        assert!(!kinds(&session).contains(&"checkpoint-pause"));
+        // Written in the background.
+        is_silent(&session, "checkpoint-pause");
     }
 
     #[test]
@@ -591,18 +330,47 @@ mod marked {
             2 * 60 * MS
         );
         assert_eq!(part(&session, PauseKind::Input).expect("input").in_run_ns, 0);
-        let find = |kind: &str| session.findings.iter().find(|finding| finding.kind == kind);
-        let checkpoint = find("checkpoint-pause").expect("checkpoints");
+        let checkpoint = only(&session, "checkpoint-pause");
         assert_eq!(checkpoint.cost_ns.value, Some(3 * 15 * MS));
-        assert_eq!(find("evaluation-time").expect("evaluation").severity, "note");
-        assert!(find("input-bound").is_none());
+        assert_eq!(only(&session, "evaluation-time").severity, "note");
+        is_silent(&session, "input-bound");
+    }
+
+    /// One text for so long in each step of 10 ms, of which the share of the run is about the same.
+    fn each_step(text: u32, length: i64) -> Session {
+        session(|_| vec![(0, text, MS, length)], |_| 0).0
     }
 
     #[test]
-    fn a_little_input_is_no_finding() {
-        let (session, _folder) = session(|_| vec![(0, INPUT, MS, MS / 10)], |_| 0);
-        assert!(part(&session, PauseKind::Input).is_some());
-        assert!(!kinds(&session).contains(&"input-bound"), "{:?}", kinds(&session));
+    fn garbage_collection_costs_what_it_takes_in_steps() {
+        let session = each_step(GARBAGE, MS / 2);
+        let cost = &only(&session, "garbage-collection").cost_of_step;
+        let cost = cost.value.expect("a cost");
+        assert_eq!((cost.numerator, cost.denominator), (MS / 2, 10 * MS));
+        is_silent(&session, "input-bound");
+    }
+
+    /// From 2 % on it is told: 1.9 % is no finding of any kind, 2.5 % is one of each.
+    #[test]
+    fn a_little_named_time_is_no_finding() {
+        let (little, more) = (19 * MS / 100, 25 * MS / 100);
+        for (text, kind) in [
+            (INPUT, PauseKind::Input),
+            (SAVE, PauseKind::Checkpoint),
+            (VALIDATION, PauseKind::Evaluation),
+            (GARBAGE, PauseKind::GarbageCollection),
+        ] {
+            let session = each_step(text, little);
+            assert!(part(&session, kind).is_some(), "{kind:?}");
+            is_silent(&session, "input-bound");
+            is_silent(&session, "checkpoint-pause");
+            is_silent(&session, "evaluation-time");
+            is_silent(&session, "garbage-collection");
+        }
+        only(&each_step(INPUT, more), "input-bound");
+        only(&each_step(SAVE, more), "checkpoint-pause");
+        only(&each_step(VALIDATION, more), "evaluation-time");
+        only(&each_step(GARBAGE, more), "garbage-collection");
     }
 }
 

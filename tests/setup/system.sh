@@ -19,6 +19,7 @@ want perl command -v perl
 want git command -v git
 want nodejs command -v node
 want npm command -v npm
+want chromium sh -c 'command -v chromium || command -v chromium-browser || command -v google-chrome'
 want default-jre-headless command -v java
 want libc6-dev test -n "$(find /usr/lib -name libc.a -print -quit 2>/dev/null)"
 want libgloo-dev test -e /usr/include/gloo/config.h

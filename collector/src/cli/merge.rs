@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rankscope_collector::MergeOptions;
 use rankscope_collector::export::perfetto::{self, PerfettoOptions};
+use rankscope_collector::findings;
 use rankscope_collector::report::{self, Look, Places};
 use rankscope_formats::session::Session;
 use std::fs;
@@ -107,7 +108,8 @@ impl Merged {
     /// Prints the summary, as JSON or for people.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
-            return print::json(&self.session);
+            let document = report::document::document(&self.session, &self.places.session)?;
+            return print::json(&document);
         }
         print::text(&report::summary_text(
             &self.session,
@@ -118,7 +120,7 @@ impl Merged {
 
     /// Figures that contradict themselves allow no conclusion.
     pub fn exit(&self) -> Exit {
-        if self.session.breakdown.iter().all(|part| part.adds_up) {
+        if findings::contradictory(&self.session).is_empty() {
             Exit::Fine
         } else {
             Exit::Inconclusive

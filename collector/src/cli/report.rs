@@ -23,8 +23,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Report {
     /// A run directory that was merged, or a session directory.
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "schema")]
+    directory: Option<PathBuf>,
 
     /// Where to write the page, instead of report.html beside the session.
     #[arg(long, value_name = "FILE")]
@@ -33,6 +33,10 @@ pub struct Report {
     /// Print the summary as JSON; writes a page only if --html names one.
     #[arg(long)]
     json: bool,
+
+    /// Print the JSON Schema of what --json prints, every field documented, and nothing else.
+    #[arg(long, exclusive = true)]
+    schema: bool,
 
     /// Highest bus bandwidth that the paths can have, in GB/s (or MB/s, Gbit/s): of all scopes, or of inside-host,
     /// across-hosts or mixed ones. Without it there is no score for bandwidth.
@@ -76,7 +80,12 @@ impl Level {
 
 impl Report {
     pub fn run(self) -> Result<Exit> {
-        let (path, mut session) = session::read(&self.directory)?;
+        // Without the schema it is there: clap requires it.
+        let Some(directory) = self.directory.filter(|_| !self.schema) else {
+            print::json(&rankscope_formats::session::schema())?;
+            return Ok(Exit::Fine);
+        };
+        let (path, mut session) = session::read(&directory)?;
         let stated = Stated {
             peaks: self.peak_busbw,
             latency_limits: self.latency_limit,

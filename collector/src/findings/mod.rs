@@ -41,8 +41,9 @@ pub use chance::binomial_tail;
 pub use draft::Draft;
 pub use facts::Facts;
 pub use ranking::rank;
+pub use recording::{contradiction, contradictory};
 pub use rules::{RULES, Rule};
-pub use shown::{condition, shown};
+pub use shown::{in_unit, shown};
 
 use crate::stated::Stated;
 use rankscope_formats::session::{Finding, Session};

@@ -2,7 +2,8 @@
 
 use super::shown::some;
 use super::{Draft, Facts, rules::Rule};
-use rankscope_formats::session::{LookAt, LossSummary, Rank};
+use crate::report::words;
+use rankscope_formats::session::{LookAt, LossSummary, Rank, Session};
 use std::collections::BTreeMap;
 
 /// Examples that are shown.
@@ -48,7 +49,8 @@ pub const BREAKDOWN: Rule = Rule {
     id: "breakdown",
     title: "The parts of a rank's time do not add up to its window",
     means: "A bug of rankscope: the figures contradict themselves.",
-    fires: "The sum of a rank's parts differs from its window (checked on every session; exit code 3).",
+    fires: "The sum of a rank's parts, of the host's time or of its devices', differs from its window (checked on every session; exit \
+            code 3).",
     silent: "All else.",
     find: Some(breakdown),
     of_stated: None,
@@ -166,21 +168,39 @@ fn rank_mismatch(facts: &Facts<'_>) -> Vec<Draft> {
 }
 
 fn breakdown(facts: &Facts<'_>) -> Vec<Draft> {
-    let entries = facts.session.breakdown.iter();
-    let wrong: Vec<u32> = entries
-        .filter(|entry| !entry.adds_up)
+    contradiction(facts.session).into_iter().collect()
+}
+
+/// Ranks whose parts, of the host's time or of the devices', do not add up to their window.
+pub fn contradictory(session: &Session) -> Vec<u32> {
+    let host = session.breakdown.iter().filter(|entry| !entry.adds_up);
+    let devices = session.activity.iter().filter(|entry| !entry.adds_up);
+    let mut wrong: Vec<u32> = host
         .map(|entry| entry.rank)
+        .chain(devices.map(|entry| entry.rank))
         .collect();
+    wrong.sort_unstable();
+    wrong.dedup();
+    wrong
+}
+
+/// What is to be said of them.
+pub fn contradiction(session: &Session) -> Option<Draft> {
+    let wrong = contradictory(session);
     if wrong.is_empty() {
-        return Vec::new();
+        return None;
     }
+    let names: Vec<String> = wrong
+        .iter()
+        .map(|&rank| words::rank_name(session, rank))
+        .collect();
     let draft = Draft::new(
         BREAKDOWN.id,
         "rankscope itself",
         "the parts of a rank's time do not add up to its window",
     )
     .severity("critical")
-    .evidence(some(&facts.names(&wrong)))
+    .evidence(some(&names))
     .cause("a bug of rankscope")
     .advice("a bug of rankscope: please report it with the run directory")
     .holds(
@@ -191,5 +211,5 @@ fn breakdown(facts: &Facts<'_>) -> Vec<Draft> {
         "",
     )
     .ranks(wrong);
-    vec![draft]
+    Some(draft)
 }

@@ -1,7 +1,5 @@
 //! Values and conditions for people.
 
-use rankscope_formats::session::Condition;
-
 /// A duration.
 pub fn shown(ns: i64) -> String {
     let value = ns as f64;
@@ -38,7 +36,7 @@ pub fn some(names: &[String]) -> String {
 }
 
 /// A number of this unit.
-fn value(value: f64, unit: &str) -> String {
+pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
         "ns" => shown(value.round() as i64),
         "%" => format!("{value:.1} %"),
@@ -47,19 +45,4 @@ fn value(value: f64, unit: &str) -> String {
         _ if value.fract() == 0.0 => format!("{value:.0}"),
         _ => format!("{value:.2}"),
     }
-}
-
-/// A condition: `late steps 98.0 % ≥ 50.0 %`.
-pub fn condition(condition: &Condition) -> String {
-    let is = match condition.is.as_str() {
-        ">=" => "≥",
-        "<=" => "≤",
-        other => other,
-    };
-    format!(
-        "{} {} {is} {}",
-        condition.what,
-        value(condition.value, &condition.unit),
-        value(condition.limit, &condition.unit)
-    )
 }

@@ -1,8 +1,9 @@
 //! Operation × size class: the median bus bandwidth (METRICS.md, section 2).
 
-use super::grid::{Axis, Cell, Grid, Item, Reduction};
+use super::grid::{Axis, Cell, Grid, Item, Origin, Reduction};
 use super::scale::Unit;
-use crate::report::units;
+use crate::report::figures::{counted, quoted, tick};
+use crate::report::prose::{Prose, prose};
 use rankscope_formats::session::{OperationClass, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,13 +26,18 @@ pub fn grid(session: &Session) -> Grid {
     // A row in which no cell could ever have a value would say nothing.
     let has_value = |class: &&OperationClass| class.bus_bytes_per_s.value.is_some();
     let with_value: BTreeSet<Kind> = session.operations.iter().filter(has_value).map(kind).collect();
-    let classes: Vec<&OperationClass> = session
+    // Each with its place in the list.
+    let classes: Vec<(usize, &OperationClass)> = session
         .operations
         .iter()
-        .filter(|class| with_value.contains(&kind(class)) && class.size_from_bytes.is_some())
+        .enumerate()
+        .filter(|(_, class)| with_value.contains(&kind(class)) && class.size_from_bytes.is_some())
         .collect();
     let kinds: Vec<Kind> = with_value.into_iter().collect();
-    let sizes: BTreeSet<u64> = classes.iter().filter_map(|class| class.size_from_bytes).collect();
+    let sizes: BTreeSet<u64> = classes
+        .iter()
+        .filter_map(|(_, class)| class.size_from_bytes)
+        .collect();
     // Size classes are powers of two: those between that nobody used are columns too, so that distances are true.
     let columns: Vec<u64> = match (sizes.first(), sizes.last()) {
         (Some(&first), Some(&last)) => {
@@ -45,8 +51,9 @@ pub fn grid(session: &Session) -> Grid {
     };
     let mut cells: BTreeMap<(u32, u32), f64> = BTreeMap::new();
     let mut reasons = BTreeMap::new();
+    let mut origin = BTreeMap::new();
     for (row, kind_of) in (0..).zip(&kinds) {
-        for class in classes.iter().filter(|class| kind(class) == *kind_of) {
+        for (place, class) in classes.iter().filter(|(_, class)| kind(class) == *kind_of) {
             let at = class
                 .size_from_bytes
                 .and_then(|size| columns.iter().position(|&of| of == size));
@@ -56,9 +63,12 @@ pub fn grid(session: &Session) -> Grid {
             match class.bus_bytes_per_s.get() {
                 Ok(quantiles) => {
                     cells.insert((row, column), quantiles.p50);
+                    let from = format!("/operations/{place}/bus_bytes_per_s/value/p50");
+                    origin.insert((row, column), from);
                 }
                 Err(reason) => {
-                    reasons.insert((row, column), format!("– {reason}"));
+                    let from = format!("/operations/{place}/bus_bytes_per_s/reason");
+                    reasons.insert((row, column), prose!["– ", quoted(reason, from)]);
                 }
             }
         }
@@ -66,7 +76,7 @@ pub fn grid(session: &Session) -> Grid {
             if !cells.contains_key(&(row, column)) {
                 reasons
                     .entry((row, column))
-                    .or_insert_with(|| "not called with this size".to_owned());
+                    .or_insert_with(|| "not called with this size".into());
             }
         }
     }
@@ -77,9 +87,13 @@ pub fn grid(session: &Session) -> Grid {
             items: kinds
                 .iter()
                 .map(|kind| {
-                    let label = label(kind, &kinds);
+                    let place = session
+                        .operations
+                        .iter()
+                        .position(|class| self::kind(class) == *kind);
+                    let label = label(kind, &kinds, place.unwrap_or(0));
                     Item {
-                        tick: label.clone(),
+                        tick: label.plain(),
                         label,
                     }
                 })
@@ -92,8 +106,8 @@ pub fn grid(session: &Session) -> Grid {
                 .map(|&size| {
                     let label = size_label(size);
                     Item {
-                        tick: label.clone(),
-                        label: format!("from {label}"),
+                        label: prose!["from ", tick(label.as_str())],
+                        tick: label,
                     }
                 })
                 .collect(),
@@ -105,27 +119,38 @@ pub fn grid(session: &Session) -> Grid {
         unit: Unit::Rate,
         reduction: Reduction::Largest,
         reasons,
+        origin: Origin::Each(origin),
     }
 }
 
-/// The operation, and of the rest what tells it from others of that name.
-fn label(kind: &Kind, all: &[Kind]) -> String {
+/// The operation, and of the rest what tells it from others of that name. `place`: where one of them stands in the list.
+fn label(kind: &Kind, all: &[Kind], place: usize) -> Prose {
     let same: Vec<&Kind> = all.iter().filter(|other| other.0 == kind.0).collect();
-    let mut label = kind.0.to_owned();
-    let mut add = |differs: bool, text: String| {
+    let of = |field: &str| format!("/operations/{place}/{field}");
+    let mut label = prose![quoted(kind.0, of("operation"))];
+    let mut add = |differs: bool, text: Prose| {
         if differs {
-            label.push_str(", ");
-            label.push_str(&text);
+            label.push(", ");
+            label.push(text);
         }
     };
-    add(same.iter().any(|other| other.1 != kind.1), kind.1.to_owned());
-    add(same.iter().any(|other| other.2 != kind.2), kind.2.to_owned());
-    add(same.iter().any(|other| other.3 != kind.3), kind.3.to_owned());
+    add(
+        same.iter().any(|other| other.1 != kind.1),
+        quoted(kind.1, of("library")).into(),
+    );
+    add(
+        same.iter().any(|other| other.2 != kind.2),
+        quoted(kind.2, of("role")).into(),
+    );
+    add(
+        same.iter().any(|other| other.3 != kind.3),
+        quoted(kind.3, of("scope")).into(),
+    );
     add(
         same.iter().any(|other| other.4 != kind.4),
-        units::counted(u64::from(kind.4), "member"),
+        counted(u64::from(kind.4), "member", of("members")),
     );
-    add(kind.5, "several at once".to_owned());
+    add(kind.5, "several at once".into());
     label
 }
 
@@ -155,7 +180,7 @@ mod tests {
             ("all-reduce", "gloo", "world", "inside-host", 4, false),
             ("send", "gloo", "world", "inside-host", 8, true),
         ];
-        assert_eq!(label(&kinds[0], &kinds), "all-reduce, 8 members");
-        assert_eq!(label(&kinds[2], &kinds), "send, several at once");
+        assert_eq!(label(&kinds[0], &kinds, 0).plain(), "all-reduce, 8 members");
+        assert_eq!(label(&kinds[2], &kinds, 2).plain(), "send, several at once");
     }
 }

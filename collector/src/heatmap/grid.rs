@@ -2,6 +2,8 @@
 
 use super::grouping::groups;
 use super::scale::Unit;
+use crate::report::figures::{drawn, tick};
+use crate::report::prose::{Prose, prose};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -9,7 +11,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// In full: `rank 3`, `steps 12–15`.
-    pub label: String,
+    pub label: Prose,
     /// Short, for an axis: `3`, `12`.
     pub tick: String,
 }
@@ -25,11 +27,14 @@ pub struct Axis {
 
 impl Axis {
     /// What a tooltip calls some neighbours.
-    pub fn name_of(&self, range: &Range<usize>) -> String {
+    pub fn name_of(&self, range: &Range<usize>) -> Prose {
         let first = &self.items[range.start];
         match range.len() {
             1 => first.label.clone(),
-            _ => format!("{} – {}", first.label, self.items[range.end - 1].tick),
+            _ => {
+                let last = tick(self.items[range.end - 1].tick.as_str());
+                prose![first.label.clone(), " – ", last]
+            }
         }
     }
 }
@@ -71,7 +76,36 @@ pub struct Grid {
     /// How several become one.
     pub reduction: Reduction,
     /// Why some places have no value, by row and column.
-    pub reasons: BTreeMap<(u32, u32), String>,
+    pub reasons: BTreeMap<(u32, u32), Prose>,
+    /// Where in `rankscope report --json` the values stand.
+    pub origin: Origin,
+}
+
+/// Where in `rankscope report --json` the values of a grid stand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// Nowhere: it was made from tables.
+    Tables,
+    /// In a list of rows of columns.
+    Matrix(&'static str),
+    /// Each somewhere, by row and column.
+    Each(BTreeMap<(u32, u32), String>),
+}
+
+impl Origin {
+    /// Of one value.
+    pub fn of(&self, row: usize, column: usize) -> String {
+        match self {
+            Self::Tables => String::new(),
+            Self::Matrix(list) => format!("{list}/{row}/{column}"),
+            Self::Each(all) => {
+                let place = u32::try_from(row).ok().zip(u32::try_from(column).ok());
+                place
+                    .and_then(|place| all.get(&place).cloned())
+                    .unwrap_or_default()
+            }
+        }
+    }
 }
 
 /// A grid in the places of a picture.
@@ -123,24 +157,35 @@ impl Grid {
     }
 
     /// How cells came about where several became one, for people; nothing where each is one.
-    pub fn note(&self, fitted: &Fitted) -> Option<String> {
+    pub fn note(&self, fitted: &Fitted) -> Option<Prose> {
         let rows = fitted.rows.first().map_or(1, Range::len);
         let columns = fitted.columns.first().map_or(1, Range::len);
         let (row, column) = (&self.rows.name, &self.columns.name);
+        let number = |count: usize| drawn(count.to_string());
         match (self.reduction, rows, columns) {
             (_, 1, 1) => None,
             (Reduction::MeanOfColumnsThenLargest, 1, columns) => {
-                Some(format!("Each place: the mean over {columns} columns."))
+                Some(prose!["Each place: the mean over ", number(columns), " columns."])
             }
-            (Reduction::MeanOfColumnsThenLargest, rows, 1) => {
-                Some(format!("Each place: the largest of {rows} neighbouring {row}s."))
-            }
-            (Reduction::MeanOfColumnsThenLargest, rows, columns) => Some(format!(
-                "Each place: per {row} the mean over {columns} columns, and of {rows} neighbouring {row}s the largest."
-            )),
-            (Reduction::Largest, rows, columns) => Some(format!(
-                "Each place: the largest of {rows} × {columns} neighbouring cells ({row} × {column})."
-            )),
+            (Reduction::MeanOfColumnsThenLargest, rows, 1) => Some(prose![
+                "Each place: the largest of ",
+                number(rows),
+                format!(" neighbouring {row}s.")
+            ]),
+            (Reduction::MeanOfColumnsThenLargest, rows, columns) => Some(prose![
+                format!("Each place: per {row} the mean over "),
+                number(columns),
+                " columns, and of ",
+                number(rows),
+                format!(" neighbouring {row}s the largest.")
+            ]),
+            (Reduction::Largest, rows, columns) => Some(prose![
+                "Each place: the largest of ",
+                number(rows),
+                " × ",
+                number(columns),
+                format!(" neighbouring cells ({row} × {column}).")
+            ]),
         }
     }
 }
@@ -154,7 +199,7 @@ mod tests {
             name: name.to_owned(),
             items: (0..count)
                 .map(|at| Item {
-                    label: format!("{name} {at}"),
+                    label: format!("{name} {at}").into(),
                     tick: at.to_string(),
                 })
                 .collect(),
@@ -170,6 +215,7 @@ mod tests {
             unit: Unit::Time,
             reduction,
             reasons: BTreeMap::new(),
+            origin: Origin::Tables,
         }
     }
 
@@ -194,6 +240,6 @@ mod tests {
         let fitted = whole.fit(10, 10);
         assert_eq!(fitted.values.iter().flatten().count(), 7);
         assert_eq!(whole.note(&fitted), None);
-        assert_eq!(whole.rows.name_of(&(1..3)), "rank 1 – 2");
+        assert_eq!(whole.rows.name_of(&(1..3)).plain(), "rank 1 – 2");
     }
 }

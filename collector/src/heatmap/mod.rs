@@ -23,7 +23,8 @@ pub mod theme;
 pub mod ticks;
 pub mod traffic;
 
-use crate::report::units;
+use crate::report::figures::{counted, quoted, rule};
+use crate::report::prose::{Prose, prose};
 use grid::Grid;
 use picture::Picture;
 use rankscope_formats::session::{Session, TableError, TableReader, TrafficRow, part_path};
@@ -89,6 +90,9 @@ impl Kind {
     }
 }
 
+/// A picture, or why there is none, with sources.
+pub type Reasoned = Result<Picture, Prose>;
+
 /// A picture, or why there is none.
 pub type Made = Result<Picture, String>;
 
@@ -126,7 +130,7 @@ pub fn pictures(
     Ok(kinds
         .iter()
         .map(|&kind| {
-            let made = match kind {
+            let made: Reasoned = match kind {
                 Kind::Traffic | Kind::TrafficBandwidth => {
                     of_traffic(session, &moved, &chosen.ranks_of(session), kind)
                 }
@@ -134,20 +138,20 @@ pub fn pictures(
                 _ => match no_steps(session) {
                     Some(reason) => Err(reason),
                     None => grids.next().map_or_else(
-                        || Err("no step was read".to_owned()),
+                        || Err("no step was read".into()),
                         |grid| {
                             of_step_grid(kind, grid, "none of the chosen ranks has one of the chosen steps")
                         },
                     ),
                 },
             };
-            (kind, made)
+            (kind, made.map_err(|reason| reason.plain()))
         })
         .collect())
 }
 
 /// A picture from the summary alone, as the report has it; `moved` is the table `traffic`.
-pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> Made {
+pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> Reasoned {
     match kind {
         Kind::Traffic | Kind::TrafficBandwidth => {
             let all: Vec<u32> = session.ranks.iter().map(|rank| rank.index).collect();
@@ -169,19 +173,20 @@ pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> Made {
 }
 
 /// Why there is nothing per step.
-fn no_steps(session: &Session) -> Option<String> {
-    session.waits.steps.is_empty().then(|| {
-        session
-            .waits
-            .reason
-            .clone()
-            .unwrap_or_else(|| "there are no steps".to_owned())
-    })
+fn no_steps(session: &Session) -> Option<Prose> {
+    session
+        .waits
+        .steps
+        .is_empty()
+        .then(|| match &session.waits.reason {
+            Some(reason) => quoted(reason, "/waits/reason").into(),
+            None => "there are no steps".into(),
+        })
 }
 
-fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Made {
+fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Reasoned {
     if grid.cells.is_empty() {
-        return Err(reason.to_owned());
+        return Err(reason.into());
     }
     let (title, quantity, note) = match kind {
         Kind::Communication => (
@@ -205,17 +210,14 @@ fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Made {
             "Bright: this rank waited for others in this step.",
         ),
     };
-    let mut notes = vec![note.to_owned()];
-    if let Some(steps) = grid
-        .columns
-        .items
-        .iter()
-        .find(|item| item.label.starts_with("steps"))
-    {
-        let several = steps.label.trim_end_matches(" (mean)");
-        notes.push(format!(
-            "A column is a mean over several steps, the first {several}."
-        ));
+    let mut notes: Vec<Prose> = vec![note.into()];
+    let mut columns = grid.columns.items.iter().map(|item| &item.label);
+    if let Some(steps) = columns.find(|label| label.plain().starts_with("steps")) {
+        notes.push(prose![
+            "A column is a mean over several steps, the first ",
+            steps.clone(),
+            "."
+        ]);
     }
     Ok(Picture {
         title: title.to_owned(),
@@ -233,19 +235,20 @@ fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Made {
     })
 }
 
-fn of_bandwidth(session: &Session) -> Made {
+fn of_bandwidth(session: &Session) -> Reasoned {
     let grid = bandwidth::grid(session);
     if grid.cells.is_empty() {
-        let reason = session
-            .operations
-            .iter()
-            .find_map(|class| class.bus_bytes_per_s.reason.clone());
-        return Err(reason.unwrap_or_else(|| "no operation was recorded".to_owned()));
+        let mut classes = session.operations.iter().enumerate();
+        let reason = classes.find_map(|(at, class)| {
+            let reason = class.bus_bytes_per_s.reason.as_ref()?;
+            Some(quoted(reason, format!("/operations/{at}/bus_bytes_per_s/reason")).into())
+        });
+        return Err(reason.unwrap_or_else(|| "no operation was recorded".into()));
     }
     Ok(Picture {
         title: "Bus bandwidth per operation and size".to_owned(),
         quantity: "bus bandwidth, median".to_owned(),
-        notes: vec!["Of launches that waited for at most 20 % of their time.".to_owned()],
+        notes: vec![of_awaited("Of launches that waited for at most ")],
         missing: "no value: not called with this size, or always waited for longer".to_owned(),
         grids: vec![grid],
         prefers_log: true,
@@ -254,20 +257,31 @@ fn of_bandwidth(session: &Session) -> Made {
     })
 }
 
-fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind) -> Made {
+/// Which launches a bandwidth is of (METRICS.md, section 2).
+fn of_awaited(what: &str) -> Prose {
+    prose![what, rule("20 %"), " of their time."]
+}
+
+fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind) -> Reasoned {
     let value = if kind == Kind::TrafficBandwidth {
         TrafficValue::Bandwidth
     } else {
         TrafficValue::Bytes
     };
-    let grids = traffic::grids(session, moved, ranks, value);
+    let grids = traffic::grids(session, &traffic::pairs(moved), ranks, value);
     let left_out = traffic::left_out(moved);
     let what_is_left_out = (left_out.operations > 0).then(|| {
-        format!(
-            "Not in it: {} ({}) of which it is not known between whom.",
-            units::counted(left_out.operations, "instance"),
-            left_out.names.join(", ")
-        )
+        let names = left_out.names.iter().enumerate();
+        prose![
+            "Not in it: ",
+            counted(left_out.operations, "instance", "/pairs/left_out/operations"),
+            " (",
+            Prose::join(
+                names.map(|(at, name)| quoted(name, format!("/pairs/left_out/names/{at}"))),
+                ", "
+            ),
+            ") of which it is not known between whom."
+        ]
     });
     if grids.is_empty() {
         let reason = if moved.is_empty() {
@@ -277,30 +291,25 @@ fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind
         } else {
             "of nothing it is known between which of these ranks it went"
         };
-        return Err([Some(reason.to_owned()), what_is_left_out]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(". "));
+        let parts = [Some(reason.into()), what_is_left_out];
+        return Err(Prose::join(parts.into_iter().flatten(), ". "));
     }
-    let mut notes = vec![
+    let mut notes: Vec<Prose> = vec![
         "From the rank of the row to that of the column, over the whole run: messages as the program called them, of \
          collectives the bytes that their ring or tree carries."
-            .to_owned(),
+            .into(),
     ];
     if traffic::has_proxies(moved) {
         notes.push(
             "Where NCCL's proxies measured a pair, it is what they moved on the wire; what goes by shared memory or directly \
              between devices they do not see."
-                .to_owned(),
+                .into(),
         );
     }
     if value == TrafficValue::Bandwidth {
-        notes.push(
-            "Bandwidth: bytes over the sum of the transfers in which they went, of launches that waited for at most 20 % of \
-             their time."
-                .to_owned(),
-        );
+        notes.push(of_awaited(
+            "Bandwidth: bytes over the sum of the transfers in which they went, of launches that waited for at most ",
+        ));
     }
     notes.extend(what_is_left_out);
     let (title, quantity, missing) = match value {

@@ -6,6 +6,8 @@ use super::grid::{Fitted, Grid};
 use super::scale::{Scale, Spread};
 use super::scene::{Anchor, LABEL, Letters, Mark, Paint, Scene, wrap};
 use super::ticks::label_every;
+use crate::report::figures::{drawn, tick};
+use crate::report::prose::{Prose, prose};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -31,7 +33,7 @@ pub struct Picture {
     /// What the scale shows: `exposed wait per step`.
     pub quantity: String,
     /// What one must know to read it, one sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<Prose>,
     /// What a place without a value means.
     pub missing: String,
     /// Grids of one unit.
@@ -174,21 +176,21 @@ pub fn draw(picture: &Picture, look: &Look) -> Option<Drawn> {
                 (f64::from(look.margin), f64::from(y) - 4.0),
                 Anchor::Start,
                 Letters::Title,
-                &line,
+                line,
             );
         }
     }
     let notes = notes(picture, &measured, &scale, look.with_words);
     for line in notes
         .iter()
-        .flat_map(|note| wrap(note, Letters::Note, f64::from(inner)))
+        .flat_map(|note| wrap(&note.plain(), Letters::Note, f64::from(inner)))
     {
         y += LINE;
         scene.text(
             (f64::from(look.margin), f64::from(y) - 4.0),
             Anchor::Start,
             Letters::Note,
-            &line,
+            note_line(line),
         );
     }
     y += 6;
@@ -238,7 +240,7 @@ fn measure<'a>(grid: &'a Grid, picture: &Picture, look: &Look) -> Measured<'a> {
     let widest = fitted
         .rows
         .iter()
-        .map(|row| font::width(&row_label(grid, row), LABEL))
+        .map(|row| font::width(&row_label(grid, row).plain(), LABEL))
         .fold(0.0, f64::max);
     Measured {
         grid,
@@ -248,31 +250,41 @@ fn measure<'a>(grid: &'a Grid, picture: &Picture, look: &Look) -> Measured<'a> {
     }
 }
 
-fn row_label(grid: &Grid, row: &Range<usize>) -> String {
+/// A line of a note that was wrapped: pieces do not survive that, and what notes in a picture count is the picture.
+fn note_line(line: String) -> Prose {
+    if line.contains(|letter: char| letter.is_ascii_digit()) {
+        drawn(line).into()
+    } else {
+        line.into()
+    }
+}
+
+fn row_label(grid: &Grid, row: &Range<usize>) -> Prose {
     grid.rows.items[row.start].label.clone()
 }
 
-fn notes(picture: &Picture, measured: &[Measured], scale: &Scale, with_words: bool) -> Vec<String> {
+fn notes(picture: &Picture, measured: &[Measured], scale: &Scale, with_words: bool) -> Vec<Prose> {
     let mut notes = if with_words {
         picture.notes.clone()
     } else {
         Vec::new()
     };
-    let mut reduced: Vec<String> = measured
+    let mut reduced: Vec<Prose> = measured
         .iter()
         .filter_map(|grid| grid.grid.note(&grid.fitted))
         .collect();
     reduced.dedup();
     notes.append(&mut reduced);
     if scale.above > 0 {
-        notes.push(format!(
-            "{} beyond the scale, up to {}, in its last colour.",
+        notes.push(prose![
             match scale.above {
-                1 => "One place is".to_owned(),
-                count => format!("{count} places are"),
+                1 => prose!["One place is"],
+                count => prose![drawn(count.to_string()), " places are"],
             },
-            scale.unit.shown(scale.largest)
-        ));
+            " beyond the scale, up to ",
+            tick(scale.unit.shown(scale.largest)),
+            ", in its last colour."
+        ]);
     }
     notes
 }
@@ -314,12 +326,16 @@ fn legend(
             return;
         }
         free = middle + width / 2.0;
-        scene.rect([middle.round() as u32, under, 1, 4], Paint::Faint, String::new());
+        scene.rect(
+            [middle.round() as u32, under, 1, 4],
+            Paint::Faint,
+            Prose::default(),
+        );
         scene.text(
             (middle.round(), f64::from(under + 15)),
             Anchor::Middle,
             Letters::Label,
-            label,
+            tick(label),
         );
     };
     tell(scene, 0.0, &first, true, end_from);
@@ -344,7 +360,7 @@ fn legend(
             (after.ceil(), f64::from(top + 10)),
             Anchor::Start,
             Letters::Label,
-            &words,
+            words.as_str(),
         );
     } else {
         for line in wrap(&words, Letters::Label, f64::from(inner)) {
@@ -353,7 +369,7 @@ fn legend(
                 (f64::from(left), f64::from(y) - 4.0),
                 Anchor::Start,
                 Letters::Label,
-                &line,
+                line,
             );
         }
     }
@@ -362,13 +378,13 @@ fn legend(
         for (at, line) in lines.iter().enumerate() {
             y += LINE;
             if at == 0 {
-                scene.rect([left, y - 14, 12, 12], paint, String::new());
+                scene.rect([left, y - 14, 12, 12], paint, Prose::default());
             }
             scene.text(
                 (f64::from(left + 18), f64::from(y) - 4.0),
                 Anchor::Start,
                 Letters::Label,
-                line,
+                note_line(line.clone()),
             );
         }
     };
@@ -399,14 +415,14 @@ fn panel(
             (f64::from(left), f64::from(top) + 14.0),
             Anchor::Start,
             Letters::Label,
-            &grid.title,
+            grid.title.as_str(),
         );
     }
     scene.text(
         (f64::from(left), f64::from(y) - 9.0),
         Anchor::Start,
         Letters::Note,
-        &grid.rows.name,
+        grid.rows.name.as_str(),
     );
     cells(scene, picture, measured, scale, (x, y), look);
     row_labels(scene, measured, (x, y));
@@ -418,12 +434,16 @@ fn panel(
     let every = label_every(fitted.columns.len(), f64::from(cell.0), widest + 10.0);
     for (at, column) in fitted.columns.iter().enumerate().step_by(every) {
         let middle = f64::from(x) + f64::from(cell.0) * at as f64 + f64::from(cell.0) / 2.0;
-        scene.rect([middle as u32, y + high + 1, 1, 3], Paint::Faint, String::new());
+        scene.rect(
+            [middle as u32, y + high + 1, 1, 3],
+            Paint::Faint,
+            Prose::default(),
+        );
         scene.text(
             (middle, f64::from(y + high) + 15.0),
             Anchor::Middle,
             Letters::Label,
-            &grid.columns.items[column.start].tick,
+            tick(grid.columns.items[column.start].tick.as_str()),
         );
     }
     let name_width = font::width(&grid.columns.name, LABEL);
@@ -434,7 +454,7 @@ fn panel(
         ),
         Anchor::Start,
         Letters::Note,
-        &grid.columns.name,
+        grid.columns.name.as_str(),
     );
     Placed {
         title: grid.title.clone(),
@@ -446,7 +466,7 @@ fn panel(
         columns: fitted.columns.len(),
         table_rows_per_row: fitted.rows.first().map_or(1, Range::len),
         table_columns_per_column: fitted.columns.first().map_or(1, Range::len),
-        reduced: grid.note(fitted),
+        reduced: grid.note(fitted).map(|note| note.plain()),
         missing: fitted.values.iter().filter(|value| value.is_none()).count() as u64,
     }
 }
@@ -458,12 +478,12 @@ fn row_labels(scene: &mut Scene, measured: &Measured, (x, y): (u32, u32)) {
     let every = label_every(fitted.rows.len(), f64::from(cell.1), 14.0);
     for (at, row) in fitted.rows.iter().enumerate().step_by(every) {
         let middle = f64::from(y) + f64::from(cell.1) * at as f64 + f64::from(cell.1) / 2.0;
-        scene.rect([x - 5, middle as u32, 4, 1], Paint::Faint, String::new());
+        scene.rect([x - 5, middle as u32, 4, 1], Paint::Faint, Prose::default());
         scene.text(
             (f64::from(x) - 8.0, middle + LABEL / 2.0 - 1.5),
             Anchor::End,
             Letters::Label,
-            &row_label(grid, row),
+            row_label(grid, row),
         );
     }
 }
@@ -493,7 +513,7 @@ fn cells(
     let is_silent = fitted.values.len() > MOST_SILENT && grid.reasons.is_empty();
     let are_elements = fitted.values.len() <= look.most_elements && has_gaps;
     if (!are_elements || is_silent) && numbers.iter().any(Option::is_none) {
-        scene.rect([x, y, wide, high], Paint::Missing, String::new());
+        scene.rect([x, y, wide, high], Paint::Missing, Prose::default());
     }
     if !are_elements {
         scene.marks.push(Mark::Field {
@@ -513,18 +533,19 @@ fn cells(
             cell_high - 1,
         ];
         let of = || {
-            format!(
-                "{}, {}",
+            prose![
                 grid.rows.name_of(&fitted.rows[row]),
+                ", ",
                 grid.columns.name_of(&fitted.columns[column])
-            )
+            ]
         };
         match (value, number) {
             (Some(value), Some(number)) => {
-                let tooltip = format!("{}: {}", of(), scale.unit.shown(*value));
+                // Cells that are elements of their own are cells of the grid.
+                let shown = scale.unit.figure(*value, grid.origin.of(row, column));
+                let tooltip = prose![of(), ": ", shown.clone()];
                 scene.rect(place, Paint::Value(*number), tooltip);
                 if picture.numbers && *cell_wide >= NUMBER_CELL.0 {
-                    let shown = scale.unit.shown(*value);
                     let letters = if cividis::is_dark(*number) {
                         Letters::OnDark
                     } else {
@@ -534,14 +555,14 @@ fn cells(
                         f64::from(place[0]) + f64::from(place[2]) / 2.0,
                         f64::from(place[1]) + f64::from(place[3]) / 2.0 + 3.5,
                     );
-                    scene.text(middle, Anchor::Middle, letters, &shown);
+                    scene.text(middle, Anchor::Middle, letters, shown);
                 }
             }
             _ if is_silent => {}
             _ => {
                 let reason = grid.reasons.get(&(row as u32, column as u32));
-                let reason = reason.map_or("no value", String::as_str);
-                scene.rect(place, Paint::Missing, format!("{}: {reason}", of()));
+                let reason = reason.cloned().unwrap_or_else(|| "no value".into());
+                scene.rect(place, Paint::Missing, prose![of(), ": ", reason]);
             }
         }
     }

@@ -129,8 +129,9 @@ impl<'a> Canvas<'a> {
                     Letters::OnLight => super::theme::ON_LIGHT,
                 };
                 let size = letters.size();
-                let start = font::start(text, size, *x, part);
-                font::draw(text, size, start, *y, |x, y, covered| {
+                let text = text.plain();
+                let start = font::start(&text, size, *x, part);
+                font::draw(&text, size, start, *y, |x, y, covered| {
                     if let (Ok(x), Ok(y)) = (u32::try_from(x), u32::try_from(y))
                         && let Some(pixel) = self.at(x, y)
                     {

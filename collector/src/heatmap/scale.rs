@@ -2,6 +2,7 @@
 
 use super::cividis::COLOURS;
 use super::ticks::ticks;
+use crate::report::figures::{self, Shown};
 use crate::report::units;
 use serde::Serialize;
 
@@ -36,6 +37,20 @@ impl Unit {
             Self::Time => units::time_f(value),
             Self::Bytes => units::bytes(value.max(0.0).round() as u64),
             Self::Rate => units::rate(value),
+        }
+    }
+}
+
+impl Unit {
+    /// As [`Self::shown`], with its source; a value of no JSON is a place on the scale.
+    pub(crate) fn figure(self, value: f64, from: String) -> Shown {
+        if from.is_empty() {
+            return figures::tick(self.shown(value));
+        }
+        match self {
+            Self::Time => figures::time_f(value, from),
+            Self::Bytes => figures::bytes(value.max(0.0).round() as u64, from),
+            Self::Rate => figures::rate(value, from),
         }
     }
 }

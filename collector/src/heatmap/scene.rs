@@ -2,6 +2,7 @@
 //! so that both are the same picture.
 
 use super::font;
+use crate::report::prose::Prose;
 
 /// Size of labels, px.
 pub const LABEL: f64 = 11.0;
@@ -70,7 +71,7 @@ pub enum Mark {
         /// Its colour.
         paint: Paint,
         /// What it says; nothing if empty.
-        tooltip: String,
+        tooltip: Prose,
     },
     /// A label.
     Text {
@@ -81,7 +82,7 @@ pub enum Mark {
         /// How it is written.
         letters: Letters,
         /// What it says.
-        text: String,
+        text: Prose,
     },
     /// Many cells of one size without gaps.
     Field {
@@ -111,17 +112,21 @@ pub struct Scene {
 
 impl Scene {
     /// Adds a rectangle.
-    pub fn rect(&mut self, at: [u32; 4], paint: Paint, tooltip: String) {
-        self.marks.push(Mark::Rect { at, paint, tooltip });
+    pub fn rect(&mut self, at: [u32; 4], paint: Paint, tooltip: impl Into<Prose>) {
+        self.marks.push(Mark::Rect {
+            at,
+            paint,
+            tooltip: tooltip.into(),
+        });
     }
 
     /// Adds a label.
-    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, letters: Letters, text: &str) {
+    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, letters: Letters, text: impl Into<Prose>) {
         self.marks.push(Mark::Text {
             at,
             anchor,
             letters,
-            text: text.to_owned(),
+            text: text.into(),
         });
     }
 }

@@ -1,8 +1,10 @@
 //! Rank × step: waiting, communication, step time, own delay.
 
-use super::grid::{Axis, Cell, Grid, Item, Reduction};
+use super::grid::{Axis, Cell, Grid, Item, Origin, Reduction};
 use super::scale::Unit;
-use crate::report::words;
+use crate::report::figures::{self, plain};
+use crate::report::prose::prose;
+use crate::report::source::sum;
 use rankscope_formats::session::{Session, StepRow, TableError, TableReader, WaitMatrix, rank_path};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -29,6 +31,16 @@ impl StepQuantity {
             Self::Communication => Some(row.exposed_communication_ns),
             Self::Duration => Some(row.end_ns - row.start_ns),
             Self::Delay => row.own_delay_ns,
+        }
+    }
+
+    /// Where the summary has its matrix.
+    fn place(self) -> &'static str {
+        match self {
+            Self::Wait => "/waits/exposed_wait_ns",
+            Self::Communication => "/waits/exposed_communication_ns",
+            Self::Duration => "/waits/duration_ns",
+            Self::Delay => "/waits/own_delay_ns",
         }
     }
 
@@ -82,7 +94,12 @@ pub fn from_matrix(session: &Session, quantity: StepQuantity) -> Grid {
     let columns = matrix
         .steps
         .iter()
-        .map(|&step| step_item(step, step + per_column - 1))
+        .enumerate()
+        .map(|(at, &step)| {
+            let first = format!("/waits/steps/{at}");
+            let last = sum(&[&first, "/waits/steps_per_column", "-1"]);
+            step_item((step, first), (step + per_column - 1, last))
+        })
         .collect();
     let cells = (0..)
         .zip(quantity.in_matrix(matrix))
@@ -96,7 +113,7 @@ pub fn from_matrix(session: &Session, quantity: StepQuantity) -> Grid {
             })
         })
         .collect();
-    grid(rows, columns, cells)
+    grid(rows, columns, cells, Origin::Matrix(quantity.place()))
 }
 
 /// Values of one quantity while the tables are read.
@@ -128,7 +145,7 @@ pub fn from_tables(
     let Some((first, last)) = span else {
         return Ok(quantities
             .iter()
-            .map(|_| grid(Vec::new(), Vec::new(), Vec::new()))
+            .map(|_| grid(Vec::new(), Vec::new(), Vec::new(), Origin::Tables))
             .collect());
     };
     let steps = (last - first) as usize + 1;
@@ -160,7 +177,8 @@ pub fn from_tables(
     let names: Vec<Item> = (0..columns)
         .map(|column| {
             let from = u64::from(first) + (column * per_column) as u64;
-            step_item(from, (from + per_column as u64 - 1).min(u64::from(last)))
+            let until = (from + per_column as u64 - 1).min(u64::from(last));
+            step_item((from, String::new()), (until, String::new()))
         })
         .collect();
     Ok(sums
@@ -178,7 +196,7 @@ pub fn from_tables(
                     value: (sum / i64::from(count)) as f64,
                 })
                 .collect();
-            grid(rows.clone(), names.clone(), cells)
+            grid(rows.clone(), names.clone(), cells, Origin::Tables)
         })
         .collect())
 }
@@ -197,7 +215,7 @@ fn each_row(directory: &Path, rank: u32, mut take: impl FnMut(&StepRow)) -> Resu
     Ok(())
 }
 
-fn grid(rows: Vec<Item>, columns: Vec<Item>, cells: Vec<Cell>) -> Grid {
+fn grid(rows: Vec<Item>, columns: Vec<Item>, cells: Vec<Cell>, origin: Origin) -> Grid {
     Grid {
         title: String::new(),
         rows: Axis {
@@ -212,23 +230,31 @@ fn grid(rows: Vec<Item>, columns: Vec<Item>, cells: Vec<Cell>) -> Grid {
         unit: Unit::Time,
         reduction: Reduction::MeanOfColumnsThenLargest,
         reasons: BTreeMap::new(),
+        origin,
     }
 }
 
 /// A rank in a row or a column.
 pub fn rank_item(session: &Session, rank: u32) -> Item {
-    let label = words::rank_name(session, rank);
-    let tick = label.rsplit(' ').next().unwrap_or(&label).to_owned();
-    Item { label, tick }
+    let label = figures::rank(session, rank);
+    let tick = label.text.rsplit(' ').next().unwrap_or(&label.text).to_owned();
+    Item {
+        label: label.into(),
+        tick,
+    }
 }
 
-fn step_item(first: u64, last: u64) -> Item {
+/// Each step with where it stands.
+fn step_item(first: (u64, String), last: (u64, String)) -> Item {
+    let tick = first.0.to_string();
+    let is_one = first.0 == last.0;
+    let first = plain(first.0, first.1);
     Item {
-        label: if first == last {
-            format!("step {first}")
+        label: if is_one {
+            prose!["step ", first]
         } else {
-            format!("steps {first}–{last} (mean)")
+            prose!["steps ", first, "–", plain(last.0, last.1), " (mean)"]
         },
-        tick: first.to_string(),
+        tick,
     }
 }

@@ -5,16 +5,17 @@ use super::cividis;
 use super::png;
 use super::scene::{Anchor, LABEL, Letters, Mark, NUMBER, Paint, Scene, TITLE};
 use super::theme::{DARK, LIGHT, ON_DARK, ON_LIGHT, Palette, Rgb, STRIPE, Theme};
-use crate::report::markup::escape;
+use crate::report::markup::{self, escape};
+use crate::report::prose::Prose;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 /// The element for a page, which has [`shared`] once.
 pub fn element(scene: &Scene) -> String {
     let mut out = String::new();
     open(&mut out, scene, "");
-    marks(&mut out, scene);
+    marks(&mut out, scene, markup::element);
     out.push_str("</svg>");
     format!(r#"<div class="picture">{out}</div>"#)
 }
@@ -58,7 +59,7 @@ pub fn file(scene: &Scene, theme: Theme) -> String {
         "<rect width=\"{}\" height=\"{}\" class=\"paper\"/>",
         scene.width, scene.height
     );
-    marks(&mut out, scene);
+    marks(&mut out, scene, markup::bare_element);
     out.push_str("</svg>\n");
     out
 }
@@ -103,7 +104,10 @@ fn open(out: &mut String, scene: &Scene, namespace: &str) {
     );
 }
 
-fn marks(out: &mut String, scene: &Scene) {
+/// How a text becomes an element: its name, its attributes, the text, what figures in it are called.
+type WriteText = fn(&str, &str, &Prose, &str) -> String;
+
+fn marks(out: &mut String, scene: &Scene, element: WriteText) {
     for mark in &scene.marks {
         match mark {
             Mark::Rect {
@@ -124,7 +128,7 @@ fn marks(out: &mut String, scene: &Scene) {
                 if tooltip.is_empty() {
                     out.push_str("/>");
                 } else {
-                    let _ = write!(out, "><title>{}</title></rect>", escape(tooltip));
+                    let _ = write!(out, ">{}</rect>", element("title", "", tooltip, "span"));
                 }
             }
             Mark::Text {
@@ -145,11 +149,8 @@ fn marks(out: &mut String, scene: &Scene) {
                     Anchor::Middle => r#" text-anchor="middle""#,
                     Anchor::End => r#" text-anchor="end""#,
                 };
-                let _ = write!(
-                    out,
-                    r#"<text x="{x}" y="{y}"{class}{anchor}>{}</text>"#,
-                    escape(text)
-                );
+                let attributes = format!(r#" x="{x}" y="{y}"{class}{anchor}"#);
+                out.push_str(&element("text", &attributes, text, "tspan"));
             }
             Mark::Field {
                 at: (x, y),

@@ -1,6 +1,9 @@
 //! What Holistic Trace Analysis says of an imported run, beside the exact figures: text and page have the same rows.
 
-use super::{units, words};
+use super::figures::{self, time};
+use super::prose::{Prose, prose};
+use super::source::{sum, times};
+use super::words;
 use rankscope_formats::session::{HtaFigures, Session};
 
 /// Columns of the table.
@@ -27,40 +30,69 @@ pub fn figures(session: &Session) -> Option<&HtaFigures> {
 }
 
 /// A row per rank.
-pub fn rows(session: &Session, figures: &HtaFigures) -> Vec<Vec<String>> {
-    let percent = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2} %"));
-    figures
-        .temporal
+pub fn rows(session: &Session, hta: &HtaFigures) -> Vec<Vec<Prose>> {
+    const OVERLAP: &str = "/imported/hta/overlap";
+    let percent = |value: Option<f64>, from: String| match value {
+        Some(value) => Prose::from(figures::percent_as_is(value, 2, from)),
+        None => "–".into(),
+    };
+    hta.temporal
         .iter()
-        .map(|row| {
-            let overlap = figures.overlap.iter().find(|overlap| overlap.rank == row.rank);
+        .enumerate()
+        .map(|(at, row)| {
+            let from = format!("/imported/hta/temporal/{at}");
+            let overlap = hta.overlap.iter().position(|overlap| overlap.rank == row.rank);
+            let overlap = overlap.and_then(|at| {
+                let value = hta.overlap[at].comp_comm_overlap_pctg;
+                Some((value?, format!("{OVERLAP}/{at}/comp_comm_overlap_pctg")))
+            });
             let position = session
                 .ranks
                 .iter()
                 .position(|rank| rank.number.value == Some(row.rank));
             let exact = position.and_then(|position| {
-                session
-                    .activity
-                    .iter()
-                    .find(|entry| entry.rank as usize == position && entry.window_ns > 0)
+                let entries = session.activity.iter().enumerate();
+                let mut known = entries
+                    .filter(|(_, entry)| entry.rank as usize == position && entry.window_ns > 0)
+                    .map(|(at, entry)| (entry, format!("/activity/{at}")));
+                known.next()
             });
-            let part = |ns: Option<i64>| match (ns, exact) {
-                (Some(ns), Some(entry)) => words::share_of(ns, entry.window_ns),
-                _ => "–".to_owned(),
-            };
+            let window = |from: &str| format!("{from}/window_ns");
+            let dash = || Prose::from("–");
             vec![
-                format!("rank {}", row.rank),
-                units::time(row.kernel_us.saturating_mul(1000)),
-                exact.map_or_else(|| "–".to_owned(), |entry| units::time(entry.window_ns)),
-                percent(overlap.and_then(|overlap| overlap.comp_comm_overlap_pctg)),
+                prose!["rank ", figures::plain(row.rank, format!("{from}/rank"))],
+                time(
+                    row.kernel_us.saturating_mul(1000),
+                    times(format!("{from}/kernel_time(us)"), "1000"),
+                )
+                .into(),
                 exact
-                    .and_then(|entry| entry.overlap.value.as_ref())
-                    .map_or_else(|| "–".to_owned(), |ratio| units::percent(ratio.share())),
-                percent(row.compute_pctg),
-                part(exact.map(|entry| entry.compute_only_ns + entry.overlapped_ns)),
-                percent(row.idle_pctg),
-                part(exact.map(|entry| entry.idle_ns)),
-                percent(row.non_compute_pctg),
+                    .as_ref()
+                    .map_or_else(dash, |(entry, from)| time(entry.window_ns, window(from)).into()),
+                overlap.map_or_else(dash, |(value, from)| percent(Some(value), from)),
+                exact
+                    .as_ref()
+                    .and_then(|(entry, from)| {
+                        let ratio = entry.overlap.value.as_ref()?;
+                        Some(figures::share(ratio, &format!("{from}/overlap/value")).into())
+                    })
+                    .unwrap_or_else(dash),
+                percent(row.compute_pctg, format!("{from}/compute_time_pctg")),
+                exact.as_ref().map_or_else(dash, |(entry, from)| {
+                    let parts = sum(&[format!("{from}/compute_only_ns"), format!("{from}/overlapped_ns")]);
+                    let ns = entry.compute_only_ns + entry.overlapped_ns;
+                    words::share_of(ns, entry.window_ns, &parts, &window(from))
+                }),
+                percent(row.idle_pctg, format!("{from}/idle_time_pctg")),
+                exact.as_ref().map_or_else(dash, |(entry, from)| {
+                    words::share_of(
+                        entry.idle_ns,
+                        entry.window_ns,
+                        &format!("{from}/idle_ns"),
+                        &window(from),
+                    )
+                }),
+                percent(row.non_compute_pctg, format!("{from}/non_compute_time_pctg")),
             ]
         })
         .collect()

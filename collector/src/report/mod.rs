@@ -2,13 +2,17 @@
 //! it and the table `traffic`.
 
 mod beside_hta;
+pub mod document;
+pub(crate) mod figures;
 mod html;
 mod look;
 pub(crate) mod markup;
 mod paint;
 mod places;
+pub mod prose;
 mod reasons;
 mod rollup_rows;
+pub(crate) mod source;
 mod structure;
 mod summary_text;
 mod text_table;

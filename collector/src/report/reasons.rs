@@ -1,40 +1,56 @@
 //! What is not known is shown as "–" with a small number, and the number's reason stands below.
 
+use super::figures::quoted;
+use super::prose::Prose;
 use rankscope_formats::session::Figure;
 
 /// Reasons met so far, each once.
 #[derive(Debug, Default)]
 pub struct Reasons {
-    listed: Vec<String>,
+    listed: Vec<Prose>,
 }
 
 impl Reasons {
-    /// The figure as `show` writes it, or a dash that points to its reason.
-    pub fn figure<T>(&mut self, figure: &Figure<T>, show: impl FnOnce(&T) -> String) -> String {
-        match figure.get() {
-            Ok(value) => show(value),
-            Err(reason) => self.dash(reason),
+    /// The figure as `show` writes it, which is told where the value stands, or a dash that points to its reason. `from` is
+    /// where the figure stands.
+    pub fn figure<T, P: Into<Prose>>(
+        &mut self,
+        figure: &Figure<T>,
+        from: &str,
+        show: impl FnOnce(&T, String) -> P,
+    ) -> Prose {
+        match (figure.get(), &figure.reason) {
+            (Ok(value), _) => show(value, format!("{from}/value")).into(),
+            (Err(_), Some(reason)) => self.dash(quoted(reason, format!("{from}/reason"))),
+            (Err(reason), None) => self.dash(reason),
         }
     }
 
+    /// As [`Self::figure`], where no sources are told: on a terminal.
+    pub fn plain<T>(&mut self, figure: &Figure<T>, show: impl FnOnce(&T) -> String) -> String {
+        self.figure(figure, "", |value, _| show(value)).plain()
+    }
+
     /// A dash that points to a reason.
-    pub fn dash(&mut self, reason: &str) -> String {
-        let number = match self.listed.iter().position(|known| known == reason) {
+    pub fn dash(&mut self, reason: impl Into<Prose>) -> Prose {
+        let reason = reason.into();
+        let plain = reason.plain();
+        let number = match self.listed.iter().position(|known| known.plain() == plain) {
             Some(at) => at + 1,
             None => {
-                self.listed.push(reason.to_owned());
+                self.listed.push(reason);
                 self.listed.len()
             }
         };
-        format!("–{}", superscript(number))
+        format!("–{}", superscript(number)).into()
     }
 
     /// Number and reason, in order.
-    pub fn notes(&self) -> impl Iterator<Item = (String, &str)> {
+    pub fn notes(&self) -> impl Iterator<Item = (String, &Prose)> {
         self.listed
             .iter()
             .enumerate()
-            .map(|(at, reason)| (superscript(at + 1), reason.as_str()))
+            .map(|(at, reason)| (superscript(at + 1), reason))
     }
 }
 
@@ -55,10 +71,10 @@ mod tests {
     fn a_reason_is_listed_once() {
         let mut reasons = Reasons::default();
         let unknown: Figure<u32> = Figure::unknown("no steps");
-        assert_eq!(reasons.figure(&unknown, u32::to_string), "–¹");
-        assert_eq!(reasons.dash("no clock"), "–²");
-        assert_eq!(reasons.figure(&unknown, u32::to_string), "–¹");
-        assert_eq!(reasons.figure(&Figure::known(7), u32::to_string), "7");
+        assert_eq!(reasons.plain(&unknown, u32::to_string), "–¹");
+        assert_eq!(reasons.dash("no clock").plain(), "–²");
+        assert_eq!(reasons.plain(&unknown, u32::to_string), "–¹");
+        assert_eq!(reasons.plain(&Figure::known(7), u32::to_string), "7");
         assert_eq!(reasons.notes().count(), 2);
     }
 }

@@ -1,7 +1,9 @@
 //! What is rolled up in rows of cells: the same on the terminal and on the page.
 
+use super::figures::{bytes, count, plain, quoted, time};
+use super::prose::Prose;
 use super::reasons::Reasons;
-use super::units;
+use super::source::{less, number};
 use super::words::{share_of, stall_cause};
 use crate::rollup::{Group, RoleSum, Sum};
 
@@ -21,38 +23,57 @@ pub const GROUP_COLUMNS: [&str; 12] = [
     "devices stalled",
 ];
 
-/// The cells of a group.
-pub fn group_row(group: &Group, reasons: &mut Reasons) -> Vec<String> {
+/// The cells of a group; `from` is where it stands.
+pub fn group_row(group: &Group, from: &str, reasons: &mut Reasons) -> Vec<Prose> {
+    let of = |field: &str| format!("{from}/{field}");
     let window = group.window_rank_ns;
-    let mut share = |sum: &Sum| reasons.figure(&sum.0, |&ns| share_of(ns, window));
-    let own = share(&group.own_rank_ns);
-    let waiting = share(&group.exposed_wait_rank_ns);
+    let whole = of("window_rank_ns");
+    let mut share = |sum: &Sum, field: &str| {
+        reasons.figure(&sum.0, &of(field), |&ns, from| {
+            share_of(ns, window, &from, &whole)
+        })
+    };
+    let own = share(&group.own_rank_ns, "own_rank_ns");
+    let waiting = share(&group.exposed_wait_rank_ns, "exposed_wait_rank_ns");
     let exposed = &group.exposed_communication_rank_ns.0;
     let transfer = match (exposed.value, group.exposed_wait_rank_ns.0.value) {
-        (Some(exposed), Some(waited)) => share_of(exposed - waited, window),
-        _ => share(if exposed.value.is_none() {
-            &group.exposed_communication_rank_ns
-        } else {
-            &group.exposed_wait_rank_ns
-        }),
+        (Some(exposed), Some(waited)) => {
+            let transfer = less(
+                of("exposed_communication_rank_ns/value"),
+                of("exposed_wait_rank_ns/value"),
+            );
+            share_of(exposed - waited, window, &transfer, &whole)
+        }
+        (None, _) => share(
+            &group.exposed_communication_rank_ns,
+            "exposed_communication_rank_ns",
+        ),
+        (Some(_), None) => share(&group.exposed_wait_rank_ns, "exposed_wait_rank_ns"),
     };
-    let mut stalled = reasons.figure(&group.stalled_rank_ns.0, |&ns| units::time(ns));
+    let mut stalled = reasons.figure(&group.stalled_rank_ns.0, &of("stalled_rank_ns"), |&ns, from| {
+        time(ns, from)
+    });
     let dearest = group.stalled_by_cause.iter().max_by_key(|cause| cause.ns);
     if let (Some(cause), Some(_)) = (dearest, group.stalled_rank_ns.0.value) {
-        stalled.push_str(&format!(", most: {}", stall_cause(&cause.cause)));
+        stalled.push(format!(", most: {}", stall_cause(&cause.cause)));
     }
     vec![
-        group.name.clone(),
-        group.ranks.len().to_string(),
-        units::time(window),
+        quoted(&group.name, of("name")).into(),
+        count(group.ranks.len() as u64, number(of("ranks/*"))).into(),
+        time(window, &whole).into(),
         own,
         transfer,
         waiting,
-        share_of(group.other_blocked_rank_ns, window),
-        units::time(group.caused_exposed_rank_ns),
-        units::bytes(group.sent_bytes),
-        units::bytes(group.received_bytes),
-        units::bytes(group.sent_to_other_hosts_bytes),
+        share_of(
+            group.other_blocked_rank_ns,
+            window,
+            &of("other_blocked_rank_ns"),
+            &whole,
+        ),
+        time(group.caused_exposed_rank_ns, of("caused_exposed_rank_ns")).into(),
+        bytes(group.sent_bytes, of("sent_bytes")).into(),
+        bytes(group.received_bytes, of("received_bytes")).into(),
+        bytes(group.sent_to_other_hosts_bytes, of("sent_to_other_hosts_bytes")).into(),
         stalled,
     ]
 }
@@ -69,16 +90,17 @@ pub const ROLE_COLUMNS: [&str; 8] = [
     "transfer, Σ",
 ];
 
-/// The cells of a role.
-pub fn role_row(role: &RoleSum, reasons: &mut Reasons) -> Vec<String> {
+/// The cells of a role; `from` is where it stands.
+pub fn role_row(role: &RoleSum, from: &str, reasons: &mut Reasons) -> Vec<Prose> {
+    let of = |field: &str| format!("{from}/{field}");
     vec![
-        role.role.clone(),
-        role.communicators.to_string(),
-        units::count(role.operations),
-        units::count(role.failed),
-        reasons.figure(&role.bytes, |&bytes| units::bytes(bytes)),
-        units::time(role.exposed_wait_rank_ns),
-        units::time(role.hidden_wait_rank_ns),
-        reasons.figure(&role.transfer_ns, |&ns| units::time(ns)),
+        quoted(&role.role, of("role")).into(),
+        plain(role.communicators, of("communicators")).into(),
+        count(role.operations, of("operations")).into(),
+        count(role.failed, of("failed")).into(),
+        reasons.figure(&role.bytes, &of("bytes"), |&sum, from| bytes(sum, from)),
+        time(role.exposed_wait_rank_ns, of("exposed_wait_rank_ns")).into(),
+        time(role.hidden_wait_rank_ns, of("hidden_wait_rank_ns")).into(),
+        reasons.figure(&role.transfer_ns, &of("transfer_ns"), |&ns, from| time(ns, from)),
     ]
 }

@@ -1,8 +1,10 @@
 //! The structure of the job in sentences and rows: the same on the terminal and on the page.
 
+use super::figures::{self, count, counted, percent, plain, quoted, time};
+use super::prose::{Prose, prose};
 use super::reasons::Reasons;
-use super::units;
-use super::words::{Line, rank_name, share_of, some_of};
+use super::source::{self, less, number, times};
+use super::words::{Line, share_of, some_prose};
 use rankscope_formats::session::{Pipeline, RoleGroup, Session, WorldStructure};
 
 /// Ranks that are named in a cell.
@@ -18,85 +20,111 @@ pub fn sentences(session: &Session) -> Vec<Line> {
     }
     let mut out = vec![Line::plain(whole(session))];
     let several = session.structure.len() > 1;
-    for structure in &session.structure {
-        let of_world = if several {
-            format!("world {}: ", structure.world)
-        } else {
-            String::new()
-        };
+    for (at, structure) in session.structure.iter().enumerate() {
+        let from = format!("/structure/{at}");
+        let of_world =
+            || several.then(|| prose!["world ", plain(structure.world, format!("{from}/world")), ": "]);
         if !structure.groups.is_empty() {
-            let groups: Vec<String> = structure.groups.iter().map(group).collect();
-            out.push(Line::plain(format!("{of_world}{}", groups.join(", "))));
+            let groups = structure.groups.iter().enumerate();
+            let groups = groups.map(|(place, of)| group(of, &format!("{from}/groups/{place}")));
+            out.push(Line::plain(prose![of_world(), Prose::join(groups, ", ")]));
         }
-        for pipeline in &structure.pipelines {
-            out.push(Line::plain(format!("{of_world}{}", self::pipeline(pipeline))));
+        for (place, of) in structure.pipelines.iter().enumerate() {
+            let told = pipeline(of, &format!("{from}/pipelines/{place}"));
+            out.push(Line::plain(prose![of_world(), told]));
         }
         if let Some(reason) = &structure.no_pipeline {
-            out.push(Line::plain(format!("{of_world}no pipeline is told: {reason}")));
+            let reason = quoted(reason, format!("{from}/no_pipeline"));
+            out.push(Line::plain(prose![of_world(), "no pipeline is told: ", reason]));
         }
     }
     out
 }
 
-fn whole(session: &Session) -> String {
+fn whole(session: &Session) -> Prose {
     let mut parts = Vec::new();
+    let mut tell = |of: usize, thing: &str, all: &str| parts.push(counted(of as u64, thing, number(all)));
     if session.attempts.len() > 1 {
-        parts.push(units::counted(session.attempts.len() as u64, "attempt"));
+        tell(session.attempts.len(), "attempt", "/attempts/*");
     }
-    parts.push(units::counted(session.worlds.len() as u64, "world"));
-    parts.push(units::counted(session.hosts.len() as u64, "host"));
-    parts.push(units::counted(session.ranks.len() as u64, "rank"));
-    parts.push(units::counted(session.communicators.len() as u64, "communicator"));
-    parts.join(", ")
+    tell(session.worlds.len(), "world", "/worlds/*");
+    tell(session.hosts.len(), "host", "/hosts/*");
+    tell(session.ranks.len(), "rank", "/ranks/*");
+    tell(session.communicators.len(), "communicator", "/communicators/*");
+    Prose::join(parts, ", ")
 }
 
-fn group(group: &RoleGroup) -> String {
-    let count = group.communicators.len();
-    let what = match (group.role.as_str(), count) {
-        ("sub-group", 1) => "1 sub-group of no known role".to_owned(),
-        ("sub-group", _) => format!("{count} sub-groups of no known role"),
-        (role, 1) => format!("1 {role} group"),
-        (role, _) => format!("{count} {role} groups"),
-    };
-    format!(
-        "{what} of {} ranks{}",
-        group.size,
+fn group(group: &RoleGroup, from: &str) -> Prose {
+    let of = |field: &str| format!("{from}/{field}");
+    let all = group.communicators.len() as u64;
+    let told = count(all, number(of("communicators/*")));
+    let plural = if all == 1 { "" } else { "s" };
+    prose![
+        match group.role.as_str() {
+            "sub-group" => prose![told, format!(" sub-group{plural} of no known role")],
+            role => prose![told, " ", quoted(role, of("role")), format!(" group{plural}")],
+        },
+        " of ",
+        plain(group.size, of("size")),
+        " ranks",
         match group.role_source.as_str() {
             "name" => " (by name)",
             "operations" => " (by what they are used for)",
             _ => "",
         }
-    )
+    ]
 }
 
-fn pipeline(pipeline: &Pipeline) -> String {
-    let mut text = format!(
-        "a pipeline of {} stages in {}",
-        pipeline.stages.len(),
-        units::counted(pipeline.chains.len() as u64, "chain")
-    );
-    match pipeline.micro_batches.get() {
-        Ok(1) => text.push_str(", 1 micro-batch a step"),
-        Ok(micro) => text.push_str(&format!(", {micro} micro-batches a step")),
-        Err(reason) => text.push_str(&format!(", micro-batches a step: – ({reason})")),
-    }
-    let told: Vec<f64> = pipeline
+fn pipeline(pipeline: &Pipeline, from: &str) -> Prose {
+    let of = |field: &str| format!("{from}/{field}");
+    let mut text = prose![
+        "a pipeline of ",
+        count(pipeline.stages.len() as u64, number(of("stages/*"))),
+        " stages in ",
+        // A chain is a list, which is counted by its first rank.
+        counted(pipeline.chains.len() as u64, "chain", number(of("chains/*/0"))),
+    ];
+    text.push(match pipeline.micro_batches.get() {
+        Ok(&micro) => {
+            let plural = if micro == 1 { "" } else { "es" };
+            prose![
+                ", ",
+                plain(micro, of("micro_batches/value")),
+                format!(" micro-batch{plural} a step")
+            ]
+        }
+        Err(reason) => prose![
+            ", micro-batches a step: – (",
+            quoted(reason, of("micro_batches/reason")),
+            ")"
+        ],
+    });
+    let (shares, sources): (Vec<f64>, Vec<String>) = pipeline
         .stages
         .iter()
-        .filter_map(|stage| stage.bubble.value.map(|bubble| bubble.share()))
-        .collect();
+        .enumerate()
+        .filter_map(|(place, stage)| {
+            let bubble = of(&format!("stages/{place}/bubble/value"));
+            let source = source::share(format!("{bubble}/numerator"), format!("{bubble}/denominator"));
+            Some((stage.bubble.value?.share(), source))
+        })
+        .unzip();
     if let (Some(least), Some(most)) = (
-        told.iter().copied().reduce(f64::min),
-        told.iter().copied().reduce(f64::max),
+        shares.iter().copied().reduce(f64::min),
+        shares.iter().copied().reduce(f64::max),
     ) {
-        text.push_str(&format!(
-            "; its stages wait {} to {} of their step time in receives",
-            units::percent(least),
-            units::percent(most)
-        ));
+        let sources = sources.join(",");
+        text.push(prose![
+            "; its stages wait ",
+            percent(least, source::min(&sources)),
+            " to ",
+            percent(most, source::max(&sources)),
+            " of their step time in receives"
+        ]);
     }
-    if let Some(ideal) = pipeline.ideal_bubble.value {
-        text.push_str(&format!(", an ideal pipeline {}", units::percent(ideal.share())));
+    if let Some(ideal) = &pipeline.ideal_bubble.value {
+        let ideal = figures::share(ideal, &of("ideal_bubble/value"));
+        text.push(prose![", an ideal pipeline ", ideal]);
     }
     text
 }
@@ -113,36 +141,49 @@ pub const STAGE_COLUMNS: [&str; 7] = [
 ];
 
 /// One row per stage of all pipelines.
-pub fn stage_rows(session: &Session, reasons: &mut Reasons) -> Vec<Vec<String>> {
+pub fn stage_rows(session: &Session, reasons: &mut Reasons) -> Vec<Vec<Prose>> {
     let mut rows = Vec::new();
-    for structure in &session.structure {
-        for pipeline in &structure.pipelines {
-            for (number, stage) in pipeline.stages.iter().enumerate() {
+    for (world, structure) in session.structure.iter().enumerate() {
+        for (at, pipeline) in structure.pipelines.iter().enumerate() {
+            let from = format!("/structure/{world}/pipelines/{at}");
+            for (position, stage) in pipeline.stages.iter().enumerate() {
+                let of = |field: &str| format!("{from}/stages/{position}/{field}");
                 let rank_steps = i64::try_from(stage.steps).unwrap_or(i64::MAX) * stage.ranks.len() as i64;
-                let each = |ns: i64| units::time(ns / rank_steps.max(1));
-                let name = format!("{number} of {}", pipeline.stages.len());
+                let each = |ns: i64, field: &str| {
+                    let rank_steps_from = times(of("steps"), number(of("ranks/*")));
+                    (rank_steps > 0).then(|| time(ns / rank_steps, source::share(of(field), rank_steps_from)))
+                };
+                let window = of("window_rank_ns");
+                let of_step = |ns: i64, part: &str| share_of(ns, stage.window_rank_ns, part, &window);
+                let dash = || Prose::from("–");
+                let name = prose![
+                    position_in(&format!("{from}/stages"), position, "/steps"),
+                    " of ",
+                    count(pipeline.stages.len() as u64, number(format!("{from}/stages/*"))),
+                    (session.structure.len() > 1).then(|| {
+                        let number = plain(structure.world, format!("/structure/{world}/world"));
+                        prose![", world ", number]
+                    })
+                ];
                 let rest = stage.window_rank_ns - stage.own_rank_ns - stage.bubble_rank_ns;
-                let of_step = |ns: i64| share_of(ns, stage.window_rank_ns);
+                let rest_from = less(less(&window, of("own_rank_ns")), of("bubble_rank_ns"));
                 rows.push(vec![
-                    if session.structure.len() > 1 {
-                        format!("{name}, world {}", structure.world)
-                    } else {
-                        name
-                    },
+                    name,
                     named(session, &stage.ranks),
-                    if rank_steps > 0 {
-                        each(stage.window_rank_ns)
-                    } else {
-                        "–".to_owned()
-                    },
-                    if rank_steps > 0 {
-                        format!("{} ({})", each(stage.own_rank_ns), of_step(stage.own_rank_ns))
-                    } else {
-                        "–".to_owned()
-                    },
-                    reasons.figure(&stage.bubble, |ratio| units::percent(ratio.share())),
-                    reasons.figure(&pipeline.ideal_bubble, |ratio| units::percent(ratio.share())),
-                    of_step(rest),
+                    each(stage.window_rank_ns, "window_rank_ns").map_or_else(dash, Prose::from),
+                    each(stage.own_rank_ns, "own_rank_ns").map_or_else(dash, |own| {
+                        let own_share = of_step(stage.own_rank_ns, &of("own_rank_ns"));
+                        prose![own, " (", own_share, ")"]
+                    }),
+                    reasons.figure(&stage.bubble, &of("bubble"), |ratio, from| {
+                        figures::share(ratio, &from)
+                    }),
+                    reasons.figure(
+                        &pipeline.ideal_bubble,
+                        &format!("{from}/ideal_bubble"),
+                        |ratio, from| figures::share(ratio, &from),
+                    ),
+                    of_step(rest, &rest_from),
                 ]);
             }
         }
@@ -150,9 +191,13 @@ pub fn stage_rows(session: &Session, reasons: &mut Reasons) -> Vec<Vec<String>> 
     rows
 }
 
-fn named(session: &Session, ranks: &[u32]) -> String {
-    let names: Vec<String> = ranks.iter().map(|&rank| rank_name(session, rank)).collect();
-    some_of(&names, MOST_NAMED)
+/// A place in a list of the JSON, counted from 0: so many stand before it. `each` is what each of them has one of.
+fn position_in(list: &str, position: usize, each: &str) -> figures::Shown {
+    count(position as u64, number(format!("{list}/0:{position}{each}")))
+}
+
+fn named(session: &Session, ranks: &[u32]) -> Prose {
+    some_prose(ranks.iter().map(|&rank| figures::rank(session, rank)), MOST_NAMED)
 }
 
 /// Headings of the groups.
@@ -167,41 +212,43 @@ pub const GROUP_COLUMNS: [&str; 7] = [
 ];
 
 /// One row per family of communicators with the same shape.
-pub fn group_rows(session: &Session) -> Vec<Vec<String>> {
-    let of = |structure: &WorldStructure, group: &RoleGroup| {
-        vec![
-            group.role.clone(),
-            group.role_source.clone(),
-            group.communicators.len().to_string(),
-            group.size.to_string(),
-            group
-                .stride
-                .map_or_else(|| "uneven".to_owned(), |stride| stride.to_string()),
-            group.scope.clone(),
-            structure.world.to_string(),
-        ]
-    };
-    let worlds = session.structure.iter();
-    worlds
-        .flat_map(|structure| structure.groups.iter().map(move |group| of(structure, group)))
-        .collect()
+pub fn group_rows(session: &Session) -> Vec<Vec<Prose>> {
+    let mut rows = Vec::new();
+    for (world, structure) in session.structure.iter().enumerate() {
+        for (at, group) in structure.groups.iter().enumerate() {
+            let of = |field: &str| format!("/structure/{world}/groups/{at}/{field}");
+            rows.push(vec![
+                quoted(&group.role, of("role")).into(),
+                quoted(&group.role_source, of("role_source")).into(),
+                count(group.communicators.len() as u64, number(of("communicators/*"))).into(),
+                plain(group.size, of("size")).into(),
+                match group.stride {
+                    Some(stride) => plain(stride, of("stride")).into(),
+                    None => "uneven".into(),
+                },
+                quoted(&group.scope, of("scope")).into(),
+                plain(structure.world, format!("/structure/{world}/world")).into(),
+            ]);
+        }
+    }
+    rows
 }
 
 /// Headings of the peers.
 pub const PEER_COLUMNS: [&str; 3] = ["position", "known by", "peers"];
 
 /// One row per position that several ranks hold, where not all ranks hold the same one.
-pub fn peer_rows(session: &Session) -> Vec<Vec<String>> {
+pub fn peer_rows(session: &Session) -> Vec<Vec<Prose>> {
     let mut rows = Vec::new();
-    for structure in session
-        .structure
-        .iter()
-        .filter(|structure| structure.peers.len() > 1)
-    {
+    for (world, structure) in session.structure.iter().enumerate() {
+        if structure.peers.len() < 2 {
+            continue;
+        }
+        let from = format!("/structure/{world}");
         for (position, peers) in structure.peers.iter().enumerate() {
             rows.push(vec![
-                position.to_string(),
-                structure.peers_source.clone(),
+                position_in(&format!("{from}/peers"), position, "/0").into(),
+                quoted(&structure.peers_source, format!("{from}/peers_source")).into(),
                 named(session, peers),
             ]);
         }

@@ -2,12 +2,13 @@
 
 use super::beside_hta;
 use super::paint::Paint;
+use super::prose::Prose;
 use super::reasons::Reasons;
 use super::text_table::TextTable;
 use super::words::{self, Line, Mood};
 use super::{Look, Places, rollup_rows, structure, units};
 use crate::rollup::{By, Rollup};
-use rankscope_formats::session::{RankBreakdown, Session};
+use rankscope_formats::session::{Finding, RankBreakdown, Session};
 
 /// Ranks and operation classes shown; all are on the page.
 const MOST_RANKS: usize = 16;
@@ -43,7 +44,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
         text.labelled(if at == 0 { "Kernels" } else { "" }, line);
     }
     text.labelled("Steps", &words::steps(session));
-    for line in words::counted(session) {
+    for line in words::throughput(session) {
         text.labelled("", &line);
     }
     for line in words::named_times(session) {
@@ -74,19 +75,23 @@ pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
         width: look.width,
     };
     let mut reasons = Reasons::default();
-    let table = if rollup.by == By::Role {
+    let table = if rollup.by == By::Role.name() {
         let mut table = TextTable::new(1, &rollup_rows::ROLE_COLUMNS);
         let roles = rollup.roles.iter();
-        roles.for_each(|role| table.push(rollup_rows::role_row(role, &mut reasons)));
+        roles.for_each(|role| table.push(plain_cells(&rollup_rows::role_row(role, "", &mut reasons))));
         table
     } else {
         let mut table = TextTable::new(1, &rollup_rows::GROUP_COLUMNS);
         let groups = rollup.groups.iter().chain(&rollup.total);
-        groups.for_each(|group| table.push(rollup_rows::group_row(group, &mut reasons)));
+        groups.for_each(|group| table.push(plain_cells(&rollup_rows::group_row(group, "", &mut reasons))));
         table
     };
     text.table(&table, &reasons);
     text.out
+}
+
+fn plain_cells(row: &[Prose]) -> Vec<String> {
+    row.iter().map(Prose::plain).collect()
 }
 
 struct Text {
@@ -112,13 +117,13 @@ impl Text {
 
     fn labelled(&mut self, label: &str, line: &Line) {
         let label = self.paint.bold(&format!("{label:LABEL$}"));
-        for (at, part) in wrapped(&line.text, self.width - LABEL).iter().enumerate() {
+        for (at, part) in wrapped(&line.text.plain(), self.width - LABEL).iter().enumerate() {
             let before = if at == 0 { label.clone() } else { " ".repeat(LABEL) };
             let part = self.paint(line.mood, part);
             self.line(&format!("{before}{part}"));
         }
         if let Some(advice) = &line.advice {
-            self.arrow(advice, LABEL);
+            self.arrow(&advice.plain(), LABEL);
         }
     }
 
@@ -153,7 +158,7 @@ impl Text {
             self.line(&format!("  {line}"));
         }
         for (mark, reason) in reasons.notes() {
-            for (at, part) in wrapped(reason, self.width - 6).iter().enumerate() {
+            for (at, part) in wrapped(&reason.plain(), self.width - 6).iter().enumerate() {
                 let mark = if at == 0 { mark.as_str() } else { " " };
                 let note = self.paint.faint(&format!("  {mark} {part}"));
                 self.line(&note);
@@ -210,12 +215,12 @@ impl Text {
                 words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
                 class.members.to_string(),
                 units::count(class.operations),
-                reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
-                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns),
-                reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
-                reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
+                reasons.plain(&class.bytes, |&bytes| units::bytes(bytes)),
+                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns, "").plain(),
+                reasons.plain(&class.transfer_ns, |times| units::time_f(times.p50)),
+                reasons.plain(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
                 words::bound_by(class).unwrap_or("").to_owned(),
-                reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
+                reasons.plain(&class.transfer_ns, |times| units::time_f(times.p99)),
             ]);
         }
         self.table(&table, &reasons);
@@ -264,7 +269,7 @@ impl Text {
             ],
         );
         for entry in known {
-            let part = |ns: i64| words::share_of(ns, entry.window_ns);
+            let part = |ns: i64| words::share_of(ns, entry.window_ns, "", "").plain();
             table.push(vec![
                 words::rank_name(session, entry.rank),
                 units::time(entry.window_ns),
@@ -272,12 +277,12 @@ impl Text {
                 part(entry.overlapped_ns),
                 part(entry.exposed_communication_ns - entry.exposed_wait_ns),
                 match words::waits_unknown(session) {
-                    Some(reason) => reasons.dash(reason),
+                    Some(reason) => reasons.dash(reason).plain(),
                     None => part(entry.exposed_wait_ns),
                 },
                 part(entry.exposed_memory_ns),
                 part(entry.idle_ns),
-                reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
             ]);
         }
         self.table(&table, &reasons);
@@ -288,7 +293,7 @@ impl Text {
             self.line(&format!("  {wrong}"));
         }
         for line in words::stalls(session) {
-            self.faint(&line);
+            self.faint(&line.plain());
         }
     }
 
@@ -301,7 +306,8 @@ impl Text {
         }
         self.heading("Stages of the pipeline, by the mean rank and step");
         let mut table = TextTable::new(2, &structure::STAGE_COLUMNS);
-        rows.into_iter().take(MOST_RANKS).for_each(|row| table.push(row));
+        let rows = rows.iter().take(MOST_RANKS);
+        rows.for_each(|row| table.push(plain_cells(row)));
         self.table(&table, &reasons);
     }
 
@@ -313,7 +319,7 @@ impl Text {
         self.heading("As Holistic Trace Analysis counts");
         let mut table = TextTable::new(1, &beside_hta::COLUMNS);
         for row in beside_hta::rows(session, figures).into_iter().take(MOST_RANKS) {
-            table.push(row);
+            table.push(plain_cells(&row));
         }
         self.table(&table, &Reasons::default());
         self.faint(beside_hta::NOTE);
@@ -370,11 +376,11 @@ impl Text {
                 timed(entry.host_ns),
                 timed(words::exposed_transfer_ns(entry)),
                 match words::waits_unknown(session) {
-                    Some(reason) => reasons.dash(reason),
+                    Some(reason) => reasons.dash(reason).plain(),
                     None => timed(entry.exposed_wait_ns),
                 },
                 part(entry.other_blocked_ns),
-                reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
+                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
                 self.bar(entry),
             ]);
         }
@@ -451,11 +457,12 @@ impl Text {
         let late: Vec<_> = session
             .findings
             .iter()
-            .filter(|finding| words::is_about_lateness(finding))
+            .enumerate()
+            .filter(|(_, finding)| words::is_about_lateness(finding))
             .collect();
         if late.is_empty() {
             let line = words::verdict(session);
-            for part in wrapped(&line.text, self.width - 2) {
+            for part in wrapped(&line.text.plain(), self.width - 2) {
                 let part = self.paint(line.mood, &part);
                 self.line(&format!("  {part}"));
             }
@@ -468,14 +475,14 @@ impl Text {
                 ));
             }
         }
-        for finding in late.iter().take(MOST_FINDINGS) {
-            self.finding(finding);
+        for &(at, finding) in late.iter().take(MOST_FINDINGS) {
+            self.finding(at, finding);
         }
         if late.len() > MOST_FINDINGS {
             self.line(&format!("  … {} more on the page", late.len() - MOST_FINDINGS));
         }
         // Where lateness goes round, a table of names would blame somebody all the same.
-        if late.iter().all(|finding| finding.kind != "late-rank") {
+        if late.iter().all(|(_, finding)| finding.kind != "late-rank") {
             return;
         }
         // Start-up is no step, and waiting there is nobody's lateness.
@@ -518,23 +525,22 @@ impl Text {
         }
     }
 
-    fn finding(&mut self, finding: &rankscope_formats::session::Finding) {
-        let line = words::finding_line(finding);
-        for (at, part) in wrapped(&line.text, self.width - 4).iter().enumerate() {
+    fn finding(&mut self, at: usize, finding: &Finding) {
+        let line = words::finding_line(at, finding);
+        for (row, part) in wrapped(&line.text.plain(), self.width - 4).iter().enumerate() {
             let part = self.paint(line.mood, part);
-            self.line(&format!("{}{part}", if at == 0 { "  ! " } else { "    " }));
+            self.line(&format!("{}{part}", if row == 0 { "  ! " } else { "    " }));
         }
-        let lines = finding.evidence.iter().cloned();
-        let lines = lines
-            .chain(words::cause_and_cost(finding))
-            .chain(words::behind(finding));
+        let lines = words::evidence(at, finding)
+            .into_iter()
+            .chain(words::behind(at, finding));
         for evidence in lines {
-            for part in wrapped(&evidence, self.width - 4) {
+            for part in wrapped(&evidence.plain(), self.width - 4) {
                 self.line(&format!("    {part}"));
             }
         }
         if let Some(advice) = &line.advice {
-            self.arrow(advice, 4);
+            self.arrow(&advice.plain(), 4);
         }
     }
 
@@ -542,7 +548,7 @@ impl Text {
         let Some(card) = &session.scorecard else { return };
         self.heading("Scorecard");
         let total = words::score_total(card);
-        for part in wrapped(&total.text, self.width - 2) {
+        for part in wrapped(&total.text.plain(), self.width - 2) {
             let part = self.paint(total.mood, &part);
             self.line(&format!("  {part}"));
         }
@@ -551,8 +557,8 @@ impl Text {
         for score in &card.dimensions {
             table.push(vec![
                 score.name.clone(),
-                reasons.figure(&score.score, |value| format!("{value:.0}")),
-                words::score_weight(score),
+                reasons.plain(&score.score, |value| format!("{value:.0}")),
+                words::score_weight(score, "").plain(),
             ]);
         }
         self.table(&table, &reasons);
@@ -565,14 +571,15 @@ impl Text {
         let others: Vec<_> = session
             .findings
             .iter()
-            .filter(|finding| !words::is_about_lateness(finding))
+            .enumerate()
+            .filter(|(_, finding)| !words::is_about_lateness(finding))
             .collect();
         if others.is_empty() {
             return;
         }
         self.heading("What else is worth knowing");
-        for finding in others.iter().take(MOST_FINDINGS) {
-            self.finding(finding);
+        for &(at, finding) in others.iter().take(MOST_FINDINGS) {
+            self.finding(at, finding);
         }
         if others.len() > MOST_FINDINGS {
             self.line(&format!("  … {} more on the page", others.len() - MOST_FINDINGS));

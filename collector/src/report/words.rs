@@ -1,10 +1,11 @@
 //! What a session says in sentences: the same ones on the terminal and on the page.
 
+use super::figures::{self, count, counted, percent, quoted, rule, time, time_f};
+use super::prose::{Prose, prose};
+use super::source::{among, less, max, min, number, share, sum};
 use super::units;
-use crate::findings::condition;
-use crate::kernel_name;
 use rankscope_formats::session::{
-    DeviceActivity, DeviceSource, Finding, LookAt, LossSummary, MissingRank, OperationClass, Rank,
+    Condition, DeviceActivity, Finding, LookAt, LossSummary, MissingRank, OperationClass, Rank,
     RankBreakdown, Score, Scorecard, Session,
 };
 use std::collections::BTreeMap;
@@ -23,23 +24,23 @@ pub enum Mood {
 }
 
 /// A sentence and how serious it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// How serious.
     pub mood: Mood,
     /// The sentence.
-    pub text: String,
+    pub text: Prose,
     /// What to do about it.
-    pub advice: Option<String>,
+    pub advice: Option<Prose>,
 }
 
 impl Line {
     /// For information.
-    pub fn plain(text: impl Into<String>) -> Self {
+    pub fn plain(text: impl Into<Prose>) -> Self {
         Self::new(Mood::Plain, text)
     }
 
-    fn new(mood: Mood, text: impl Into<String>) -> Self {
+    fn new(mood: Mood, text: impl Into<Prose>) -> Self {
         Self {
             mood,
             text: text.into(),
@@ -47,7 +48,7 @@ impl Line {
         }
     }
 
-    fn with_advice(mut self, advice: impl Into<String>) -> Self {
+    fn with_advice(mut self, advice: impl Into<Prose>) -> Self {
         self.advice = Some(advice.into());
         self
     }
@@ -63,73 +64,87 @@ pub fn rank_name(session: &Session, rank: u32) -> String {
 
 /// Ranks seen of those that exist: the first line of everything.
 pub fn coverage(session: &Session) -> Line {
+    const SEEN: &str = "/coverage/ranks_seen";
+    const EXPECTED: &str = "/coverage/ranks_expected/value";
     let coverage = &session.coverage;
-    let hosts = units::counted(session.hosts.len() as u64, "host");
+    let hosts = counted(session.hosts.len() as u64, "host", number("/hosts/*"));
     let seen = u64::from(coverage.ranks_seen);
     match coverage.ranks_expected.get() {
         Ok(&expected) if expected == coverage.ranks_seen => Line::new(
             Mood::Good,
-            format!(
-                "{} of {} seen, on {hosts}",
-                units::count(seen),
-                units::counted(u64::from(expected), "rank")
-            ),
+            prose![
+                count(seen, SEEN),
+                " of ",
+                counted(u64::from(expected), "rank", EXPECTED),
+                " seen, on ",
+                hosts
+            ],
         ),
         Ok(&expected) => {
-            let missing = missing_ranks(session, &coverage.missing);
             let line = Line::new(
                 Mood::Bad,
-                format!(
-                    "only {} of {} seen, on {hosts}; missing: {missing}",
-                    units::count(seen),
-                    units::counted(u64::from(expected), "rank")
-                ),
+                prose![
+                    "only ",
+                    count(seen, SEEN),
+                    " of ",
+                    counted(u64::from(expected), "rank", EXPECTED),
+                    " seen, on ",
+                    hosts,
+                    "; missing: ",
+                    missing_ranks(session, &coverage.missing)
+                ],
             );
             match &coverage.advice {
-                Some(advice) => line.with_advice(advice.clone()),
+                Some(advice) => line.with_advice(quoted(advice, "/coverage/advice")),
                 None => line,
             }
         }
         Err(reason) => Line::new(
             Mood::Warning,
-            format!(
-                "{} seen, on {hosts}; how many there are is not known: {reason}",
-                units::counted(seen, "rank")
-            ),
+            prose![
+                counted(seen, "rank", SEEN),
+                " seen, on ",
+                hosts,
+                "; how many there are is not known: ",
+                quoted(reason, "/coverage/ranks_expected/reason")
+            ],
         ),
     }
 }
 
 /// `ranks 4–7 and 9`, with the world where there are several.
-fn missing_ranks(session: &Session, missing: &[MissingRank]) -> String {
+fn missing_ranks(session: &Session, missing: &[MissingRank]) -> Prose {
     const MOST: usize = 8;
-    let mut runs: Vec<(u32, u32, u32)> = Vec::new();
-    for rank in missing {
+    // World, number, and where it stands in the list.
+    let mut runs: Vec<(u32, [u32; 2], [usize; 2])> = Vec::new();
+    for (at, rank) in missing.iter().enumerate() {
         match runs.last_mut() {
-            Some((world, _, last)) if *world == rank.world && *last + 1 == rank.number => *last = rank.number,
-            _ => runs.push((rank.world, rank.number, rank.number)),
+            Some((world, [_, last], [_, until])) if *world == rank.world && *last + 1 == rank.number => {
+                (*last, *until) = (rank.number, at);
+            }
+            _ => runs.push((rank.world, [rank.number; 2], [at; 2])),
         }
     }
-    let mut parts: Vec<String> = runs
+    let mut parts: Vec<Prose> = runs
         .iter()
         .take(MOST)
-        .map(|&(world, first, last)| {
-            let world = if session.worlds.len() > 1 {
-                format!("world {world} ")
-            } else {
-                String::new()
-            };
+        .map(|&(world, [first, last], [from, until])| {
+            let name = |rank: u32, at: usize| figures::plain(rank, format!("/coverage/missing/{at}/number"));
+            let world = (session.worlds.len() > 1).then(|| {
+                let world = figures::plain(world, format!("/coverage/missing/{from}/world"));
+                prose!["world ", world, " "]
+            });
             if first == last {
-                format!("{world}rank {first}")
+                prose![world, "rank ", name(first, from)]
             } else {
-                format!("{world}ranks {first}–{last}")
+                prose![world, "ranks ", name(first, from), "–", name(last, until)]
             }
         })
         .collect();
     if runs.len() > MOST {
-        parts.push("…".to_owned());
+        parts.push("…".into());
     }
-    parts.join(", ")
+    Prose::join(parts, ", ")
 }
 
 /// What else is to be said about who was seen.
@@ -137,37 +152,55 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
     let mut notes = Vec::new();
     if coverage.ranks_not_closed > 0 {
-        let ranks: Vec<&str> = session
+        let ranks: Vec<Prose> = session
             .ranks
             .iter()
             .filter(|rank| !matches!(rank.ending.as_str(), "closed" | "live-area"))
-            .map(|rank| rank.name.as_str())
+            .map(|rank| figures::rank(session, rank.index).into())
             .collect();
         notes.push(Line::new(
             Mood::Warning,
-            format!(
-                "{} ended without closing the log: {}",
-                units::counted(u64::from(coverage.ranks_not_closed), "rank"),
-                some_of(&ranks, 8)
-            ),
+            prose![
+                counted(
+                    u64::from(coverage.ranks_not_closed),
+                    "rank",
+                    "/coverage/ranks_not_closed"
+                ),
+                " ended without closing the log: ",
+                some_prose(ranks, 8)
+            ],
         ));
     }
     if coverage.logs_without_rank > 0 {
         notes.push(Line::new(
             Mood::Plain,
-            format!(
-                "{} of processes that never communicated",
-                units::counted(u64::from(coverage.logs_without_rank), "log")
-            ),
+            prose![
+                counted(
+                    u64::from(coverage.logs_without_rank),
+                    "log",
+                    "/coverage/logs_without_rank"
+                ),
+                " of processes that never communicated"
+            ],
         ));
     }
-    for attempt in session.attempts.iter().skip(1) {
-        let lost = attempt.lost_before_ns.map_or_else(String::new, |ns| {
-            format!(", {} after the one before", units::time(ns))
+    for (at, attempt) in session.attempts.iter().enumerate().skip(1) {
+        let from = format!("/attempts/{at}");
+        let lost = attempt.lost_before_ns.map(|ns| {
+            prose![
+                ", ",
+                time(ns, format!("{from}/lost_before_ns")),
+                " after the one before"
+            ]
         });
         notes.push(Line::new(
             Mood::Warning,
-            format!("the job was started again (restart {}){lost}", attempt.restart),
+            prose![
+                "the job was started again (restart ",
+                figures::plain(attempt.restart, format!("{from}/restart")),
+                ")",
+                lost
+            ],
         ));
     }
     notes
@@ -175,124 +208,165 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
 
 /// The first of a list, and how many more there are.
 pub fn some_of(items: &[impl AsRef<str>], most: usize) -> String {
-    let mut shown: Vec<String> = items
-        .iter()
-        .take(most)
-        .map(|item| item.as_ref().to_owned())
-        .collect();
-    if items.len() > most {
-        shown.push(format!("and {} more", items.len() - most));
+    some_prose(items.iter().map(AsRef::as_ref), most).plain()
+}
+
+/// As [`some_of`], with sources.
+pub fn some_prose<I>(items: I, most: usize) -> Prose
+where
+    I: IntoIterator<Item: Into<Prose>, IntoIter: ExactSizeIterator>,
+{
+    let items = items.into_iter();
+    let more = items.len().saturating_sub(most);
+    let mut parts: Vec<Prose> = items.take(most).map(Into::into).collect();
+    if more > 0 {
+        parts.push(prose!["and ", figures::drawn(more.to_string()), " more"]);
     }
-    shown.join(", ")
+    Prose::join(parts, ", ")
 }
 
 /// What could not be recorded.
 pub fn losses(session: &Session) -> Vec<Line> {
+    const LOST: &str = "/totals/lost";
     let lost = session.totals.lost;
     if lost == 0 && session.losses.is_empty() {
         return vec![Line::new(Mood::Good, "nothing was lost")];
     }
     let all = session.totals.records + lost;
-    let share = if all > 0 {
-        format!(" ({})", units::percent(lost as f64 / all as f64))
-    } else {
-        String::new()
-    };
+    let from = sum(&["/totals/records", LOST]);
+    let of_all = (all > 0).then(|| {
+        let of_all = percent(lost as f64 / all as f64, share(LOST, &from));
+        prose![" (", of_all, ")"]
+    });
     let mut lines = vec![Line::new(
         if lost == 0 { Mood::Plain } else { Mood::Bad },
-        format!(
-            "{} of {} lost{share}",
-            units::count(lost),
-            units::counted(all, "record")
-        ),
+        prose![
+            count(lost, LOST),
+            " of ",
+            counted(all, "record", from),
+            " lost",
+            of_all
+        ],
     )];
-    for (cause, kind, count, advice) in losses_by_cause(&session.losses) {
+    for loss in losses_by_cause(&session.losses) {
+        let at = loss.at[0];
+        let plural = if loss.count == 1 { "" } else { "s" };
         lines.push(
             Line::new(
                 Mood::Plain,
-                format!(
-                    "{}, cause {cause}",
-                    units::counted(count, &format!("{kind} record"))
-                ),
+                prose![
+                    count(
+                        loss.count,
+                        sum(&[among("/losses", loss.at.iter().copied(), "/count")])
+                    ),
+                    " ",
+                    quoted(&loss.first.kind, format!("/losses/{at}/kind")),
+                    format!(" record{plural}, cause "),
+                    quoted(&loss.first.cause, format!("/losses/{at}/cause"))
+                ],
             )
-            .with_advice(advice),
+            .with_advice(quoted(&loss.first.advice, format!("/losses/{at}/advice"))),
         );
     }
     lines
 }
 
-/// Cause, kind, count and advice, the most first.
-fn losses_by_cause(losses: &[LossSummary]) -> Vec<(String, String, u64, String)> {
-    let mut sums: Vec<(String, String, u64, String)> = Vec::new();
-    for loss in losses {
-        match sums
-            .iter_mut()
-            .find(|sum| sum.0 == loss.cause && sum.1 == loss.kind)
-        {
-            Some(sum) => sum.2 += loss.count,
-            None => sums.push((
-                loss.cause.clone(),
-                loss.kind.clone(),
-                loss.count,
-                loss.advice.clone(),
-            )),
+/// Losses of one cause and kind.
+struct CauseOfLoss<'a> {
+    first: &'a LossSummary,
+    count: u64,
+    /// Where they stand in the list.
+    at: Vec<usize>,
+}
+
+/// By cause and kind, the most first.
+fn losses_by_cause(losses: &[LossSummary]) -> Vec<CauseOfLoss<'_>> {
+    let mut sums: Vec<CauseOfLoss> = Vec::new();
+    for (at, loss) in losses.iter().enumerate() {
+        let is_same = |known: &CauseOfLoss| known.first.cause == loss.cause && known.first.kind == loss.kind;
+        match sums.iter_mut().find(|known| is_same(known)) {
+            Some(known) => {
+                known.count += loss.count;
+                known.at.push(at);
+            }
+            None => sums.push(CauseOfLoss {
+                first: loss,
+                count: loss.count,
+                at: vec![at],
+            }),
         }
     }
-    sums.sort_by_key(|sum| std::cmp::Reverse(sum.2));
+    sums.sort_by_key(|sum| std::cmp::Reverse(sum.count));
     sums
 }
 
 /// How long, how much.
 pub fn run(session: &Session) -> Line {
     let totals = &session.totals;
-    let mut text = format!(
-        "{}, {} in {} ({} of payload)",
-        units::time(session.axis.end_ns - session.axis.start_ns),
-        units::counted(totals.operations, "operation"),
-        units::counted(totals.instances, "instance"),
-        units::bytes(totals.bytes)
-    );
+    let mut text = prose![
+        time(
+            session.axis.end_ns - session.axis.start_ns,
+            less("/axis/end_ns", "/axis/start_ns")
+        ),
+        ", ",
+        counted(totals.operations, "operation", "/totals/operations"),
+        " in ",
+        counted(totals.instances, "instance", "/totals/instances"),
+        " (",
+        figures::bytes(totals.bytes, "/totals/bytes"),
+        " of payload)"
+    ];
     let mut mood = Mood::Plain;
     if totals.failed > 0 {
-        text.push_str(&format!("; {} failed", units::count(totals.failed)));
+        text.push(prose!["; ", count(totals.failed, "/totals/failed"), " failed"]);
         mood = Mood::Warning;
     }
     if totals.in_flight > 0 {
-        text.push_str(&format!("; {} never finished", units::count(totals.in_flight)));
+        text.push(prose![
+            "; ",
+            count(totals.in_flight, "/totals/in_flight"),
+            " never finished"
+        ]);
         mood = Mood::Warning;
     }
     if totals.enqueued > 0 {
-        text.push_str(&format!(
-            "; of {} it is known only that they were put on a device's stream, not when they were done",
-            units::count(totals.enqueued)
-        ));
+        text.push(prose![
+            "; of ",
+            count(totals.enqueued, "/totals/enqueued"),
+            " it is known only that they were put on a device's stream, not when they were done"
+        ]);
     }
     let shared: u64 = session.operations.iter().map(|class| class.shared).sum();
     if shared > 0 {
-        text.push_str(&format!(
-            "; {} ran together with others of their group, and count together with them",
-            units::count(shared)
-        ));
+        text.push(prose![
+            "; ",
+            count(shared, sum(&["/operations/*/shared"])),
+            " ran together with others of their group, and count together with them"
+        ]);
     }
     if totals.captured > 0 {
-        text.push_str(&format!(
-            "; {} were captured into graphs{}",
-            units::counted(totals.captured, "more call"),
+        text.push(prose![
+            "; ",
+            counted(totals.captured, "more call", "/totals/captured"),
+            " were captured into graphs",
             match session.devices.iter().map(|device| device.replays).sum() {
-                0 => ", whose replays are not recorded".to_owned(),
-                replays => format!(", replayed as {}", units::counted(replays, "operation")),
+                0 => prose![", whose replays are not recorded"],
+                replays => prose![
+                    ", replayed as ",
+                    counted(replays, "operation", sum(&["/devices/*/replays"]))
+                ],
             }
-        ));
+        ]);
     }
     Line::new(mood, text)
 }
 
-/// A part of a window in percent; nothing where there is none.
-pub fn share_of(ns: i64, window_ns: i64) -> String {
+/// A part of a window in percent; nothing where there is none. `part` and `window` are where the two come from.
+pub fn share_of(ns: i64, window_ns: i64, part: &str, window: &str) -> Prose {
     if window_ns > 0 {
-        units::percent(ns as f64 / window_ns as f64)
+        percent(ns as f64 / window_ns as f64, share(part, window)).into()
     } else {
-        "–".to_owned()
+        "–".into()
     }
 }
 
@@ -304,40 +378,48 @@ pub fn is_told_by_devices(session: &Session, entry: &RankBreakdown) -> bool {
 
 /// What was recorded of the devices' work, and what came in its way.
 pub fn activity(session: &Session) -> Vec<Line> {
+    const EARLIEST: &str = "/activity/*/shortest_launch_ns/value";
     let entries = &session.activity;
     if entries.is_empty() {
         return Vec::new();
     }
-    let sum = |of: fn(&DeviceActivity) -> u64| entries.iter().map(of).sum::<u64>();
-    let kernels = sum(|entry| entry.kernels + entry.communication_kernels);
-    let others = sum(|entry| entry.copies + entry.sets + entry.graphs);
+    let total = |of: fn(&DeviceActivity) -> u64| entries.iter().map(of).sum::<u64>();
+    let kernels = total(|entry| entry.kernels + entry.communication_kernels);
+    let others = total(|entry| entry.copies + entry.sets + entry.graphs);
     let mut lines = Vec::new();
     if kernels + others > 0 {
-        let mut text = format!(
-            "{}, {}, on {}",
-            units::counted(kernels, "kernel"),
-            units::counted(others, "other work"),
-            units::counted(
-                entries
-                    .iter()
-                    .filter(|entry| entry.kernels + entry.communication_kernels > 0)
-                    .count() as u64,
-                "rank"
+        let with_kernels: Vec<usize> = (0..entries.len())
+            .filter(|&at| entries[at].kernels + entries[at].communication_kernels > 0)
+            .collect();
+        let mut text = prose![
+            counted(
+                kernels,
+                "kernel",
+                sum(&["/activity/*/kernels", "/activity/*/communication_kernels"])
             ),
-        );
-        if let Some(earliest) = entries
-            .iter()
-            .filter_map(|entry| entry.shortest_launch_ns.value)
-            .min()
-        {
-            text += &format!("; the earliest began {} after its launch", units::time(earliest));
+            ", ",
+            counted(
+                others,
+                "other work",
+                sum(&["/activity/*/copies", "/activity/*/sets", "/activity/*/graphs"])
+            ),
+            ", on ",
+            counted(
+                with_kernels.len() as u64,
+                "rank",
+                number(among("/activity", with_kernels, "/rank"))
+            )
+        ];
+        let earliest = entries.iter().filter_map(|entry| entry.shortest_launch_ns.value);
+        if let Some(earliest) = earliest.clone().min() {
+            text.push(prose![
+                "; the earliest began ",
+                time(earliest, min(EARLIEST)),
+                " after its launch"
+            ]);
         }
         lines.push(Line::new(Mood::Plain, text));
-        if entries
-            .iter()
-            .filter_map(|entry| entry.shortest_launch_ns.value)
-            .any(|ns| ns < 0)
-        {
+        if earliest.clone().any(|ns| ns < 0) {
             lines.push(Line::new(
                 Mood::Warning,
                 "a kernel began before it was launched: the devices' times are off by at least that",
@@ -348,123 +430,196 @@ pub fn activity(session: &Session) -> Vec<Line> {
     if yielded > 0 {
         lines.push(Line::new(
             Mood::Warning,
-            format!(
-                "another profiler had CUPTI for up to {}: nothing of that time was recorded",
-                units::time(yielded)
-            ),
+            prose![
+                "another profiler had CUPTI for up to ",
+                time(yielded, max("/activity/*/yielded_ns")),
+                ": nothing of that time was recorded"
+            ],
         ));
     }
-    // What CUPTI had not handed out when the process ended is not known: not even how much it was.
-    let undelivered = entries.iter().filter_map(|entry| {
-        let rank = session.ranks.get(entry.rank as usize)?;
-        let end = rank.end_ns.value?;
-        let missing = end - entry.delivered_until_ns?;
-        (rank.ending != "closed" && missing > 0).then_some((rank.name.as_str(), missing, entry))
-    });
-    let undelivered: Vec<(&str, i64, &DeviceActivity)> = undelivered.collect();
-    if let Some(&(_, longest, _)) = undelivered.iter().max_by_key(|&&(_, missing, _)| missing) {
-        let names: Vec<&str> = undelivered.iter().map(|&(name, ..)| name).collect();
-        let sum =
-            |of: fn(&DeviceActivity) -> u64| undelivered.iter().map(|&(.., entry)| of(entry)).sum::<u64>();
-        lines.push(Line::new(
-            Mood::Warning,
-            format!(
-                "what the devices did in the last moments was not delivered, up to {}: {}; nothing came of {} of CUDA \
-                 that were recorded and of {} of NCCL",
-                units::time(longest),
-                some_of(&names, 4),
-                units::counted(sum(|entry| entry.launches_without_work), "call"),
-                units::counted(sum(|entry| entry.calls_without_kernel), "call"),
-            ),
-        ));
-    }
-    let mut reasons: Vec<&str> = entries
+    lines.extend(undelivered(session));
+    let mut reasons: Vec<(&str, usize)> = entries
         .iter()
-        .filter_map(|entry| entry.reason.as_deref())
+        .enumerate()
+        .filter_map(|(at, entry)| Some((entry.reason.as_deref()?, at)))
         .collect();
     reasons.sort_unstable();
-    reasons.dedup();
+    reasons.dedup_by_key(|(reason, _)| *reason);
     if !reasons.is_empty() {
-        let text = format!("not recorded, or not to the end: {}", some_of(&reasons, 3));
-        lines.push(Line::new(Mood::Warning, text));
+        let reasons: Vec<Prose> = reasons
+            .iter()
+            .map(|(reason, at)| quoted(*reason, format!("/activity/{at}/reason")).into())
+            .collect();
+        lines.push(Line::new(
+            Mood::Warning,
+            prose!["not recorded, or not to the end: ", some_prose(reasons, 3)],
+        ));
     }
-    let by_order = sum(|entry| entry.by_order);
+    let by_order = total(|entry| entry.by_order);
     if by_order > 0 {
-        let text = format!(
-            "{} of NCCL {} put to a call by the order on {} stream: nothing that was recorded links them",
-            units::counted(by_order, "kernel"),
-            if by_order == 1 { "was" } else { "were" },
-            if by_order == 1 { "its" } else { "their" },
-        );
-        lines.push(Line::new(Mood::Plain, text));
+        lines.push(Line::new(
+            Mood::Plain,
+            prose![
+                counted(by_order, "kernel", sum(&["/activity/*/by_order"])),
+                format!(
+                    " of NCCL {} put to a call by the order on {} stream: nothing that was recorded links them",
+                    if by_order == 1 { "was" } else { "were" },
+                    if by_order == 1 { "its" } else { "their" },
+                )
+            ],
+        ));
     }
-    let without = sum(|entry| entry.without_call);
+    let without = total(|entry| entry.without_call);
     if without > 0 {
-        let text = format!(
-            "{} of NCCL could not be told which call they are of",
-            units::counted(without, "kernel")
-        );
-        lines.push(Line::new(Mood::Plain, text));
+        lines.push(Line::new(
+            Mood::Plain,
+            prose![
+                counted(without, "kernel", sum(&["/activity/*/without_call"])),
+                " of NCCL could not be told which call they are of"
+            ],
+        ));
     }
     lines
 }
 
+/// What CUPTI had not handed out when the process ended is not known: not even how much it was.
+fn undelivered(session: &Session) -> Option<Line> {
+    let missing = |entry: &DeviceActivity| {
+        let rank = session.ranks.get(entry.rank as usize)?;
+        let missing = rank.end_ns.value? - entry.delivered_until_ns?;
+        (rank.ending != "closed" && missing > 0).then_some(missing)
+    };
+    let of: Vec<(usize, &DeviceActivity, i64)> = session
+        .activity
+        .iter()
+        .enumerate()
+        .filter_map(|(at, entry)| Some((at, entry, missing(entry)?)))
+        .collect();
+    let &(longest_at, longest_of, longest) = of.iter().max_by_key(|(.., missing)| missing)?;
+    let names: Vec<Prose> = of
+        .iter()
+        .map(|(_, entry, _)| figures::rank(session, entry.rank).into())
+        .collect();
+    let total = |of_entry: fn(&DeviceActivity) -> u64, field: &str| {
+        let count = of.iter().map(|(_, entry, _)| of_entry(entry)).sum();
+        let from = sum(&[among("/activity", of.iter().map(|(at, ..)| *at), field)]);
+        counted(count, "call", from)
+    };
+    Some(Line::new(
+        Mood::Warning,
+        prose![
+            "what the devices did in the last moments was not delivered, up to ",
+            time(
+                longest,
+                less(
+                    format!("/ranks/{}/end_ns/value", longest_of.rank),
+                    format!("/activity/{longest_at}/delivered_until_ns")
+                )
+            ),
+            ": ",
+            some_prose(names, 4),
+            "; nothing came of ",
+            total(|entry| entry.launches_without_work, "/launches_without_work"),
+            " of CUDA that were recorded and of ",
+            total(|entry| entry.calls_without_kernel, "/calls_without_kernel"),
+            " of NCCL"
+        ],
+    ))
+}
+
+/// Places of a list's elements: the sum of their times, and where they stand.
+type Sum = (i64, Vec<String>);
+
 /// Stretches in which devices did not compute, and why.
-pub fn stalls(session: &Session) -> Vec<String> {
+pub fn stalls(session: &Session) -> Vec<Prose> {
+    const ALL: &str = "/activity/*/device_stalls";
     let mut lines = Vec::new();
-    let all = session.activity.iter().map(|entry| &entry.device_stalls);
-    let (count, ns) = all
-        .clone()
-        .fold((0, 0), |sum, stalls| (sum.0 + stalls.count, sum.1 + stalls.ns));
-    if count > 0 {
-        let mut causes: BTreeMap<&str, i64> = BTreeMap::new();
-        for cause in all.clone().flat_map(|stalls| &stalls.by_cause) {
-            *causes.entry(&cause.cause).or_default() += cause.ns;
-        }
-        let mut causes: Vec<(&str, i64)> = causes.into_iter().collect();
-        causes.sort_by_key(|&(cause, cause_ns)| (std::cmp::Reverse(cause_ns), cause));
-        let causes: Vec<String> = causes
+    let all = || {
+        session
+            .activity
             .iter()
-            .map(|&(cause, cause_ns)| format!("{} {}", share_of(cause_ns, ns), stall_cause(cause)))
-            .collect();
-        lines.push(format!(
-            "{} of at least 1 ms in which the devices did not compute, {} in all: {}",
-            units::counted(count, "stall"),
-            units::time(ns),
-            causes.join(", ")
-        ));
-        let mut late: BTreeMap<u32, i64> = BTreeMap::new();
-        for sum in all.flat_map(|stalls| &stalls.by_late_rank) {
-            *late.entry(sum.rank).or_default() += sum.ns;
+            .map(|entry| &entry.device_stalls)
+            .enumerate()
+    };
+    let (number_of, ns) = all().fold((0, 0), |sum, (_, stalls)| {
+        (sum.0 + stalls.count, sum.1 + stalls.ns)
+    });
+    let total = sum(&[format!("{ALL}/ns")]);
+    if number_of > 0 {
+        let mut causes: BTreeMap<&str, Sum> = BTreeMap::new();
+        for (at, stalls) in all() {
+            for (place, cause) in stalls.by_cause.iter().enumerate() {
+                let sum = causes.entry(&cause.cause).or_default();
+                sum.0 += cause.ns;
+                sum.1
+                    .push(format!("/activity/{at}/device_stalls/by_cause/{place}/ns"));
+            }
         }
-        let mut late: Vec<(u32, i64)> = late.into_iter().collect();
-        late.sort_by_key(|&(rank, late_ns)| (std::cmp::Reverse(late_ns), rank));
-        let late: Vec<String> = late
-            .iter()
-            .take(3)
-            .map(|&(rank, late_ns)| format!("{} {}", rank_name(session, rank), units::time(late_ns)))
-            .collect();
+        let mut causes: Vec<(&str, Sum)> = causes.into_iter().collect();
+        causes.sort_by_key(|(cause, (cause_ns, _))| (std::cmp::Reverse(*cause_ns), *cause));
+        let causes = causes.iter().map(|(cause, (cause_ns, from))| {
+            prose![
+                share_of(*cause_ns, ns, &sum(from), &total),
+                " ",
+                stall_cause(cause)
+            ]
+        });
+        lines.push(prose![
+            counted(number_of, "stall", sum(&[format!("{ALL}/count")])),
+            " of at least ",
+            rule("1 ms"),
+            " in which the devices did not compute, ",
+            time(ns, total.clone()),
+            " in all: ",
+            Prose::join(causes, ", ")
+        ]);
+        let mut late: BTreeMap<u32, Sum> = BTreeMap::new();
+        for (at, stalls) in all() {
+            for (place, of) in stalls.by_late_rank.iter().enumerate() {
+                let sum = late.entry(of.rank).or_default();
+                sum.0 += of.ns;
+                sum.1
+                    .push(format!("/activity/{at}/device_stalls/by_late_rank/{place}/ns"));
+            }
+        }
+        let mut late: Vec<(u32, Sum)> = late.into_iter().collect();
+        late.sort_by_key(|(rank, (late_ns, _))| (std::cmp::Reverse(*late_ns), *rank));
         if !late.is_empty() {
-            lines.push(format!("waited for in stalls: {}", late.join(", ")));
+            let late = late.iter().take(3).map(|(rank, (late_ns, from))| {
+                prose![figures::rank(session, *rank), " ", time(*late_ns, sum(from))]
+            });
+            lines.push(prose!["waited for in stalls: ", Prose::join(late, ", ")]);
         }
     }
     // The place that costs most, over all ranks.
-    let places = session.activity.iter().flat_map(|entry| {
-        entry
-            .recurring_stalls
-            .iter()
-            .map(move |place| (entry.rank, place))
+    let places = session.activity.iter().enumerate().flat_map(|(at, entry)| {
+        let places = entry.recurring_stalls.iter().enumerate();
+        places.map(move |(place_at, place)| {
+            let from = format!("/activity/{at}/recurring_stalls/{place_at}");
+            (entry.rank, place, from)
+        })
     });
-    if let Some((rank, place)) = places.max_by_key(|&(rank, place)| (place.ns, std::cmp::Reverse(rank))) {
-        lines.push(format!(
-            "in {} of {} steps of {} {} each without compute before {}: {}",
-            units::count(place.steps),
-            units::count(place.of_steps),
-            rank_name(session, rank),
-            units::time(place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1)),
-            kernel_name::short(&place.before),
+    if let Some((rank, place, from)) =
+        places.max_by_key(|(rank, place, _)| (place.ns, std::cmp::Reverse(*rank)))
+    {
+        let steps = format!("{from}/steps");
+        lines.push(prose![
+            "in ",
+            count(place.steps, &steps),
+            " of ",
+            count(place.of_steps, format!("{from}/of_steps")),
+            " steps of ",
+            figures::rank(session, rank),
+            " ",
+            time(
+                place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1),
+                share(format!("{from}/ns"), &steps)
+            ),
+            " each without compute before ",
+            figures::kernel(&place.before, format!("{from}/before")),
+            ": ",
             stall_cause(&place.cause)
-        ));
+        ]);
     }
     lines
 }
@@ -492,138 +647,225 @@ pub fn devices(session: &Session) -> Vec<Line> {
     if devices.is_empty() {
         return Vec::new();
     }
-    let mut sources: Vec<&str> = devices.iter().map(|device| device.source.as_str()).collect();
+    let mut sources: Vec<(&str, usize)> = devices
+        .iter()
+        .enumerate()
+        .map(|(at, device)| (device.source.as_str(), at))
+        .collect();
     sources.sort_unstable();
-    sources.dedup();
-    let sum = |of: fn(&DeviceSource) -> u64| devices.iter().map(of).sum::<u64>();
-    let mut text = format!(
-        "{} on {}: {} with times of the device",
-        sources.join("; "),
-        units::counted(devices.len() as u64, "rank"),
-        units::counted(sum(|device| device.operations), "operation"),
-    );
+    sources.dedup_by_key(|(source, _)| *source);
+    let sources = sources
+        .iter()
+        .map(|(source, at)| quoted(*source, format!("/devices/{at}/source")));
+    let mut text = prose![
+        Prose::join(sources, "; "),
+        " on ",
+        counted(devices.len() as u64, "rank", number("/devices/*/rank")),
+        ": ",
+        counted(
+            devices.iter().map(|device| device.operations).sum(),
+            "operation",
+            sum(&["/devices/*/operations"])
+        ),
+        " with times of the device"
+    ];
     let errors: Option<Vec<i64>> = devices
         .iter()
         .map(|device| device.widest_error_ns.value)
         .collect();
     let unknown = devices
         .iter()
-        .find_map(|device| device.widest_error_ns.reason.as_ref());
+        .enumerate()
+        .find_map(|(at, device)| Some((at, device.widest_error_ns.reason.as_ref()?)));
     match (errors.and_then(|errors| errors.into_iter().max()), unknown) {
-        (Some(widest), _) => text += &format!(", at most {} late on the axis", units::time(widest)),
-        (None, Some(reason)) => text += &format!(" ({reason})"),
+        (Some(widest), _) => text.push(prose![
+            ", at most ",
+            time(widest, max("/devices/*/widest_error_ns/value")),
+            " late on the axis"
+        ]),
+        (None, Some((at, reason))) => text.push(prose![
+            " (",
+            quoted(reason, format!("/devices/{at}/widest_error_ns/reason")),
+            ")"
+        ]),
         (None, None) => {}
     }
     let mut lines = vec![Line::new(Mood::Plain, text)];
-    let by_events = sum(|device| device.timed_by_events);
+    let by_events: u64 = devices.iter().map(|device| device.timed_by_events).sum();
     if by_events > 0 {
-        let text = format!(
-            "{} of them by events around the launch: they begin early by what the host took to launch",
-            units::count(by_events)
-        );
-        lines.push(Line::new(Mood::Plain, text));
+        lines.push(Line::new(
+            Mood::Plain,
+            prose![
+                count(by_events, sum(&["/devices/*/timed_by_events"])),
+                " of them by events around the launch: they begin early by what the host took to launch"
+            ],
+        ));
     }
-    let (bypassed, hooks_only) = (sum(|device| device.bypassed), sum(|device| device.hooks_only));
+    let bypassed: u64 = devices.iter().map(|device| device.bypassed).sum();
+    let hooks_only: u64 = devices.iter().map(|device| device.hooks_only).sum();
     if bypassed > 0 || hooks_only > 0 {
-        let text = format!(
-            "{} bypassed the hooks and {} known from the plugin only; of {} the hooks alone know",
-            units::counted(bypassed, "call"),
-            if bypassed == 1 { "is" } else { "are" },
-            units::counted(hooks_only, "call"),
-        );
-        lines.push(Line::new(Mood::Plain, text));
+        lines.push(Line::new(
+            Mood::Plain,
+            prose![
+                counted(bypassed, "call", sum(&["/devices/*/bypassed"])),
+                format!(
+                    " bypassed the hooks and {} known from the plugin only; of ",
+                    if bypassed == 1 { "is" } else { "are" }
+                ),
+                counted(hooks_only, "call", sum(&["/devices/*/hooks_only"])),
+                " the hooks alone know"
+            ],
+        ));
     }
-    let without_call = sum(|device| device.without_call);
+    let without_call: u64 = devices.iter().map(|device| device.without_call).sum();
     if without_call > 0 {
-        let text = format!(
-            "{} of device work belong to no recorded call",
-            units::counted(without_call, "record")
-        );
-        lines.push(Line::new(Mood::Warning, text));
+        lines.push(Line::new(
+            Mood::Warning,
+            prose![
+                counted(without_call, "record", sum(&["/devices/*/without_call"])),
+                " of device work belong to no recorded call"
+            ],
+        ));
     }
     lines
 }
 
 /// Steps and where they come from.
 pub fn steps(session: &Session) -> Line {
+    const DURATION: &str = "/steps/duration_ns/value";
     let steps = &session.steps;
     let duration = match steps.duration_ns.get() {
         Ok(duration) if steps.count > 0 => duration,
         Ok(_) => return Line::new(Mood::Plain, "no whole step was found"),
-        Err(reason) => return Line::new(Mood::Plain, format!("– ({reason})")),
+        Err(reason) => {
+            let reason = quoted(reason, "/steps/duration_ns/reason");
+            return Line::new(Mood::Plain, prose!["– (", reason, ")"]);
+        }
     };
     let source = match steps.source.as_str() {
-        "marks" => "as the program marks them".to_owned(),
-        "none" => "of no known source".to_owned(),
+        "marks" => "as the program marks them".into(),
+        "none" => "of no known source".into(),
         _ => {
-            let share = steps.confidence.get().map_or_else(
-                |_| String::new(),
-                |&share| format!(" (explains {} of the operations)", units::percent(share)),
-            );
-            format!("from the repeating pattern{share}")
+            let explains = steps.confidence.get().ok().map(|&explained| {
+                let explained = percent(explained, "/steps/confidence/value");
+                prose![" (explains ", explained, " of the operations)"]
+            });
+            prose!["from the repeating pattern", explains]
         }
     };
     Line::new(
         Mood::Plain,
-        format!(
-            "{} of {} (median; p90 {}, longest {}), {source}",
-            units::count(steps.count),
-            units::time_f(duration.p50),
-            units::time_f(duration.p90),
-            units::time_f(duration.max)
-        ) + &match steps.other_kinds {
-            0 => String::new(),
-            others => format!(
-                "; {} of evaluation or checkpoints counted apart",
-                units::counted(others, "step")
-            ),
-        },
+        prose![
+            count(steps.count, "/steps/count"),
+            " of ",
+            time_f(duration.p50, format!("{DURATION}/p50")),
+            " (median; ",
+            rule("p90"),
+            " ",
+            time_f(duration.p90, format!("{DURATION}/p90")),
+            ", longest ",
+            time_f(duration.max, format!("{DURATION}/max")),
+            "), ",
+            source,
+            (steps.other_kinds > 0).then(|| prose![
+                "; ",
+                counted(steps.other_kinds, "step", "/steps/other_kinds"),
+                " of evaluation or checkpoints counted apart"
+            ])
+        ],
     )
+}
+
+/// What one kind of named time adds up to over all ranks.
+#[derive(Default)]
+struct KindOfTime {
+    count: u64,
+    in_run_ns: i64,
+    in_steps_ns: i64,
+    elsewhere_ns: i64,
+    /// Where it stands: by its place among a rank's parts, the ranks' entries. Ranks of one program name the same kinds, so
+    /// that all of them are a few ranges.
+    at: BTreeMap<usize, Vec<usize>>,
+}
+
+impl KindOfTime {
+    fn sum_of(&self, field: &str) -> String {
+        let each = self.at.iter().map(|(place, entries)| {
+            among(
+                "/named_times/ranks",
+                entries.iter().copied(),
+                &format!("/parts/{place}/{field}"),
+            )
+        });
+        sum(&each.collect::<Vec<_>>())
+    }
 }
 
 /// Named parts of the hosts' own time, of all ranks together; nothing where nothing was named.
 pub fn named_times(session: &Session) -> Vec<Line> {
     let named = &session.named_times;
-    // Of each kind: times, in the run, in steps, on other threads.
-    let mut kinds: Vec<(&str, u64, [i64; 3])> = Vec::new();
-    for part in named.ranks.iter().flat_map(|entry| &entry.parts) {
-        let sums = [part.in_run_ns, part.in_steps_ns, part.elsewhere_ns];
-        match kinds.iter_mut().find(|(kind, ..)| *kind == part.kind) {
-            Some((_, count, known)) => {
-                *count += part.count;
-                known.iter_mut().zip(sums).for_each(|(sum, more)| *sum += more);
-            }
-            None => kinds.push((&part.kind, part.count, sums)),
+    let mut kinds: Vec<(&str, KindOfTime)> = Vec::new();
+    for (entry_at, entry) in named.ranks.iter().enumerate() {
+        for (place, part) in entry.parts.iter().enumerate() {
+            let known = kinds.iter().position(|(kind, _)| *kind == part.kind);
+            let known = known.unwrap_or_else(|| {
+                kinds.push((&part.kind, KindOfTime::default()));
+                kinds.len() - 1
+            });
+            let (_, of) = &mut kinds[known];
+            of.count += part.count;
+            of.in_run_ns += part.in_run_ns;
+            of.in_steps_ns += part.in_steps_ns;
+            of.elsewhere_ns += part.elsewhere_ns;
+            of.at.entry(place).or_default().push(entry_at);
         }
     }
     if kinds.is_empty() {
         return Vec::new();
     }
-    let of_run = session.ranks.iter().map(|rank| {
-        let span = rank.start_ns.value.zip(rank.end_ns.value);
-        span.map_or(0, |(start, end)| end - start)
+    let (of_run, run) = all_runs(session);
+    let in_steps = |(_, entry): &(usize, &RankBreakdown)| entry.window == "steps";
+    let in_steps = session.breakdown.iter().enumerate().filter(in_steps);
+    let of_steps: i64 = in_steps.clone().map(|(_, entry)| entry.window_ns).sum();
+    let steps = sum(&[among("/breakdown", in_steps.map(|(at, _)| at), "/window_ns")]);
+    let each = kinds.iter().map(|(kind, of)| {
+        let mut text = prose![
+            pause_kind(kind),
+            " ",
+            share_of(of.in_run_ns, of_run, &of.sum_of("in_run_ns"), &run),
+            " of the run"
+        ];
+        if of_steps > 0 {
+            let part = share_of(of.in_steps_ns, of_steps, &of.sum_of("in_steps_ns"), &steps);
+            text.push(prose![", ", part, " of the steps"]);
+        }
+        if of.elsewhere_ns > 0 {
+            let elsewhere = time(of.elsewhere_ns, of.sum_of("elsewhere_ns"));
+            text.push(prose![", and ", elsewhere, " on other threads"]);
+        }
+        prose![text, " (", counted(of.count, "time", of.sum_of("count")), ")"]
     });
-    let of_run: i64 = of_run.sum();
-    let in_steps = session.breakdown.iter().filter(|entry| entry.window == "steps");
-    let of_steps: i64 = in_steps.map(|entry| entry.window_ns).sum();
-    let each = kinds
-        .iter()
-        .map(|&(kind, count, [run_ns, steps_ns, elsewhere_ns])| {
-            let mut text = format!("{} {} of the run", pause_kind(kind), share_of(run_ns, of_run));
-            if of_steps > 0 {
-                text.push_str(&format!(", {} of the steps", share_of(steps_ns, of_steps)));
-            }
-            if elsewhere_ns > 0 {
-                text.push_str(&format!(", and {} on other threads", units::time(elsewhere_ns)));
-            }
-            format!("{text} ({})", units::counted(count, "time"))
-        });
-    let mut text = each.collect::<Vec<_>>().join("; ");
+    let mut text = Prose::join(each, "; ");
     let not_seen: Vec<&str> = named.not_seen.iter().map(|kind| pause_kind(&kind.kind)).collect();
     if !not_seen.is_empty() {
-        text.push_str(&format!("; – not seen: {}", not_seen.join(", ")));
+        text.push(format!("; – not seen: {}", not_seen.join(", ")));
     }
     vec![Line::new(Mood::Plain, text)]
+}
+
+/// From first to last record of all ranks together, and where that comes from.
+fn all_runs(session: &Session) -> (i64, String) {
+    let (spans, known): (Vec<i64>, Vec<usize>) = session
+        .ranks
+        .iter()
+        .enumerate()
+        .filter_map(|(at, rank)| Some((rank.end_ns.value? - rank.start_ns.value?, at)))
+        .unzip();
+    let of_all = |field: &str| sum(&[among("/ranks", known.iter().copied(), field)]);
+    (
+        spans.iter().sum(),
+        less(of_all("/end_ns/value"), of_all("/start_ns/value")),
+    )
 }
 
 /// A kind of pause in words.
@@ -638,23 +880,31 @@ pub fn pause_kind(kind: &str) -> &str {
 }
 
 /// What the program counts, for each and by second.
-pub fn counted(session: &Session) -> Vec<Line> {
-    let each = session.steps.counted.iter().map(|counted| {
-        let one = counted.what.strip_suffix('s').unwrap_or(&counted.what);
-        let source = match counted.source.as_str() {
+pub fn throughput(session: &Session) -> Vec<Line> {
+    let each = session.steps.counted.iter().enumerate().map(|(at, things)| {
+        let of = |field: &str| format!("/steps/counted/{at}/{field}");
+        let one = things.what.strip_suffix('s').unwrap_or(&things.what);
+        let source = match things.source.as_str() {
             "stated" => "as stated",
             _ => "as the program marks them",
         };
+        let whole = |number: f64, field: &str| count(number.round() as u64, of(field));
+        let exposed = "exposed_communication_ns_each";
         Line::new(
             Mood::Plain,
-            format!(
-                "{} {} a second ({} a step, {source}): {} of step time and {} of exposed communication for each {one}",
-                units::count(counted.per_second.round() as u64),
-                counted.what,
-                units::count(counted.per_step.round() as u64),
-                units::time_f(counted.ns_each),
-                units::time_f(counted.exposed_communication_ns_each),
-            ),
+            prose![
+                whole(things.per_second, "per_second"),
+                " ",
+                quoted(&things.what, of("what")),
+                " a second (",
+                whole(things.per_step, "per_step"),
+                format!(" a step, {source}): "),
+                time_f(things.ns_each, of("ns_each")),
+                " of step time and ",
+                time_f(things.exposed_communication_ns_each, of(exposed)),
+                " of exposed communication for each ",
+                figures::part(one, of("what"))
+            ],
         )
     });
     each.collect()
@@ -679,31 +929,46 @@ const GRAVE: [&str; 5] = [
 
 /// The first sentence: who or what, seconds, share, cause.
 pub fn headline(session: &Session) -> Line {
-    let grave = session
-        .findings
-        .iter()
-        .find(|finding| finding.severity == "critical" && GRAVE.contains(&finding.kind.as_str()));
-    if let Some(finding) = grave {
-        return Line::new(Mood::Bad, format!("{}.", capitalised(&finding.title)));
+    let findings = || session.findings.iter().enumerate();
+    let title = |at: usize, finding: &Finding| {
+        Prose::from(quoted(&finding.title, format!("/findings/{at}/title"))).capitalised()
+    };
+    let grave = findings()
+        .find(|(_, finding)| finding.severity == "critical" && GRAVE.contains(&finding.kind.as_str()));
+    if let Some((at, finding)) = grave {
+        return Line::new(Mood::Bad, prose![title(at, finding), "."]);
     }
     // The findings are ranked by their cost.
-    let costly = session.findings.iter().find(|finding| finding.own_cost_ns() > 0);
-    if let Some(finding) = costly {
-        let subject = finding.subject.as_deref().unwrap_or(&finding.kind);
-        let cost = units::time(*finding.cost_ns.get().unwrap_or(&0));
-        let share = match finding.cost_of_run.get() {
-            Ok(ratio) => format!(", {} of its run", units::percent(ratio.share())),
-            Err(_) => String::new(),
+    if let Some((at, finding)) = findings().find(|(_, finding)| finding.own_cost_ns() > 0) {
+        let from = format!("/findings/{at}");
+        let subject: Prose = match &finding.subject {
+            Some(subject) => quoted(subject, format!("{from}/subject")).into(),
+            None => quoted(&finding.kind, format!("{from}/kind")).into(),
         };
+        let of_run = finding.cost_of_run.get().ok().map(|ratio| {
+            let of_run = figures::share(ratio, &format!("{from}/cost_of_run/value"));
+            prose![", ", of_run, " of its run"]
+        });
         let cause = finding
             .cause
             .as_ref()
-            .map_or_else(String::new, |cause| format!(": {cause}"));
-        let text = format!("{} costs this job {cost}{share}{cause}.", capitalised(subject));
+            .map(|cause| prose![": ", quoted(cause, format!("{from}/cause"))]);
+        let cost = time(
+            *finding.cost_ns.get().unwrap_or(&0),
+            format!("{from}/cost_ns/value"),
+        );
+        let text = prose![
+            subject.capitalised(),
+            " costs this job ",
+            cost,
+            of_run,
+            cause,
+            "."
+        ];
         return Line::new(mood(&finding.severity), text);
     }
-    if let Some(first) = session.findings.iter().find(|finding| finding.severity != "note") {
-        let text = format!("{}; what that costs is not known.", capitalised(&first.title));
+    if let Some((at, first)) = findings().find(|(_, finding)| finding.severity != "note") {
+        let text = prose![title(at, first), "; what that costs is not known."];
         return Line::new(mood(&first.severity), text);
     }
     let line = verdict(session);
@@ -712,24 +977,9 @@ pub fn headline(session: &Session) -> Line {
     } else {
         Line::new(
             line.mood,
-            format!(
-                "No finding costs this job time; {}.",
-                line.text.trim_end_matches('.')
-            ),
+            prose!["No finding costs this job time; ", line.text, "."],
         )
     }
-}
-
-/// With a capital, unless the sentence begins with the name of a function: `cudaStreamSynchronize`.
-fn capitalised(text: &str) -> String {
-    let first = text.split(' ').next().unwrap_or(text);
-    if first.chars().skip(1).any(char::is_uppercase) {
-        return text.to_owned();
-    }
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Why nothing tells who waited, if so: a wait is known from the records of all members.
@@ -741,8 +991,9 @@ pub fn waits_unknown(session: &Session) -> Option<&'static str> {
 
 /// Who is late, or that nobody is, or why that cannot be told.
 pub fn verdict(session: &Session) -> Line {
-    if let Some(finding) = session.findings.iter().find(|finding| is_about_lateness(finding)) {
-        return finding_line(finding);
+    let mut findings = session.findings.iter().enumerate();
+    if let Some((at, finding)) = findings.find(|(_, finding)| is_about_lateness(finding)) {
+        return finding_line(at, finding);
     }
     if session.ranks.len() < 2 {
         return Line::new(Mood::Plain, "with one rank there is nobody to wait for");
@@ -760,19 +1011,23 @@ pub fn verdict(session: &Session) -> Line {
             return Line::new(Mood::Plain, format!("who is late cannot be told: {reason}"));
         }
     }
-    match (session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
-        (Err(reason), _) | (_, Some(reason)) => {
-            Line::new(Mood::Plain, format!("who is late cannot be told: {reason}"))
-        }
-        (Ok(_), None) => Line::new(Mood::Good, "nobody is late"),
-    }
+    let unknown = match (&session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
+        (Err(reason), _) => quoted(*reason, "/steps/duration_ns/reason"),
+        (_, Some(reason)) => quoted(reason, "/waits/reason"),
+        (Ok(_), None) => return Line::new(Mood::Good, "nobody is late"),
+    };
+    Line::new(Mood::Plain, prose!["who is late cannot be told: ", unknown])
 }
 
-/// A finding as a sentence.
-pub fn finding_line(finding: &Finding) -> Line {
-    let line = Line::new(mood(&finding.severity), finding.title.clone());
+/// A finding as a sentence; `at` is its place in the list.
+pub fn finding_line(at: usize, finding: &Finding) -> Line {
+    let from = format!("/findings/{at}");
+    let line = Line::new(
+        mood(&finding.severity),
+        quoted(&finding.title, format!("{from}/title")),
+    );
     match &finding.advice {
-        Some(advice) => line.with_advice(advice.clone()),
+        Some(advice) => line.with_advice(quoted(advice, format!("{from}/advice"))),
         None => line,
     }
 }
@@ -786,99 +1041,160 @@ fn mood(severity: &str) -> Mood {
 }
 
 /// What a finding cost, where it is known.
-pub fn cost(finding: &Finding) -> Option<String> {
-    let mut text = format!("cost: {} of the job", units::time(*finding.cost_ns.get().ok()?));
-    if let Ok(share) = finding.cost_of_run.get() {
-        text.push_str(&format!(", {} of the run", units::percent(share.share())));
+fn cost(at: usize, finding: &Finding) -> Option<Prose> {
+    let from = format!("/findings/{at}");
+    let cost = time(*finding.cost_ns.get().ok()?, format!("{from}/cost_ns/value"));
+    let mut text = prose!["cost: ", cost, " of the job"];
+    if let Ok(ratio) = finding.cost_of_run.get() {
+        let of_run = figures::share(ratio, &format!("{from}/cost_of_run/value"));
+        text.push(prose![", ", of_run, " of the run"]);
     }
-    if let Ok(share) = finding.cost_of_step.get() {
-        text.push_str(&format!(", {} of a step", units::percent(share.share())));
+    if let Ok(ratio) = finding.cost_of_step.get() {
+        let of_step = figures::share(ratio, &format!("{from}/cost_of_step/value"));
+        text.push(prose![", ", of_step, " of a step"]);
     }
     if finding.shared_ns > 0 {
-        text.push_str(&format!(
-            "; up to {} of it may be the same seconds as in {}",
-            units::time(finding.shared_ns),
-            finding.shared_with.join(", ")
-        ));
+        let others = finding.shared_with.iter().enumerate();
+        text.push(prose![
+            "; up to ",
+            time(finding.shared_ns, format!("{from}/shared_ns")),
+            " of it may be the same seconds as in ",
+            Prose::join(
+                others.map(|(place, kind)| quoted(kind, format!("{from}/shared_with/{place}"))),
+                ", "
+            )
+        ]);
     }
     Some(text)
 }
 
-/// Why a finding probably is, and what it cost, a sentence each.
-pub fn cause_and_cost(finding: &Finding) -> Vec<String> {
-    let cause = finding.cause.iter().map(|cause| format!("likely cause: {cause}"));
-    cause.chain(cost(finding)).collect()
+/// What a finding rests on, why it probably is, and what it cost, a sentence each.
+pub fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
+    let from = format!("/findings/{at}");
+    let evidence = finding.evidence.iter().enumerate();
+    let evidence =
+        evidence.map(|(place, text)| Prose::from(quoted(text, format!("{from}/evidence/{place}"))));
+    let cause = finding
+        .cause
+        .iter()
+        .map(|cause| prose!["likely cause: ", quoted(cause, format!("{from}/cause"))]);
+    evidence.chain(cause).chain(cost(at, finding)).collect()
 }
 
 /// What stands behind a finding, a sentence each: how its cost was computed, which conditions held, where to look.
-pub fn behind(finding: &Finding) -> Vec<String> {
+pub fn behind(at: usize, finding: &Finding) -> Vec<Prose> {
+    let from = format!("/findings/{at}");
     let basis = finding.cost_basis.iter();
-    let mut lines: Vec<String> = basis.map(|basis| format!("counted as cost: {basis}")).collect();
+    let mut lines: Vec<Prose> = basis
+        .map(|basis| prose!["counted as cost: ", quoted(basis, format!("{from}/cost_basis"))])
+        .collect();
     if !finding.path.is_empty() {
-        let conditions: Vec<String> = finding.path.iter().map(condition).collect();
-        lines.push(format!("decided by: {}", conditions.join("; ")));
+        let conditions = finding.path.iter().enumerate();
+        let conditions = conditions.map(|(place, of)| condition(of, &format!("{from}/path/{place}")));
+        lines.push(prose!["decided by: ", Prose::join(conditions, "; ")]);
     }
     if !finding.look_at.is_empty() {
-        let moments: Vec<String> = finding.look_at.iter().map(moment).collect();
-        lines.push(format!("look at: {}", moments.join("; ")));
+        let moments = finding.look_at.iter().enumerate();
+        let moments = moments.map(|(place, of)| moment(of, &format!("{from}/look_at/{place}")));
+        lines.push(prose!["look at: ", Prose::join(moments, "; ")]);
     }
     lines
 }
 
+/// `late steps 98.0 % ≥ 50.0 %`.
+fn condition(condition: &Condition, from: &str) -> Prose {
+    let is = match condition.is.as_str() {
+        ">=" => "≥",
+        "<=" => "≤",
+        other => other,
+    };
+    prose![
+        quoted(&condition.what, format!("{from}/what")),
+        " ",
+        figures::in_unit(condition.value, &condition.unit, format!("{from}/value")),
+        format!(" {is} "),
+        figures::in_unit(condition.limit, &condition.unit, format!("{from}/limit"))
+    ]
+}
+
 /// `step 7 at 1.20 s: rank 2 is 20 ms late`.
-fn moment(moment: &LookAt) -> String {
-    let step = moment
-        .step
-        .map_or_else(String::new, |step| format!("step {} ", units::count(step)));
-    let instance = moment
-        .instance
-        .map_or_else(String::new, |number| format!(" (instance {number})"));
-    format!(
-        "{step}at {}: {}{instance}",
-        units::time(moment.start_ns),
-        moment.what
-    )
+fn moment(moment: &LookAt, from: &str) -> Prose {
+    prose![
+        moment
+            .step
+            .map(|step| prose!["step ", count(step, format!("{from}/step")), " "]),
+        "at ",
+        time(moment.start_ns, format!("{from}/start_ns")),
+        ": ",
+        quoted(&moment.what, format!("{from}/what")),
+        moment.instance.map(|number| prose![
+            " (instance ",
+            figures::plain(number, format!("{from}/instance")),
+            ")"
+        ])
+    ]
 }
 
 /// The total of a scorecard, or why there is none.
 pub fn score_total(card: &Scorecard) -> Line {
     match card.total.get() {
-        Ok(total) => {
+        Ok(&total) => {
             let grade = card.grade.as_deref().unwrap_or("");
             let capped = match (&card.capped_by, card.uncapped.get()) {
-                (Some(kind), Ok(uncapped)) => {
-                    format!("; without its costliest finding ({kind}) {uncapped:.0}")
-                }
-                _ => String::new(),
+                (Some(kind), Ok(&uncapped)) => Some(prose![
+                    "; without its costliest finding (",
+                    quoted(kind, "/scorecard/capped_by"),
+                    ") ",
+                    figures::decimal(uncapped, 0, "/scorecard/uncapped/value")
+                ]),
+                _ => None,
             };
             let mood = match grade {
                 "excellent" => Mood::Good,
                 "good" => Mood::Plain,
                 _ => Mood::Warning,
             };
-            Line::new(mood, format!("{total:.0} of 100, {grade}{capped}"))
+            Line::new(
+                mood,
+                prose![
+                    figures::decimal(total, 0, "/scorecard/total/value"),
+                    " of ",
+                    rule("100"),
+                    format!(", {grade}"),
+                    capped
+                ],
+            )
         }
-        Err(reason) => Line::new(Mood::Plain, format!("– ({reason})")),
+        Err(reason) => Line::new(
+            Mood::Plain,
+            prose!["– (", quoted(reason, "/scorecard/total/reason"), ")"],
+        ),
     }
 }
 
 /// Weight of a dimension: METRICS.md's, and what it became where others are unknown.
-pub fn score_weight(score: &Score) -> String {
+pub fn score_weight(score: &Score, from: &str) -> Prose {
+    let weight = figures::percent_as_is(
+        f64::from(score.weight_percent),
+        0,
+        format!("{from}/weight_percent"),
+    );
     match score.applied_percent.get() {
         Ok(&applied) if (applied - f64::from(score.weight_percent)).abs() > 0.05 => {
-            format!("{} % → {applied:.1} %", score.weight_percent)
+            let applied = figures::percent_as_is(applied, 1, format!("{from}/applied_percent/value"));
+            prose![weight, " → ", applied]
         }
-        _ => format!("{} %", score.weight_percent),
+        _ => weight.into(),
     }
 }
 
 /// Waiting in the instances of a row; – where none of them has times.
-pub fn class_wait(class: &OperationClass, wait_rank_ns: i64) -> String {
+pub fn class_wait(class: &OperationClass, wait_rank_ns: i64, from: impl Into<String>) -> Prose {
     if class.instances == 0 && class.members > 1 {
-        return "–".to_owned();
+        return "–".into();
     }
     let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
-    format!("{bound}{}", units::time(wait_rank_ns))
+    prose![bound, time(wait_rank_ns, from)]
 }
 
 /// What was called: groups of one operation that run as one launch are a row of their own.
@@ -941,61 +1257,73 @@ pub fn exposed_transfer_ns(entry: &RankBreakdown) -> i64 {
 pub fn matching(session: &Session) -> Vec<Line> {
     let matching = &session.matching;
     let mut lines = Vec::new();
-    let mut say = |count: u64, mood: Mood, thing: &str, what: &str| {
-        if count > 0 {
-            lines.push(Line::new(
-                mood,
-                format!("{} {what}", units::counted(count, thing)),
-            ));
+    let mut say = |number: u64, field: &str, mood: Mood, thing: &str, what: &str| {
+        if number > 0 {
+            let number = counted(number, thing, format!("/matching/{field}"));
+            lines.push(Line::new(mood, prose![number, " ", what]));
         }
     };
     say(
         matching.mismatched,
+        "mismatched",
         Mood::Bad,
         "instance",
         "with members that disagree in operation, type, root or size",
     );
     say(
         matching.incomplete,
+        "incomplete",
         Mood::Warning,
         "instance",
         "without the record of some member",
     );
     say(
         matching.unmatched_messages,
+        "unmatched_messages",
         Mood::Warning,
         "message",
         "sent or received by one side only",
     );
     say(
         matching.without_key,
+        "without_key",
         Mood::Warning,
         "operation",
         "that could not be matched at all",
     );
     say(
         matching.shared_without_figures,
+        "shared_without_figures",
         Mood::Warning,
         "instance",
         "in launches without figures: members grouped differently, or a part never came",
     );
     say(
         matching.causality_violations,
+        "causality_violations",
         Mood::Bad,
         "instance",
         "left before a needed member entered: wrong clocks",
     );
-    for reason in &matching.incomplete_reasons {
+    for (at, reason) in matching.incomplete_reasons.iter().enumerate() {
+        let from = format!("/matching/incomplete_reasons/{at}");
         lines.push(Line::new(
             Mood::Plain,
-            format!("incomplete: {} × {}", units::count(reason.count), reason.reason),
+            prose![
+                "incomplete: ",
+                count(reason.count, format!("{from}/count")),
+                " × ",
+                quoted(&reason.reason, format!("{from}/reason"))
+            ],
         ));
     }
     lines
 }
 
 /// How well the clocks of several hosts are known, in sentences; nothing with one host.
-pub fn clocks(session: &Session) -> Vec<String> {
+pub fn clocks(session: &Session) -> Vec<Prose> {
+    const BETWEEN: &str = "/axis/error_between_hosts_ns";
+    const EVIDENCE: &str = "/axis/evidence";
     if session.hosts.len() < 2 {
         return Vec::new();
     }
@@ -1005,80 +1333,86 @@ pub fn clocks(session: &Session) -> Vec<String> {
         _ => "by their wall clocks alone",
     };
     out.push(match session.axis.error_between_hosts_ns.get() {
-        Ok(&error) => format!("hosts agree within ± {} at worst, {by}", units::time(error)),
-        Err(reason) => format!("– how far the hosts' clocks are apart is not known: {reason}"),
+        Ok(&error) => prose![
+            "hosts agree within ± ",
+            time(error, format!("{BETWEEN}/value")),
+            format!(" at worst, {by}")
+        ],
+        Err(reason) => prose![
+            "– how far the hosts' clocks are apart is not known: ",
+            quoted(reason, format!("{BETWEEN}/reason"))
+        ],
     });
     let Some(evidence) = &session.axis.evidence else {
         return out;
     };
+    let of = |number: u64, field: &str| count(number, format!("{EVIDENCE}/{field}"));
     if evidence.pairs_unbounded > 0 {
-        let named: Vec<String> = evidence
+        let named = evidence
             .pairs
             .iter()
-            .filter_map(|pair| {
-                let name = |host: u32| {
-                    session
-                        .hosts
-                        .get(host as usize)
-                        .map_or("?", |host| host.name.as_str())
-                };
+            .enumerate()
+            .filter_map(|(at, pair)| {
                 let reason = pair.error_ns.reason.as_deref()?;
-                Some(format!("{} and {}: {reason}", name(pair.one), name(pair.other)))
+                Some(prose![
+                    figures::host(session, pair.one),
+                    " and ",
+                    figures::host(session, pair.other),
+                    ": ",
+                    quoted(reason, format!("{EVIDENCE}/pairs/{at}/error_ns/reason"))
+                ])
             })
-            .take(3)
-            .collect();
-        out.push(format!(
-            "{} of {} pairs of hosts are not tied to each other, the first: {}",
-            units::count(evidence.pairs_unbounded),
-            units::count(evidence.pairs_total),
-            named.join("; ")
-        ));
+            .take(3);
+        out.push(prose![
+            of(evidence.pairs_unbounded, "pairs_unbounded"),
+            " of ",
+            of(evidence.pairs_total, "pairs_total"),
+            " pairs of hosts are not tied to each other, the first: ",
+            Prose::join(named, "; ")
+        ]);
     }
     if evidence.held_out_instances > 0 {
-        out.push(format!(
-            "of {} between hosts that the axis was not fitted to, somebody left too early in {} by the wall clocks and in {} on \
-             the axis",
-            units::counted(evidence.held_out_instances, "instance"),
-            units::count(evidence.violations_before),
-            units::count(evidence.violations_after)
-        ));
+        out.push(prose![
+            "of ",
+            counted(
+                evidence.held_out_instances,
+                "instance",
+                format!("{EVIDENCE}/held_out_instances")
+            ),
+            " between hosts that the axis was not fitted to, somebody left too early in ",
+            of(evidence.violations_before, "violations_before"),
+            " by the wall clocks and in ",
+            of(evidence.violations_after, "violations_after"),
+            " on the axis"
+        ]);
     }
     if evidence.mismatched_instances > 0 {
-        out.push(format!(
-            "{} that no clocks could explain: calls that do not belong together, listed and left out of all figures",
-            units::counted(evidence.mismatched_instances, "instance")
-        ));
+        out.push(prose![
+            counted(
+                evidence.mismatched_instances,
+                "instance",
+                format!("{EVIDENCE}/mismatched_instances")
+            ),
+            " that no clocks could explain: calls that do not belong together, listed and left out of all figures"
+        ]);
     }
-    let jumps = evidence
+    let most = evidence
         .pairs
         .iter()
-        .map(|pair| pair.segments.len().saturating_sub(1))
-        .max()
-        .unwrap_or(0);
-    if jumps > 0 {
-        out.push(format!(
-            "a clock jumped {}: a host slept, or was moved",
+        .enumerate()
+        .max_by_key(|(_, pair)| pair.segments.len());
+    if let Some((at, pair)) = most.filter(|(_, pair)| pair.segments.len() > 1) {
+        let jumps = pair.segments.len() - 1;
+        let segments = number(format!("{EVIDENCE}/pairs/{at}/segments/*"));
+        out.push(prose![
+            "a clock jumped ",
             if jumps == 1 {
-                "once".to_owned()
+                "once".into()
             } else {
-                format!("{jumps} times")
-            }
-        ));
+                prose![count(jumps as u64, less(segments, "1")), " times"]
+            },
+            ": a host slept, or was moved"
+        ]);
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::capitalised;
-
-    #[test]
-    fn sentences_begin_with_a_capital_and_functions_keep_their_names() {
-        assert_eq!(capitalised("rank 3 is late"), "Rank 3 is late");
-        assert_eq!(
-            capitalised("cudaStreamSynchronize costs time"),
-            "cudaStreamSynchronize costs time"
-        );
-        assert_eq!(capitalised(""), "");
-    }
 }

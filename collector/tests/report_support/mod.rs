@@ -4,6 +4,7 @@
 
 use rankscope_collector::scorecard::scorecard;
 use rankscope_collector::stated::{Stated, latency_limit};
+use rankscope_formats::Operation;
 use rankscope_formats::session::*;
 
 const MS: i64 = 1_000_000;
@@ -494,6 +495,137 @@ fn count_of_samples() -> u64 {
     1_000
 }
 
+/// A session with everything that the structure of a job can have: two worlds, of which one is a pipeline of two stages in
+/// two chains and the other tells none, groups by role, named parts of the hosts' time of most ranks, and what the program
+/// counts.
+pub fn structured() -> Session {
+    let mut session = Job {
+        ranks: 4,
+        steps: 50,
+        slow: None,
+        hosts: 2,
+    }
+    .session();
+    session.worlds.push(World {
+        attempt: 0,
+        size: 2,
+        ranks: vec![],
+        communicator: None,
+        source: "environment".into(),
+    });
+    let stage = |ranks: [u32; 2], own_rank_ns: i64, bubble_rank_ns: i64| Stage {
+        ranks: ranks.into(),
+        steps: 50,
+        window_rank_ns: 10_000 * MS,
+        own_rank_ns,
+        bubble_rank_ns,
+        bubble: Ratio::figure(bubble_rank_ns, 10_000 * MS, "no steps"),
+    };
+    for index in 1..=6 {
+        session.communicators.push(CommunicatorSummary {
+            index,
+            size: 2,
+            operations: 0,
+            ..session.communicators[0].clone()
+        });
+    }
+    let group = |role: &str, source: &str, stride: Option<u32>, communicators: Vec<u32>| RoleGroup {
+        role: role.into(),
+        role_source: source.into(),
+        size: 2,
+        stride,
+        scope: "across-hosts".into(),
+        communicators,
+    };
+    session.structure = vec![
+        WorldStructure {
+            world: 0,
+            groups: vec![
+                group("data", "operations", Some(2), vec![1, 2]),
+                group("tensor", "name", Some(1), vec![3]),
+                group("sub-group", "none", None, vec![4, 5, 6]),
+            ],
+            peers: vec![vec![0, 2], vec![1, 3]],
+            peers_source: "stages".into(),
+            pipelines: vec![
+                Pipeline {
+                    chains: vec![vec![0, 1], vec![2, 3]],
+                    micro_batches: Figure::known(8),
+                    messages_per_micro_batch: 1,
+                    ideal_bubble: Figure::known(Ratio {
+                        numerator: 1,
+                        denominator: 9,
+                    }),
+                    imbalance_per_step_ns: Figure::known(3 * MS),
+                    stages: vec![
+                        stage([0, 2], 8_230 * MS, 1_430 * MS),
+                        stage([1, 3], 7_650 * MS, 2_170 * MS),
+                    ],
+                },
+                Pipeline {
+                    chains: vec![vec![3, 0]],
+                    micro_batches: Figure::unknown("their number differs from step to step"),
+                    messages_per_micro_batch: 1,
+                    ideal_bubble: Figure::unknown("micro-batches are not known"),
+                    imbalance_per_step_ns: Figure::unknown("micro-batches are not known"),
+                    stages: [3, 0]
+                        .map(|rank| Stage {
+                            ranks: vec![rank],
+                            steps: 0,
+                            window_rank_ns: 0,
+                            bubble: Figure::unknown("its messages have no times"),
+                            ..stage([0, 0], 0, 0)
+                        })
+                        .into(),
+                },
+            ],
+            no_pipeline: None,
+        },
+        WorldStructure {
+            world: 1,
+            no_pipeline: Some("17 messages go both ways".into()),
+            ..WorldStructure::default()
+        },
+    ];
+    let part = |kind: &str, count: u64, elsewhere_ns: i64| NamedPart {
+        kind: kind.into(),
+        count,
+        in_steps_ns: count as i64 * 7 * MS,
+        in_run_ns: count as i64 * 9 * MS,
+        elsewhere_ns,
+    };
+    let named = |rank: u32, parts: Vec<NamedPart>| NamedParts {
+        rank,
+        steps_ns: 5_000 * MS,
+        own_ns: 4_000 * MS,
+        run_ns: 7_000 * MS,
+        parts,
+    };
+    session.named_times = NamedTimes {
+        not_seen: vec![NotSeen {
+            kind: "evaluation".into(),
+            reason: "no mark of these 4 ranks names it".into(),
+        }],
+        ranks: vec![
+            named(0, vec![part("input", 50, 31 * MS), part("checkpoint", 2, 0)]),
+            named(1, vec![part("input", 48, 0)]),
+            // What another rank names second stands first here.
+            named(3, vec![part("checkpoint", 1, 0), part("input", 13, 5 * MS)]),
+        ],
+    };
+    session.steps.other_kinds = 3;
+    session.steps.counted = vec![Counted {
+        what: "tokens".into(),
+        source: "marks".into(),
+        total: 50 * 131_072,
+        per_step: 131_072.0,
+        per_second: 1_310_720.4,
+        ns_each: 763.2,
+        exposed_communication_ns_each: 12.9,
+    }];
+    session
+}
+
 /// A session in which everything went wrong that can.
 pub fn damaged() -> Session {
     let mut session = Job {
@@ -579,4 +711,32 @@ pub fn damaged() -> Session {
         }],
     };
     session
+}
+
+/// A ring that was seen, and a modelled way back to the first.
+pub fn traffic(session: &Session) -> Vec<TrafficRow> {
+    let ranks = session.ranks.len() as u32;
+    let row = |from: u32, to: u32, source| TrafficRow {
+        communicator: Some(0),
+        operation: Operation::AllReduce,
+        source,
+        route: TrafficRoute::Ring,
+        from_member: Some(from),
+        to_member: Some(to),
+        from_rank: Some(from),
+        to_rank: Some(to),
+        operations: 10,
+        bytes: 1_000_000 + u64::from(from) * 10_000,
+        timed_bytes: 900_000,
+        transfer_ns: 2_000_000,
+        superseded: false,
+    };
+    (0..ranks)
+        .flat_map(|from| {
+            [
+                row(from, (from + 1) % ranks, TrafficSource::Nested),
+                row(from, 0, TrafficSource::Modelled),
+            ]
+        })
+        .collect()
 }

@@ -1,9 +1,10 @@
 //! What a session says of a run that another profiler recorded.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where an imported run comes from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
     /// The profiler whose files were read: `kineto`.
     pub source: String,
@@ -13,7 +14,7 @@ pub struct Imported {
 }
 
 /// Figures of Holistic Trace Analysis, under the names of its columns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaFigures {
     /// `get_comm_comp_overlap`, a row per rank.
     pub overlap: Vec<HtaOverlap>,
@@ -24,7 +25,7 @@ pub struct HtaFigures {
 }
 
 /// A row of `get_comm_comp_overlap`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaOverlap {
     /// Rank.
     pub rank: u32,
@@ -34,7 +35,7 @@ pub struct HtaOverlap {
 }
 
 /// A row of `get_temporal_breakdown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaTemporal {
     /// Rank.
     pub rank: u32,
@@ -62,7 +63,7 @@ pub struct HtaTemporal {
 }
 
 /// A row of `get_idle_time_breakdown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaIdle {
     /// Rank.
     pub rank: u32,

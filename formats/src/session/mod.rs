@@ -18,23 +18,29 @@
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
 mod column;
+mod document;
 mod encoding;
 mod imported;
 mod layout;
 mod parquet_file;
 mod pauses;
+mod rollups;
 mod rows;
+mod schema;
 mod structure;
 mod summary;
 mod table;
 
+pub use document::{Document, LeftOut, Pair, Pairs};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
+pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
 pub use rows::{
     IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, PauseKind,
     PauseRow, ProblemRow, SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute,
     TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind, WorkRow,
 };
+pub use schema::schema;
 pub use structure::{Pipeline, RoleGroup, Stage, WorldStructure};
 pub use summary::*;
 pub use table::{RowLimits, Table, TableError, TableReader, TableWriter};

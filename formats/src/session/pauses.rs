@@ -1,9 +1,10 @@
 //! Named parts of the host's own time: what it did that is neither communication nor, as a rule, training.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is named of the hosts' own time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedTimes {
     /// Kinds that nothing names on any rank: how long these took is not known.
     pub not_seen: Vec<NotSeen>,
@@ -12,7 +13,7 @@ pub struct NamedTimes {
 }
 
 /// A kind of time that nothing names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NotSeen {
     /// Which: see [`super::PauseKind`].
     pub kind: String,
@@ -21,7 +22,7 @@ pub struct NotSeen {
 }
 
 /// The named parts of one rank's own time. Each moment counts for one part, the first of the list that names it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedParts {
     /// Position in [`super::Session::ranks`].
     pub rank: u32,
@@ -36,7 +37,7 @@ pub struct NamedParts {
 }
 
 /// One kind of named time of one rank.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedPart {
     /// Which: see [`super::PauseKind`].
     pub kind: String,
@@ -51,7 +52,7 @@ pub struct NamedPart {
 }
 
 /// What a program counts, in whole steps of training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counted {
     /// What: `tokens`, `samples`.
     pub what: String,

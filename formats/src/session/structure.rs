@@ -2,10 +2,11 @@
 //! and 8).
 
 use super::{Figure, Ratio};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The structure of one world.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorldStructure {
     /// Position in [`super::Session::worlds`].
     pub world: u32,
@@ -23,7 +24,7 @@ pub struct WorldStructure {
 }
 
 /// Communicators that stand side by side: of one role, each with its own ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleGroup {
     /// What they are for: see [`super::CommunicatorSummary::role`].
     pub role: String,
@@ -40,7 +41,7 @@ pub struct RoleGroup {
 }
 
 /// Stages that hand micro-batches on to one another, in one or more chains of ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pipeline {
     /// Chains: each has one rank of each stage, the first stage first.
     pub chains: Vec<Vec<u32>>,
@@ -59,7 +60,7 @@ pub struct Pipeline {
 }
 
 /// A stage of a pipeline; its times are sums over its ranks and the steps that all ranks have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Its ranks, one of each chain.
     pub ranks: Vec<u32>,

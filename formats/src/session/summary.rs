@@ -6,6 +6,7 @@
 use super::imported::Imported;
 use super::pauses::{Counted, NamedTimes};
 use super::structure::WorldStructure;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use std::path::Path;
 pub const SESSION_VERSION: u32 = 1;
 
 /// A number, or the reason why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure<T> {
     /// The number; `null` if it could not be computed.
     pub value: Option<T>,
@@ -49,7 +50,7 @@ impl<T> Figure<T> {
 }
 
 /// A percentage with what it was computed from; the share is `numerator / denominator`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// Above the line, in the unit that the field holding this ratio names.
     pub numerator: i64,
@@ -77,7 +78,7 @@ impl Ratio {
 }
 
 /// Quantiles from a sketch, in the unit that the field holding them names.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// How many values.
     pub count: u64,
@@ -102,7 +103,7 @@ pub struct Quantiles {
 }
 
 /// A session's summary.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// [`SESSION_VERSION`].
     pub version: u32,
@@ -177,7 +178,7 @@ pub struct Session {
 }
 
 /// The program that wrote a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Its name.
     pub name: String,
@@ -186,7 +187,7 @@ pub struct Tool {
 }
 
 /// The session's time axis: nanoseconds since its first event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Axis {
     /// Wall-clock time of the axis's zero, ns since 1970, as the reference host told it.
     pub origin_unix_ns: i64,
@@ -207,7 +208,7 @@ pub struct Axis {
 }
 
 /// What the operations of a job prove about the clocks of its hosts (METRICS.md, section 4).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisEvidence {
     /// Host whose time the axis is, position in [`Session::hosts`]; those that nothing ties to it keep their own.
     pub root_host: u32,
@@ -242,7 +243,7 @@ impl AxisEvidence {
 }
 
 /// Two clocks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockPair {
     /// Position in [`Session::hosts`].
     pub one: u32,
@@ -259,7 +260,7 @@ pub struct ClockPair {
 }
 
 /// A stretch of time in which no clock jumped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockSegment {
     /// Its begin, ns on the axis.
     pub start_ns: i64,
@@ -272,7 +273,7 @@ pub struct ClockSegment {
 }
 
 /// The second clock minus the first, both as set by their wall clocks, at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockKnot {
     /// The moment, ns on the axis.
     pub at_ns: i64,
@@ -285,7 +286,7 @@ pub struct ClockKnot {
 }
 
 /// Ranks seen of those that exist.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     /// Ranks whose logs were read, over all worlds.
     pub ranks_seen: u32,
@@ -302,7 +303,7 @@ pub struct Coverage {
 }
 
 /// A rank of which no log was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingRank {
     /// Its world.
     pub world: u32,
@@ -311,7 +312,7 @@ pub struct MissingRank {
 }
 
 /// One incarnation of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Elastic run id (`TORCHELASTIC_RUN_ID`), `null` if the launcher set none.
     pub run_id: Option<String>,
@@ -328,7 +329,7 @@ pub struct Attempt {
 }
 
 /// A set of ranks that one communicator numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct World {
     /// Position in [`Session::attempts`].
     pub attempt: u32,
@@ -343,7 +344,7 @@ pub struct World {
 }
 
 /// One clock: a machine's kernel and time namespace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Name for people.
     pub name: String,
@@ -368,7 +369,7 @@ pub struct Host {
 }
 
 /// One rank.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
     /// Position in [`Session::ranks`].
     pub index: u32,
@@ -411,7 +412,7 @@ pub struct Rank {
 }
 
 /// One communicator.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicatorSummary {
     /// Position in [`Session::communicators`].
     pub index: u32,
@@ -445,7 +446,7 @@ pub struct CommunicatorSummary {
 }
 
 /// Sums over the session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// Operations (calls of one rank), communicator building excluded.
     pub operations: u64,
@@ -472,7 +473,7 @@ pub struct Totals {
 }
 
 /// Operations of one kind, size class, library and scope.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationClass {
     /// Library that was called: `gloo`, `nccl`, `mpi`.
     pub library: String,
@@ -544,7 +545,7 @@ fn fewer_than_three() -> Figure<i64> {
 }
 
 /// Sums over launches with a bandwidth (METRICS.md, section 2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferBound {
     /// How many.
     pub launches: u64,
@@ -555,7 +556,7 @@ pub struct TransferBound {
 }
 
 /// Transfers of launches of at most 64 KiB.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SmallLaunches {
     /// Scope of their communicators: see [`CommunicatorSummary::scope`].
     pub scope: String,
@@ -564,7 +565,7 @@ pub struct SmallLaunches {
 }
 
 /// Launches by what bound them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassCounts {
     /// Wait share ≤ 20 %.
     pub transfer_bound: u64,
@@ -579,7 +580,7 @@ pub struct ClassCounts {
 }
 
 /// Time spent building communicators, kept apart from operations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Connect {
     /// Calls, over all ranks.
     pub calls: u64,
@@ -592,7 +593,7 @@ pub struct Connect {
 }
 
 /// Steps of the job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steps {
     /// Where steps come from: `marks`, `pattern`, `pattern-with-sizes`, `none`.
     pub source: String,
@@ -621,7 +622,7 @@ pub struct Steps {
 }
 
 /// One step over all ranks, or the means of a group of steps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepSummary {
     /// World: position in [`Session::worlds`].
     pub world: u32,
@@ -644,7 +645,7 @@ pub struct StepSummary {
 }
 
 /// Where one rank's time went (METRICS.md, section 5, host-only ranks). The three parts add up to the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankBreakdown {
     /// Position in [`Session::ranks`].
     pub rank: u32,
@@ -692,7 +693,7 @@ impl RankBreakdown {
 }
 
 /// What a library told of the work of one rank's device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceSource {
     /// Position in [`Session::ranks`].
     pub rank: u32,
@@ -724,7 +725,7 @@ pub struct DeviceSource {
 }
 
 /// What one rank's devices did, as CUPTI tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceActivity {
     /// Position in [`Session::ranks`].
     pub rank: u32,
@@ -804,7 +805,7 @@ pub struct DeviceActivity {
 }
 
 /// A stream of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStream {
     /// Ordinal of the device in its process.
     pub device: u32,
@@ -815,7 +816,7 @@ pub struct DeviceStream {
 }
 
 /// Gaps of one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleSum {
     /// `host-wait`, `kernel-wait`, `other`, `unknown` (METRICS.md, section 6).
     pub cause: String,
@@ -826,7 +827,7 @@ pub struct IdleSum {
 }
 
 /// All runs of one kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelSum {
     /// Its name.
     pub name: String,
@@ -837,7 +838,7 @@ pub struct KernelSum {
 }
 
 /// Stretches without compute of one rank's devices.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStalls {
     /// How many.
     pub count: u64,
@@ -850,7 +851,7 @@ pub struct DeviceStalls {
 }
 
 /// Stalls of one cause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseSum {
     /// Which.
     pub cause: String,
@@ -861,7 +862,7 @@ pub struct CauseSum {
 }
 
 /// Waiting for one rank.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LateSum {
     /// Position in [`Session::ranks`].
     pub rank: u32,
@@ -872,7 +873,7 @@ pub struct LateSum {
 }
 
 /// Stretches without compute at one place of a step: before one kernel, for one cause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecurringStall {
     /// The kernel that ended them, as people write it.
     pub before: String,
@@ -887,7 +888,7 @@ pub struct RecurringStall {
 }
 
 /// What the proxies of a rank moved to and from one peer of a communicator.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerTraffic {
     /// Position in [`Session::ranks`].
     pub rank: u32,
@@ -912,7 +913,7 @@ pub struct PeerTraffic {
 }
 
 /// Waits per rank and step, as a picture needs it; exact rows are in the table `steps`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitMatrix {
     /// Positions in [`Session::ranks`], one per row.
     pub ranks: Vec<u32>,
@@ -934,7 +935,7 @@ pub struct WaitMatrix {
 }
 
 /// Who caused waiting (METRICS.md, section 8), over the whole run; the skew of start-up is in it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     /// One entry per rank, the costliest first.
     pub ranks: Vec<RankBlame>,
@@ -945,7 +946,7 @@ pub struct Blame {
 }
 
 /// What one rank caused.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankBlame {
     /// Position in [`Session::ranks`].
     pub rank: u32,
@@ -968,7 +969,7 @@ pub struct RankBlame {
 }
 
 /// Something a person should know. `rankscope rules` prints what each kind means, when it fires and when it does not.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Which rule fired: `late-rank`, `small-buckets`, …, all in `rankscope rules`.
     pub kind: String,
@@ -1063,7 +1064,7 @@ impl Finding {
 }
 
 /// A condition that was checked and holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
     /// What was looked at.
     pub what: String,
@@ -1078,7 +1079,7 @@ pub struct Condition {
 }
 
 /// A stretch of time to look at.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookAt {
     /// What happens there, in a few words.
     pub what: String,
@@ -1095,7 +1096,7 @@ pub struct LookAt {
 }
 
 /// How good a run was (METRICS.md, section 9).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scorecard {
     /// The four dimensions: `bandwidth`, `latency`, `balance`, `stability`.
     pub dimensions: Vec<Score>,
@@ -1110,7 +1111,7 @@ pub struct Scorecard {
 }
 
 /// One dimension of a scorecard.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// Which.
     pub name: String,
@@ -1131,7 +1132,7 @@ pub struct Score {
 }
 
 /// How a rank is late.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
     /// `persistent` (≥ 50 % of the steps), `recurrent` (≥ 5 % in ≥ 3 episodes), `transient`, `rotating`.
     pub class: String,
@@ -1148,7 +1149,7 @@ pub struct Lateness {
 }
 
 /// How well calls could be matched.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Matching {
     /// Instances with all members' records, which agree.
     pub complete: u64,
@@ -1184,7 +1185,7 @@ impl Matching {
 }
 
 /// A reason and how often it held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReasonCount {
     /// The reason.
     pub reason: String,
@@ -1193,7 +1194,7 @@ pub struct ReasonCount {
 }
 
 /// An instance that did not match.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unmatched {
     /// `mismatched`, `incomplete` or `unmatched-message`.
     pub kind: String,
@@ -1216,7 +1217,7 @@ pub struct Unmatched {
 }
 
 /// What one rank could not record, by cause and kind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossSummary {
     /// Position in [`Session::ranks`]; `null` for a log without a rank.
     pub rank: Option<u32>,
@@ -1237,7 +1238,7 @@ pub struct LossSummary {
 }
 
 /// What was not as it should be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problems {
     /// How many there are.
     pub total: u64,
@@ -1251,7 +1252,7 @@ impl Problems {
 }
 
 /// One problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemSummary {
     /// Position in [`Session::ranks`], where one is concerned.
     pub rank: Option<u32>,
@@ -1264,7 +1265,7 @@ pub struct ProblemSummary {
 }
 
 /// One table of the session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableInfo {
     /// Its name, which is its directory.
     pub name: String,

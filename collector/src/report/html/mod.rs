@@ -4,19 +4,20 @@
 //! its own policy enforces.
 
 mod breakdown;
-mod date;
+pub(super) mod date;
 mod steps;
 mod svg;
 mod table;
 mod tables;
 
 use super::beside_hta;
-use super::markup::escape;
+use super::figures::{self, counted, drawn, moment, part, quoted, rule, time};
+use super::markup::{element, escape, html};
+use super::prose::{Prose, prose};
 use super::structure;
-use super::units;
 use super::words::{self, Line, Mood};
 use crate::heatmap::{self, Kind, picture};
-use crate::rollup::{By, rollup};
+use crate::rollup::rollups;
 use rankscope_formats::session::{DeviceActivity, Finding, Session, TrafficRow};
 use std::fmt::Write;
 use std::ops::Range;
@@ -61,22 +62,17 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
     section(
         &mut out,
         "Who caused waiting",
-        Some(
+        Some(&prose![
             "Of each gap between arrivals every rank that was still missing gets an equal part; \
-             exposed is what passed while the waiting program could not go on.",
-        ),
+             exposed is what passed while the waiting program could not go on."
+        ]),
         &tables::blame(session),
     );
     traffic_section(&mut out, session, moved);
     structure_section(&mut out, session);
     named_times_section(&mut out, session);
     rolled_up_section(&mut out, session, moved);
-    section(
-        &mut out,
-        "Ranks and their logs",
-        cut(session.ranks.len()).as_deref(),
-        &tables::ranks(session),
-    );
+    section(&mut out, "Ranks and their logs", None, &tables::ranks(session));
     section(
         &mut out,
         "Hosts and clocks",
@@ -87,18 +83,13 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
         section(
             &mut out,
             "Devices",
-            Some(
-                "A device's times come onto the axis by what the run itself tells of its clock; they lie at most so much too late.",
-            ),
+            Some(&prose![
+                "A device's times come onto the axis by what the run itself tells of its clock; they lie at most so much too late."
+            ]),
             &tables::devices(session),
         );
     }
-    section(
-        &mut out,
-        "Communicators",
-        cut(session.communicators.len()).as_deref(),
-        &tables::communicators(session),
-    );
+    section(&mut out, "Communicators", None, &tables::communicators(session));
     section(
         &mut out,
         "What could not be recorded",
@@ -108,7 +99,7 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
     section(
         &mut out,
         "What did not match",
-        listed(session.matching.listed.len()).as_deref(),
+        listed(session.matching.listed.len()).as_ref(),
         &tables::unmatched(session),
     );
     section(
@@ -116,12 +107,12 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
         "Problems with the recordings",
         (session.problems.total > session.problems.listed.len() as u64)
             .then(|| {
-                format!(
-                    "{} in all; the first of them:",
-                    units::count(session.problems.total)
-                )
+                prose![
+                    figures::count(session.problems.total, "/problems/total"),
+                    " in all; the first of them:"
+                ]
             })
-            .as_deref(),
+            .as_ref(),
         &tables::problems(session),
     );
     foot(&mut out, session);
@@ -129,25 +120,44 @@ pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
 }
 
 fn head(out: &mut String, session: &Session) {
-    let title = session.directories.first().map_or("rankscope", String::as_str);
     let first = words::headline(session);
-    let title = title.rsplit('/').find(|part| !part.is_empty()).unwrap_or(title);
+    let title = match session.directories.first() {
+        Some(path) => {
+            let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path);
+            prose![part(name, "/directories/0")]
+        }
+        None => prose!["rankscope"],
+    };
     let _ = write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
-         <title>{title} – rankscope</title>\n<style>\n{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n\
-         <p class=\"headline {mood}\">{headline}</p>\n<p class=\"faint\">recorded {date} · {tool} {version}</p>\n",
-        title = escape(title),
-        mood = class(first.mood),
-        headline = escape(&first.text),
-        date = date::utc(session.axis.origin_unix_ns),
-        tool = escape(&session.tool.name),
-        version = escape(&session.tool.version),
+         <title>{title} – rankscope</title>\n<style>\n{STYLE}</style></head>\n<body>\n{heading}\n{headline}\n{recorded}\n",
+        title = escape(&title.plain()),
+        heading = element("h1", "", &title, "span"),
+        headline = element(
+            "p",
+            &format!(r#" class="headline {}""#, class(first.mood)),
+            &first.text,
+            "span"
+        ),
+        recorded = paragraph(
+            "faint",
+            &prose![
+                "recorded ",
+                moment(session.axis.origin_unix_ns, "/axis/origin_unix_ns"),
+                " · ",
+                quoted(&session.tool.name, "/tool/name"),
+                " ",
+                quoted(&session.tool.version, "/tool/version")
+            ]
+        ),
     );
-    if let Some(command) = session.ranks.iter().find_map(|rank| rank.command_line.as_deref()) {
-        let _ = writeln!(out, r#"<p class="command">{}</p>"#, escape(command));
+    let mut ranks = session.ranks.iter().enumerate();
+    if let Some((at, command)) = ranks.find_map(|(at, rank)| Some((at, rank.command_line.as_deref()?))) {
+        let command = quoted(command, format!("/ranks/{at}/command_line"));
+        let _ = writeln!(out, "{}", paragraph("command", &prose![command]));
     }
 }
 
@@ -173,10 +183,10 @@ fn verdicts(out: &mut String, session: &Session) {
     entry(out, "Who is late", &[words::verdict(session)]);
     entry(out, "Matching", &words::matching(session));
     if session.problems.total > 0 {
-        let text = format!(
-            "{} with the recordings, listed below",
-            units::counted(session.problems.total, "problem")
-        );
+        let text = prose![
+            counted(session.problems.total, "problem", "/problems/total"),
+            " with the recordings, listed below"
+        ];
         entry(
             out,
             "Problems",
@@ -196,14 +206,14 @@ fn entry(out: &mut String, name: &str, lines: &[Line]) {
     }
     let _ = write!(out, "<dt>{name}</dt><dd>");
     for line in lines {
-        let _ = write!(
-            out,
-            r#"<div class="{}">{}</div>"#,
-            class(line.mood),
-            escape(&line.text)
-        );
+        out.push_str(&element(
+            "div",
+            &format!(r#" class="{}""#, class(line.mood)),
+            &line.text,
+            "span",
+        ));
         if let Some(advice) = &line.advice {
-            let _ = write!(out, r#"<div class="advice">{}</div>"#, escape(advice));
+            out.push_str(&element("div", r#" class="advice""#, advice, "span"));
         }
     }
     out.push_str("</dd>\n");
@@ -223,35 +233,39 @@ fn findings(out: &mut String, session: &Session) {
         return;
     }
     out.push_str("<h2>Findings</h2>\n");
-    for finding in &session.findings {
-        let line = words::finding_line(finding);
+    for (at, finding) in session.findings.iter().enumerate() {
+        let line = words::finding_line(at, finding);
         let mood = class(line.mood);
-        let _ = write!(
-            out,
-            r#"<div class="finding is-{mood}"><h3 class="{mood}">{}</h3>"#,
-            escape(&line.text)
-        );
-        let evidence = evidence(finding);
-        if !evidence.is_empty() {
-            out.push_str("<ul>");
-            for part in evidence {
-                let _ = write!(out, "<li>{}</li>", escape(&part));
-            }
-            out.push_str("</ul>");
-        }
+        let heading = element("h3", &format!(r#" class="{mood}""#), &line.text, "span");
+        let _ = write!(out, r#"<div class="finding is-{mood}">{heading}"#);
+        out.push_str(&items(&evidence(at, finding)));
         if let Some(advice) = &line.advice {
-            let _ = write!(out, r#"<p class="advice">{}</p>"#, escape(advice));
+            out.push_str(&paragraph("advice", advice));
         }
-        let behind = words::behind(finding);
+        let behind = words::behind(at, finding);
         if !behind.is_empty() {
-            out.push_str("<details><summary>how that was decided and counted, where to look</summary><ul>");
-            for part in behind {
-                let _ = write!(out, "<li>{}</li>", escape(&part));
-            }
-            out.push_str("</ul></details>");
+            let _ = write!(
+                out,
+                "<details><summary>how that was decided and counted, where to look</summary>{}</details>",
+                items(&behind)
+            );
         }
         out.push_str("</div>\n");
     }
+}
+
+/// A list; nothing if it has nothing.
+fn items(texts: &[Prose]) -> String {
+    let items: String = texts.iter().map(|text| element("li", "", text, "span")).collect();
+    if items.is_empty() {
+        items
+    } else {
+        format!("<ul>{items}</ul>")
+    }
+}
+
+fn paragraph(class: &str, text: &Prose) -> String {
+    element("p", &format!(r#" class="{class}""#), text, "span")
 }
 
 fn scorecard(out: &mut String, session: &Session) {
@@ -259,23 +273,23 @@ fn scorecard(out: &mut String, session: &Session) {
     let total = words::score_total(card);
     let _ = writeln!(
         out,
-        r#"<h2>Scorecard</h2><p class="{}">{}</p>"#,
-        class(total.mood),
-        escape(&total.text)
+        "<h2>Scorecard</h2>{}",
+        paragraph(class(total.mood), &total.text)
     );
     out.push_str(&tables::scorecard(card));
 }
 
-fn evidence(finding: &Finding) -> Vec<String> {
-    let mut evidence = finding.evidence.clone();
-    evidence.extend(words::cause_and_cost(finding));
+fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
+    let mut evidence = words::evidence(at, finding);
     if let Some(late) = &finding.lateness {
-        evidence.push(format!(
-            "{}, in {}; chance alone would do as much with p = {:.1e}",
-            late.class,
-            units::counted(late.episodes, "episode"),
-            late.p_value
-        ));
+        let of = |field: &str| format!("/findings/{at}/lateness/{field}");
+        evidence.push(prose![
+            quoted(&late.class, of("class")),
+            ", in ",
+            counted(late.episodes, "episode", of("episodes")),
+            "; chance alone would do as much with p = ",
+            figures::tiny(late.p_value, of("p_value"))
+        ]);
     }
     evidence
 }
@@ -298,18 +312,19 @@ fn breakdown_section(out: &mut String, session: &Session) {
         .first()
         .map(|entry| (entry.window.as_str(), entry.steps))
     {
-        Some(("steps", steps)) => format!("All {}", units::counted(steps, "whole step")),
-        _ => "From the first to the last record".to_owned(),
+        Some(("steps", steps)) => prose!["All ", counted(steps, "whole step", "/breakdown/0/steps")],
+        _ => prose!["From the first to the last record"],
     };
-    let note = format!(
-        "{what}. Exposed: the training thread could not go on because of communication; what ran behind its back \
-         costs nothing and is not in the bars.{}",
+    let note = prose![
+        what,
+        ". Exposed: the training thread could not go on because of communication; what ran behind its back \
+         costs nothing and is not in the bars.",
         if session.breakdown.len() > breakdown::MOST_ROWS {
             " Neighbouring ranks share a bar."
         } else {
             ""
         }
-    );
+    ];
     figure(out, &picture, &note);
     details(out, "The figures", &tables::breakdown(session));
 }
@@ -327,7 +342,7 @@ fn activity_section(out: &mut String, session: &Session) {
             }
             _ => "All of the time in which all of the devices' work was recorded.",
         };
-        figure(out, &picture, note);
+        figure(out, &picture, &prose![note]);
     }
     out.push_str(&tables::activity(session));
     let has = |is_there: fn(&DeviceActivity) -> bool| session.activity.iter().any(is_there);
@@ -341,7 +356,7 @@ fn activity_section(out: &mut String, session: &Session) {
     details(out, "Why streams did nothing", &tables::idle(session));
     details(out, "The kernels that took most time", &tables::kernels(session));
     if let Some(figures) = beside_hta::figures(session) {
-        let note = format!("<p class=\"note\">{}.</p>", escape(beside_hta::NOTE));
+        let note = paragraph("note", &prose![beside_hta::NOTE, "."]);
         let table = tables::beside_hta(session, figures);
         details(out, "As Holistic Trace Analysis counts", &(note + &table));
     }
@@ -356,7 +371,7 @@ fn waits(out: &mut String, session: &Session) {
         (Kind::Communication, "Exposed communication"),
         (Kind::StepTime, "Step time"),
     ];
-    let mut reasons: Vec<String> = Vec::new();
+    let mut reasons: Vec<Prose> = Vec::new();
     for (kind, title) in maps {
         match heat_map(session, &[], kind) {
             Ok(figure) => {
@@ -367,19 +382,19 @@ fn waits(out: &mut String, session: &Session) {
     }
     reasons.dedup();
     for reason in reasons {
-        let _ = writeln!(out, "<p>– {}</p>", escape(&reason));
+        let _ = writeln!(out, "<p>– {}</p>", html(&reason));
     }
 }
 
 /// A heat map with its notes, or why there is none.
-fn heat_map(session: &Session, moved: &[TrafficRow], kind: Kind) -> Result<String, String> {
+fn heat_map(session: &Session, moved: &[TrafficRow], kind: Kind) -> Result<String, Prose> {
     let picture = heatmap::of_summary(session, moved, kind)?;
     let drawn = picture::draw(&picture, &MAP).ok_or("there is nothing to draw")?;
     let mut out = String::new();
     figure(
         &mut out,
         &heatmap::svg::element(&drawn.scene),
-        &picture.notes.join(" "),
+        &Prose::join(picture.notes, " "),
     );
     Ok(out)
 }
@@ -395,7 +410,7 @@ fn traffic_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
                 let _ = writeln!(out, "<h3>{title}</h3>\n{figure}");
             }
             Err(reason) => {
-                let _ = writeln!(out, "<p>– {title}: {}</p>", escape(&reason));
+                let _ = writeln!(out, "<p>– {title}: {}</p>", html(&reason));
             }
         }
     }
@@ -410,48 +425,56 @@ fn traffic_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
 }
 
 fn named_times_section(out: &mut String, session: &Session) {
-    let lines: Vec<String> = words::named_times(session)
+    let lines = words::named_times(session)
         .into_iter()
-        .chain(words::counted(session))
-        .map(|line| line.text)
-        .collect();
-    if lines.is_empty() {
+        .chain(words::throughput(session))
+        .map(|line| line.text);
+    let note = Prose::join(lines, ". ");
+    if note.is_empty() {
         return;
     }
     section(
         out,
         "Named parts of the hosts' time",
-        Some(&lines.join(". ")),
+        Some(&note),
         &tables::named_times(session),
     );
 }
 
 /// Sums by host, by device, by role: every level adds up to the one below it.
 fn rolled_up_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
-    let by = |by: By| rollup(session, moved, by);
+    let sums = rollups(session, moved);
     section(
         out,
         "By host, device and role",
-        Some(
-            "Sums over ranks; shares are of all their windows together. What is not known of one rank is not known of its group.",
-        ),
-        &tables::rolled_up(&by(By::Host)),
+        Some(&prose![
+            "Sums over ranks; shares are of all their windows together. What is not known of one rank is not known of its group."
+        ]),
+        &tables::rolled_up(&sums.host, "/rollups/host"),
     );
     // Where no device was seen its level says nothing that the host's does not.
     if session.activity.iter().any(|known| !known.streams.is_empty()) {
-        details(out, "By device", &tables::rolled_up(&by(By::Device)));
+        details(
+            out,
+            "By device",
+            &tables::rolled_up(&sums.device, "/rollups/device"),
+        );
     }
-    details(out, "Operations by role", &tables::roles(&by(By::Role)));
+    details(
+        out,
+        "Operations by role",
+        &tables::roles(&sums.role, "/rollups/role"),
+    );
 }
 
 fn structure_section(out: &mut String, session: &Session) {
     let sentences = structure::sentences(session);
-    let note: Vec<String> = sentences.into_iter().map(|line| line.text).collect();
+    let note = Prose::join(sentences.into_iter().map(|line| line.text), "; ");
     let content = [tables::stages(session), tables::groups(session)].concat();
     if content.is_empty() {
         return;
     }
-    section(out, "Structure of the job", Some(&note.join("; ")), &content);
+    section(out, "Structure of the job", Some(&note), &content);
     let peers = tables::peers(session);
     if !peers.is_empty() {
         details(out, "Ranks of the same position in the replicas", &peers);
@@ -460,13 +483,11 @@ fn structure_section(out: &mut String, session: &Session) {
 
 fn steps_section(out: &mut String, session: &Session) {
     out.push_str("<h2>Steps</h2>\n");
-    let _ = writeln!(out, "<p>{}</p>", escape(&words::steps(session).text));
+    let _ = writeln!(out, "<p>{}</p>", html(&words::steps(session).text));
     if let Some(pattern) = &session.steps.pattern {
-        let _ = writeln!(
-            out,
-            r#"<p class="faint">pattern: <span class="command">{}</span></p>"#,
-            escape(pattern)
-        );
+        let pattern = prose![quoted(pattern, "/steps/pattern")];
+        let pattern = element("span", r#" class="command""#, &pattern, "span");
+        let _ = writeln!(out, r#"<p class="faint">pattern: {pattern}</p>"#);
     }
     let worlds = session
         .steps
@@ -480,79 +501,83 @@ fn steps_section(out: &mut String, session: &Session) {
             continue;
         };
         if worlds > 1 {
-            let _ = writeln!(out, "<h3>World {world}</h3>");
+            let _ = writeln!(out, "{}", heading(&prose!["World ", drawn(world.to_string())]));
         }
         let note = match session.steps.steps_per_entry {
-            0 | 1 => "The longest rank of each step.".to_owned(),
-            steps => format!("The longest rank of each step, mean over {steps} steps."),
+            0 | 1 => prose!["The longest rank of each step."],
+            steps => prose![
+                "The longest rank of each step, mean over ",
+                figures::plain(steps, "/steps/steps_per_entry"),
+                " steps."
+            ],
         };
         figure(out, &picture, &note);
     }
     if worlds > MOST_WORLDS {
-        let _ = writeln!(out, "<p>… {} more worlds</p>", worlds - MOST_WORLDS);
+        let more = drawn((worlds - MOST_WORLDS).to_string());
+        let _ = writeln!(out, "<p>{}</p>", html(&prose!["… ", more, " more worlds"]));
     }
 }
 
-fn operations_note(session: &Session) -> String {
+fn operations_note(session: &Session) -> Prose {
     let connect = &session.connect;
-    let mut note =
-        "Medians where nothing else is said. Σ wait: over all ranks. Bandwidth: of launches that waited for \
-                    at most 20 % of their time; effective: over the whole duration of all."
-            .to_owned();
+    let mut note = prose![
+        "Medians where nothing else is said. Σ wait: over all ranks. Bandwidth: of launches that waited for at most ",
+        rule("20 %"),
+        " of their time; effective: over the whole duration of all."
+    ];
     if connect.calls > 0 {
-        note.push_str(&format!(
-            " Not in the table: building communicators, {}, {} over all ranks, longest {}.",
-            units::counted(connect.calls, "call"),
-            units::time(connect.duration_rank_ns),
-            units::time(connect.longest_ns)
-        ));
+        note.push(prose![
+            " Not in the table: building communicators, ",
+            counted(connect.calls, "call", "/connect/calls"),
+            ", ",
+            time(connect.duration_rank_ns, "/connect/duration_rank_ns"),
+            " over all ranks, longest ",
+            time(connect.longest_ns, "/connect/longest_ns"),
+            "."
+        ]);
     }
     note
 }
 
-fn clocks(session: &Session) -> String {
+fn clocks(session: &Session) -> Prose {
     if session.hosts.len() == 1 {
-        return format!(
-            "One host, one clock: every time is right within ± {}.",
-            units::time(session.axis.error_inside_host_ns)
-        );
+        return prose![
+            "One host, one clock: every time is right within ± ",
+            time(session.axis.error_inside_host_ns, "/axis/error_inside_host_ns"),
+            "."
+        ];
     }
-    let sentences: Vec<String> = words::clocks(session)
-        .into_iter()
-        .map(|sentence| {
-            let mut letters = sentence.chars();
-            let first = letters.next().map(|letter| letter.to_uppercase().to_string());
-            format!("{}{}.", first.unwrap_or_default(), letters.as_str())
-        })
-        .collect();
-    sentences.join(" ")
+    let sentences = words::clocks(session).into_iter();
+    Prose::join(sentences.map(|sentence| prose![sentence.capitalised(), "."]), " ")
 }
 
-fn cut(count: usize) -> Option<String> {
-    (count > tables::MOST).then(|| format!("The first {} of {}.", tables::MOST, units::count(count as u64)))
+fn listed(count: usize) -> Option<Prose> {
+    (count >= rankscope_formats::session::Matching::MAX_LISTED)
+        .then(|| prose!["The first ", drawn(count.to_string()), "."])
 }
 
-fn listed(count: usize) -> Option<String> {
-    (count >= rankscope_formats::session::Matching::MAX_LISTED).then(|| format!("The first {count}."))
+fn heading(text: &Prose) -> String {
+    element("h3", "", text, "span")
 }
 
 /// A heading, a note and what they are about; nothing if that is empty.
-fn section(out: &mut String, title: &str, note: Option<&str>, content: &str) {
+fn section(out: &mut String, title: &str, note: Option<&Prose>, content: &str) {
     if content.is_empty() {
         return;
     }
     let _ = writeln!(out, "<h2>{}</h2>", escape(title));
     if let Some(note) = note {
-        let _ = writeln!(out, r#"<p class="faint">{}</p>"#, escape(note));
+        let _ = writeln!(out, "{}", paragraph("faint", note));
     }
     let _ = writeln!(out, "{content}");
 }
 
-fn figure(out: &mut String, picture: &str, note: &str) {
+fn figure(out: &mut String, picture: &str, note: &Prose) {
     let _ = writeln!(
         out,
         "<figure>{picture}<figcaption>{}</figcaption></figure>",
-        escape(note)
+        html(note)
     );
 }
 
@@ -565,21 +590,29 @@ fn details(out: &mut String, title: &str, content: &str) {
 }
 
 fn foot(out: &mut String, session: &Session) {
+    let directories = session.directories.iter().enumerate();
+    let directories = directories.map(|(at, path)| quoted(path, format!("/directories/{at}")));
+    let made = prose![
+        "Made from ",
+        Prose::join(directories, ", "),
+        " on ",
+        moment(session.written_unix_ns, "/written_unix_ns"),
+        ". What could not be computed is shown as – with its reason."
+    ];
     let _ = write!(
         out,
-        "<footer class=\"faint\"><p>Made from {} on {}. What could not be computed is shown as – with its reason.</p>\
-         </footer>\n</body></html>\n",
-        escape(&session.directories.join(", ")),
-        date::utc(session.written_unix_ns)
+        "<footer class=\"faint\"><p>{}</p></footer>\n</body></html>\n",
+        html(&made)
     );
 }
 
 /// Name of a row that stands for one rank or for neighbours.
-fn row_label(session: &Session, row: &Range<usize>, rank: impl Fn(usize) -> u32) -> String {
-    let first = words::rank_name(session, rank(row.start));
+fn row_label(session: &Session, row: &Range<usize>, rank: impl Fn(usize) -> u32) -> Prose {
+    let first = figures::rank(session, rank(row.start));
     if row.len() == 1 {
-        return first;
+        return first.into();
     }
-    let last = words::rank_name(session, rank(row.end - 1));
-    format!("{first} – {}", last.rsplit(' ').next().unwrap_or(&last))
+    let last = figures::rank(session, rank(row.end - 1));
+    let number = last.text.rsplit(' ').next().unwrap_or(&last.text).to_owned();
+    prose![first, " – ", part(number, last.source)]
 }

@@ -2,7 +2,10 @@
 
 use super::svg::{Anchor, Svg, text_width};
 use crate::heatmap::{grouping::groups, ticks as scale};
-use crate::report::{units, words};
+use crate::report::figures::{self, drawn, plain, tick, time};
+use crate::report::prose::{Prose, prose};
+use crate::report::source::{number, share, sum};
+use crate::report::units;
 use rankscope_formats::session::{Session, StepSummary};
 
 const MOST_BARS: usize = 256;
@@ -13,28 +16,29 @@ const TOP: f64 = 28.0;
 
 /// The picture of one world's steps; nothing without steps.
 pub fn draw(session: &Session, world: u32) -> Option<String> {
-    let steps: Vec<&StepSummary> = session
+    let steps: Vec<(usize, &StepSummary)> = session
         .steps
         .list
         .iter()
-        .filter(|step| step.world == world)
+        .enumerate()
+        .filter(|(_, step)| step.world == world)
         .collect();
     let bars = groups(steps.len(), MOST_BARS);
     let longest = steps
         .iter()
-        .map(|step| step.duration_ns)
+        .map(|(_, step)| step.duration_ns)
         .max()
         .filter(|longest| *longest > 0)?;
-    let ranks = session
-        .worlds
-        .get(world as usize)
-        .map_or(session.ranks.len(), |world| world.ranks.len())
-        .max(1);
+    let (ranks, ranks_from) = match session.worlds.get(world as usize) {
+        Some(of) => (of.ranks.len(), format!("/worlds/{world}/ranks/*")),
+        None => (session.ranks.len(), "/ranks/*/index".to_owned()),
+    };
+    let ranks = (ranks.max(1), number(ranks_from));
     let ticks = scale::ticks(longest as f64, 5);
     let top = *ticks.last()?;
     let left = ticks
         .iter()
-        .map(|tick| text_width(&units::time_f(*tick)))
+        .map(|value| text_width(&units::time_f(*value)))
         .fold(0.0, f64::max)
         + 8.0;
     let width = (WIDEST / bars.len() as f64).min(WIDEST_BAR);
@@ -47,21 +51,23 @@ pub fn draw(session: &Session, world: u32) -> Option<String> {
     );
     let next = svg.key(left, 12.0, "wait", "exposed wait, mean over ranks");
     svg.key(next, 12.0, "host", "rest of the step");
-    for tick in &ticks {
-        let y = bottom - HEIGHT * tick / top;
+    for value in &ticks {
+        let y = bottom - HEIGHT * value / top;
         svg.line(left, y, right, y);
-        svg.text(left - 6.0, y + 4.0, Anchor::End, &units::time_f(*tick));
+        svg.text(left - 6.0, y + 4.0, Anchor::End, tick(units::time_f(*value)));
     }
     for (at, bar) in bars.iter().enumerate() {
         // The longest of the steps that share a bar.
-        let Some(step) = steps[bar.clone()].iter().max_by_key(|step| step.duration_ns) else {
+        let longest = steps[bar.clone()].iter().max_by_key(|(_, step)| step.duration_ns);
+        let Some(&(place, step)) = longest else {
             continue;
         };
-        let wait = (step.exposed_wait_rank_ns / ranks as i64).clamp(0, step.duration_ns);
+        let mean_wait_ns = step.exposed_wait_rank_ns / ranks.0 as i64;
+        let wait = mean_wait_ns.clamp(0, step.duration_ns);
         let x = left + width * at as f64;
         let height = HEIGHT * step.duration_ns as f64 / top;
         let waiting = HEIGHT * wait as f64 / top;
-        let tooltip = tooltip(session, step, wait, bar.len());
+        let tooltip = tooltip(session, (place, step), (mean_wait_ns, &ranks.1), bar.len());
         svg.rect(
             x,
             bottom - height,
@@ -74,7 +80,7 @@ pub fn draw(session: &Session, world: u32) -> Option<String> {
     }
     let widest = steps
         .last()
-        .map_or(0.0, |step| text_width(&step.step.to_string()));
+        .map_or(0.0, |(_, step)| text_width(&step.step.to_string()));
     let every = scale::label_every(bars.len(), width, widest + 14.0);
     for (at, bar) in bars.iter().enumerate().step_by(every) {
         let x = left + width * (at as f64 + 0.5);
@@ -82,39 +88,51 @@ pub fn draw(session: &Session, world: u32) -> Option<String> {
             x,
             bottom + 13.0,
             Anchor::Middle,
-            &steps[bar.start].step.to_string(),
+            tick(steps[bar.start].1.step.to_string()),
         );
     }
     svg.text(left, bottom + 28.0, Anchor::Start, "step");
     Some(svg.finish())
 }
 
-fn tooltip(session: &Session, step: &StepSummary, wait: i64, sharing: usize) -> String {
+/// `wait` is the mean, and where the number of ranks stands.
+fn tooltip(
+    session: &Session,
+    (place, step): (usize, &StepSummary),
+    wait: (i64, &str),
+    sharing: usize,
+) -> Prose {
+    let of = |field: &str| format!("/steps/list/{place}/{field}");
+    let duration = time(step.duration_ns, of("duration_ns"));
     let last = step.step + u64::from(step.steps.max(1)) - 1;
+    let first = plain(step.step, of("step"));
     let mut text = if last > step.step {
-        format!(
-            "steps {}–{last} (mean): {}",
-            step.step,
-            units::time(step.duration_ns)
-        )
+        let last = plain(last, sum(&[of("step"), of("steps"), "-1".to_owned()]));
+        prose!["steps ", first, "–", last, " (mean): ", duration]
     } else {
-        format!("step {}: {}", step.step, units::time(step.duration_ns))
+        prose!["step ", first, ": ", duration]
     };
-    text.push_str(&format!(
-        ", of it exposed wait {} (mean over ranks)",
-        units::time(wait)
-    ));
+    text.push(prose![
+        ", of it exposed wait ",
+        time(wait.0, share(of("exposed_wait_rank_ns"), wait.1)),
+        " (mean over ranks)"
+    ]);
     if let (Some(rank), Some(delay)) = (step.latest_rank, step.latest_delay_ns)
         && delay > 0
     {
-        text.push_str(&format!(
-            "; latest {}, by {}",
-            words::rank_name(session, rank),
-            units::time(delay)
-        ));
+        text.push(prose![
+            "; latest ",
+            figures::rank(session, rank),
+            ", by ",
+            time(delay, of("latest_delay_ns"))
+        ]);
     }
     if sharing > 1 {
-        text.push_str(&format!("; the longest of {sharing} entries"));
+        text.push(prose![
+            "; the longest of ",
+            drawn(sharing.to_string()),
+            " entries"
+        ]);
     }
     text
 }

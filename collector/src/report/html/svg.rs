@@ -1,7 +1,8 @@
 //! A picture as inline SVG. Our own few lines rather than a drawing library: colours come from the page's style sheet,
 //! so that one picture serves light, dark and paper, and every mark carries its exact values as a tooltip.
 
-use crate::report::markup::escape;
+use crate::report::markup::{self, escape};
+use crate::report::prose::Prose;
 use std::fmt::Write;
 
 /// Width of a letter of 11 px on average, px; a little more than measured, so that labels never touch.
@@ -39,7 +40,7 @@ impl Svg {
     }
 
     /// A rectangle that says `tooltip` when pointed at. `style` is its class, or its fill if it starts with `#`.
-    pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, style: &str, tooltip: &str) {
+    pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, style: &str, tooltip: &Prose) {
         let paint = if style.starts_with('#') { "fill" } else { "class" };
         let _ = write!(
             self.body,
@@ -52,24 +53,24 @@ impl Svg {
         if tooltip.is_empty() {
             self.body.push_str("/>");
         } else {
-            let _ = write!(self.body, "><title>{}</title></rect>", escape(tooltip));
+            let _ = write!(
+                self.body,
+                ">{}</rect>",
+                markup::element("title", "", tooltip, "span")
+            );
         }
     }
 
     /// A label whose baseline is `y`.
-    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: impl Into<Prose>) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => r#" text-anchor="middle""#,
             Anchor::End => r#" text-anchor="end""#,
         };
-        let _ = write!(
-            self.body,
-            r#"<text x="{}" y="{}"{anchor}>{}</text>"#,
-            px(x),
-            px(y),
-            escape(text)
-        );
+        let at = format!(r#" x="{}" y="{}"{anchor}"#, px(x), px(y));
+        self.body
+            .push_str(&markup::element("text", &at, &text.into(), "tspan"));
     }
 
     /// A thin line.
@@ -86,7 +87,7 @@ impl Svg {
 
     /// A small square and what it stands for; returns where the next may start.
     pub fn key(&mut self, x: f64, y: f64, style: &str, words: &str) -> f64 {
-        self.rect(x, y - 9.0, 10.0, 10.0, style, "");
+        self.rect(x, y - 9.0, 10.0, 10.0, style, &Prose::default());
         self.text(x + 14.0, y, Anchor::Start, words);
         x + 14.0 + text_width(words) + 16.0
     }
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn coordinates_are_short_and_labels_escaped() {
         let mut svg = Svg::new(10.0, 20.5, "a < b");
-        svg.rect(0.0, 1.0 / 3.0, 2.0, -1.0, "wait", "5 µs");
+        svg.rect(0.0, 1.0 / 3.0, 2.0, -1.0, "wait", &"5 µs".into());
         svg.text(1.0, 2.0, Anchor::End, "<x>");
         let drawn = svg.finish();
         assert!(

@@ -1,6 +1,8 @@
 //! Tables of the page, with what is not known explained below them.
 
-use crate::report::markup::escape;
+use crate::report::figures::{drawn, rule};
+use crate::report::markup::{element, html};
+use crate::report::prose::{Prose, prose};
 use crate::report::reasons::Reasons;
 
 /// How a column's cells are set.
@@ -14,11 +16,18 @@ pub enum Column {
     Number(&'static str),
 }
 
+/// Rows at most: lists grow with the job, and the page is to be mailed whatever its size.
+const MOST_ROWS: usize = 500;
+
 /// A table that is being filled.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Prose>>,
+    /// Rows beyond those.
+    left_out: usize,
+    /// Rows at the end, which are never left out: sums, and what is said of all.
+    last: Vec<Vec<Prose>>,
     /// Reasons for its dashes.
     pub reasons: Reasons,
 }
@@ -29,13 +38,24 @@ impl Table {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
+            left_out: 0,
+            last: Vec::new(),
             reasons: Reasons::default(),
         }
     }
 
     /// Adds a row, not yet escaped.
-    pub fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+    pub fn push<C: Into<Prose>>(&mut self, row: Vec<C>) {
+        if self.rows.len() < MOST_ROWS {
+            self.rows.push(row.into_iter().map(Into::into).collect());
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Adds a row that stands behind all others.
+    pub fn push_last(&mut self, row: Vec<Prose>) {
+        self.last.push(row);
     }
 
     /// The element; nothing without rows. Columns in which nothing stands are left out.
@@ -43,13 +63,16 @@ impl Table {
         let Self {
             columns,
             rows,
+            left_out,
+            last,
             reasons,
         } = self;
-        if rows.is_empty() {
+        if rows.is_empty() && last.is_empty() {
             return String::new();
         }
         let is_filled = |column: usize| {
             rows.iter()
+                .chain(&last)
                 .any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
         };
         let shown: Vec<(usize, Column)> = columns
@@ -57,38 +80,58 @@ impl Table {
             .enumerate()
             .filter(|&(at, _)| is_filled(at))
             .collect();
+        let empty = Prose::default();
         let mut out = String::from(r#"<div class="scroll"><table><thead><tr>"#);
         for (_, column) in &shown {
             match column {
                 Column::Word(name) | Column::Long(name) => {
-                    out.push_str(&format!(r#"<th class="word">{}</th>"#, escape(name)));
+                    out.push_str(&element("th", r#" class="word""#, &heading(name), "span"));
                 }
-                Column::Number(name) => out.push_str(&format!("<th>{}</th>", escape(name))),
+                Column::Number(name) => out.push_str(&element("th", "", &heading(name), "span")),
             }
         }
         out.push_str("</tr></thead><tbody>");
-        for row in &rows {
+        for row in rows.iter().chain(&last) {
             out.push_str("<tr>");
             for (at, column) in &shown {
-                let cell = escape(row.get(*at).map_or("", String::as_str));
-                match column {
-                    Column::Word(_) => out.push_str(&format!(r#"<td class="word">{cell}</td>"#)),
-                    Column::Long(_) => out.push_str(&format!(r#"<td class="long">{cell}</td>"#)),
-                    Column::Number(_) => out.push_str(&format!("<td>{cell}</td>")),
-                }
+                let class = match column {
+                    Column::Word(_) => r#" class="word""#,
+                    Column::Long(_) => r#" class="long""#,
+                    Column::Number(_) => "",
+                };
+                out.push_str(&element("td", class, row.get(*at).unwrap_or(&empty), "span"));
             }
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody></table></div>");
+        if left_out > 0 {
+            let told = prose![
+                "The first ",
+                drawn(rows.len().to_string()),
+                " of ",
+                drawn((rows.len() + left_out).to_string()),
+                " rows; rankscope report --json has all."
+            ];
+            out.push_str(&element("p", r#" class="faint""#, &told, "span"));
+        }
         out.push_str(&notes(&reasons));
         out
+    }
+}
+
+/// A heading that has a number has one of a definition: `p99`.
+fn heading(name: &'static str) -> Prose {
+    if name.contains(|letter: char| letter.is_ascii_digit()) {
+        rule(name).into()
+    } else {
+        name.into()
     }
 }
 
 fn notes(reasons: &Reasons) -> String {
     let notes: String = reasons
         .notes()
-        .map(|(mark, reason)| format!("<li>{mark} {}</li>", escape(reason)))
+        .map(|(mark, reason)| format!("<li>{mark} {}</li>", html(reason)))
         .collect();
     if notes.is_empty() {
         notes

@@ -1,14 +1,20 @@
 //! The page's tables, one function each.
 
 use super::table::{Column, Table};
-use crate::kernel_name;
-use crate::report::{beside_hta, rollup_rows, structure, units, words};
+use crate::report::figures::{
+    self, bytes, count, part, percent, plain, quoted, rank_time, rate, time, time_f,
+};
+use crate::report::prose::{Prose, prose};
+use crate::report::source::{less, list, number, share, sum, times};
+use crate::report::{beside_hta, rollup_rows, structure, words};
 use crate::rollup::Rollup;
 use Column::{Long, Number, Word};
 use rankscope_formats::session::{HtaFigures, Scorecard, Session};
 
-/// Rows at most in lists that grow with the job.
-pub const MOST: usize = 500;
+/// A row of cells, each of which becomes [`Prose`].
+macro_rules! row {
+    ($($cell:expr),* $(,)?) => { vec![$(Prose::from($cell)),*] };
+}
 
 /// Operations by kind and size.
 pub fn operations(session: &Session) -> String {
@@ -31,30 +37,57 @@ pub fn operations(session: &Session) -> String {
         Number("duration"),
         Number("queued"),
     ]);
-    for class in session.operations.iter().take(MOST) {
+    for (at, class) in session.operations.iter().enumerate() {
+        let of = |field: &str| format!("/operations/{at}/{field}");
+        let text = |text: &str, field: &str| quoted(text, of(field));
         let reasons = &mut table.reasons;
-        let row = vec![
-            format!("{} {}", class.library, words::operation(class)),
-            words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
-            format!("{}, {}", class.role, class.scope),
-            class.members.to_string(),
-            units::count(class.operations),
-            if class.failed > 0 {
-                units::count(class.failed)
-            } else {
-                String::new()
+        let row = row![
+            prose![
+                text(&class.library, "library"),
+                " ",
+                text(&class.operation, "operation"),
+                if class.launches { " in groups" } else { "" }
+            ],
+            match words::size_class(class) {
+                Some(sizes) => {
+                    let limits = [of("size_from_bytes"), of("size_below_bytes")];
+                    prose![figures::sizes(sizes, list(&limits))]
+                }
+                None => prose!["not known"],
             },
-            reasons.figure(&class.bytes, |&bytes| units::bytes(bytes)),
-            words::class_wait(class, class.exposed_wait_rank_ns),
-            words::class_wait(class, class.hidden_wait_rank_ns),
-            reasons.figure(&class.transfer_ns, |times| units::time_f(times.p50)),
-            reasons.figure(&class.transfer_ns, |times| units::time_f(times.p99)),
-            reasons.figure(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
-            words::bound_by(class).unwrap_or("").to_owned(),
-            reasons.figure(&class.algorithm_bytes_per_s, |rates| units::rate(rates.p50)),
-            reasons.figure(&class.effective_bytes_per_s, |rates| units::rate(rates.p50)),
-            reasons.figure(&class.duration_ns, |times| units::time_f(times.p50)),
-            reasons.figure(&class.queue_ns, |times| units::time_f(times.p50)),
+            prose![text(&class.role, "role"), ", ", text(&class.scope, "scope")],
+            plain(class.members, of("members")),
+            count(class.operations, of("operations")),
+            (class.failed > 0).then(|| count(class.failed, of("failed"))),
+            reasons.figure(&class.bytes, &of("bytes"), |&of, from| bytes(of, from)),
+            words::class_wait(class, class.exposed_wait_rank_ns, of("exposed_wait_rank_ns")),
+            words::class_wait(class, class.hidden_wait_rank_ns, of("hidden_wait_rank_ns")),
+            reasons.figure(&class.transfer_ns, &of("transfer_ns"), |times, from| {
+                time_f(times.p50, from + "/p50")
+            }),
+            reasons.figure(&class.transfer_ns, &of("transfer_ns"), |times, from| {
+                time_f(times.p99, from + "/p99")
+            }),
+            reasons.figure(&class.bus_bytes_per_s, &of("bus_bytes_per_s"), |rates, from| {
+                rate(rates.p50, from + "/p50")
+            }),
+            words::bound_by(class).unwrap_or(""),
+            reasons.figure(
+                &class.algorithm_bytes_per_s,
+                &of("algorithm_bytes_per_s"),
+                |rates, from| rate(rates.p50, from + "/p50")
+            ),
+            reasons.figure(
+                &class.effective_bytes_per_s,
+                &of("effective_bytes_per_s"),
+                |rates, from| rate(rates.p50, from + "/p50")
+            ),
+            reasons.figure(&class.duration_ns, &of("duration_ns"), |times, from| {
+                time_f(times.p50, from + "/p50")
+            }),
+            reasons.figure(&class.queue_ns, &of("queue_ns"), |times, from| {
+                time_f(times.p50, from + "/p50")
+            }),
         ];
         table.push(row);
     }
@@ -71,22 +104,28 @@ pub fn scorecard(card: &Scorecard) -> String {
         Number("denominator"),
         Long("what"),
     ]);
-    for score in &card.dimensions {
-        let value = |figure: f64| match score.unit.as_str() {
-            "bytes" => units::bytes(figure as u64),
-            _ => units::time_f(figure),
+    for (at, score) in card.dimensions.iter().enumerate() {
+        let from = format!("/scorecard/dimensions/{at}");
+        let of = |field: &str| format!("{from}/{field}");
+        let value = |&figure: &f64, from: String| match score.unit.as_str() {
+            "bytes" => bytes(figure as u64, from),
+            _ => time_f(figure, from),
         };
-        let row = vec![
-            score.name.clone(),
-            table.reasons.figure(&score.score, |value| format!("{value:.1}")),
-            words::score_weight(score),
-            table.reasons.figure(&score.numerator, |&figure| value(figure)),
-            table.reasons.figure(&score.denominator, |&figure| value(figure)),
-            if score.score.value.is_some() {
-                score.basis.clone()
-            } else {
-                String::new()
-            },
+        let row = row![
+            quoted(&score.name, of("name")),
+            table.reasons.figure(&score.score, &of("score"), |&value, from| {
+                figures::decimal(value, 1, from)
+            }),
+            words::score_weight(score, &from),
+            table.reasons.figure(&score.numerator, &of("numerator"), value),
+            table
+                .reasons
+                .figure(&score.denominator, &of("denominator"), value),
+            score
+                .score
+                .value
+                .is_some()
+                .then(|| quoted(&score.basis, of("basis"))),
         ];
         table.push(row);
     }
@@ -110,49 +149,57 @@ pub fn breakdown(session: &Session) -> String {
         Number("waits seen"),
         Word("check"),
     ]);
-    for entry in session.breakdown.iter().take(MOST) {
+    for (at, entry) in session.breakdown.iter().enumerate() {
+        let of = |field: &str| format!("/breakdown/{at}/{field}");
         let reasons = &mut table.reasons;
         // A part of which pieces are missing is not told as if it were whole.
-        let timed = |ns: i64| {
+        let timed = |ns: i64, from: String| -> Prose {
             if entry.leaves_out() {
-                "–".to_owned()
+                "–".into()
             } else {
-                units::time(ns)
+                time(ns, from).into()
             }
         };
-        let row = vec![
-            words::rank_name(session, entry.rank),
-            units::time(entry.window_ns),
-            units::count(entry.steps),
-            timed(entry.host_ns),
-            timed(words::exposed_transfer_ns(entry)),
+        let row = row![
+            figures::rank(session, entry.rank),
+            time(entry.window_ns, of("window_ns")),
+            count(entry.steps, of("steps")),
+            timed(entry.host_ns, of("host_ns")),
+            timed(
+                words::exposed_transfer_ns(entry),
+                less(of("exposed_communication_ns"), of("exposed_wait_ns"))
+            ),
             match words::waits_unknown(session) {
                 Some(reason) => reasons.dash(reason),
-                None => timed(entry.exposed_wait_ns),
+                None => timed(entry.exposed_wait_ns, of("exposed_wait_ns")),
             },
-            units::time(entry.other_blocked_ns),
-            timed(entry.communication_ns),
-            reasons.figure(&entry.queued_ns, |&ns| units::time(ns)),
-            timed(entry.hidden_wait_ns),
-            reasons.figure(&entry.overlap, |ratio| {
-                format!(
-                    "{} ({} of {})",
-                    units::percent(ratio.share()),
-                    units::time(ratio.numerator),
-                    units::time(ratio.denominator)
-                )
+            time(entry.other_blocked_ns, of("other_blocked_ns")),
+            timed(entry.communication_ns, of("communication_ns")),
+            reasons.figure(&entry.queued_ns, &of("queued_ns"), |&ns, from| time(ns, from)),
+            timed(entry.hidden_wait_ns, of("hidden_wait_ns")),
+            reasons.figure(&entry.overlap, &of("overlap"), |ratio, from| {
+                prose![
+                    figures::share(ratio, &from),
+                    " (",
+                    time(ratio.numerator, format!("{from}/numerator")),
+                    " of ",
+                    time(ratio.denominator, format!("{from}/denominator")),
+                    ")"
+                ]
             }),
-            reasons.figure(&entry.operations_with_wait_seen, |ratio| {
-                format!(
-                    "{} of {}",
-                    units::count(ratio.numerator as u64),
-                    units::count(ratio.denominator as u64)
-                )
-            }),
+            reasons.figure(
+                &entry.operations_with_wait_seen,
+                &of("operations_with_wait_seen"),
+                |ratio, from| prose![
+                    count(ratio.numerator.unsigned_abs(), format!("{from}/numerator")),
+                    " of ",
+                    count(ratio.denominator.unsigned_abs(), format!("{from}/denominator"))
+                ]
+            ),
             if entry.adds_up {
-                String::new()
+                ""
             } else {
-                "the parts do not add up to the window".to_owned()
+                "the parts do not add up to the window"
             },
         ];
         table.push(row);
@@ -172,24 +219,44 @@ pub fn blame(session: &Session) -> String {
         Number("exposed, in steps"),
         Number("arrived last"),
     ]);
-    for entry in session.blame.ranks.iter().take(MOST) {
-        table.push(vec![
-            words::rank_name(session, entry.rank),
-            units::rank_time(entry.caused_rank_ns),
-            units::rank_time(entry.caused_exposed_rank_ns),
-            units::rank_time(entry.caused_exposed_in_steps_rank_ns),
-            units::time(entry.job_lost_ns),
-            units::time(entry.job_lost_exposed_ns),
-            units::time(entry.job_lost_exposed_in_steps_ns),
-            match entry.launches {
-                0 => String::new(),
-                launches => format!(
-                    "{} of {} ({})",
-                    units::count(entry.last_arrivals),
-                    units::count(launches),
-                    units::percent(entry.last_arrivals as f64 / launches as f64)
-                ),
-            },
+    for (at, entry) in session.blame.ranks.iter().enumerate() {
+        let of = |field: &str| format!("/blame/ranks/{at}/{field}");
+        let last_of = |launches: u64| {
+            let (last, all) = (of("last_arrivals"), of("launches"));
+            prose![
+                count(entry.last_arrivals, &last),
+                " of ",
+                count(launches, &all),
+                " (",
+                percent(entry.last_arrivals as f64 / launches as f64, share(&last, &all)),
+                ")"
+            ]
+        };
+        if entry.launches == 0 {
+            // That it caused none is not known: its operations lack a member, or when they were done.
+            let dash = table
+                .reasons
+                .dash("of no operation of the rank it is known who waited");
+            let mut row = row![figures::rank(session, entry.rank)];
+            row.resize(7, dash);
+            table.push(row);
+            continue;
+        }
+        table.push(row![
+            figures::rank(session, entry.rank),
+            rank_time(entry.caused_rank_ns, of("caused_rank_ns")),
+            rank_time(entry.caused_exposed_rank_ns, of("caused_exposed_rank_ns")),
+            rank_time(
+                entry.caused_exposed_in_steps_rank_ns,
+                of("caused_exposed_in_steps_rank_ns")
+            ),
+            time(entry.job_lost_ns, of("job_lost_ns")),
+            time(entry.job_lost_exposed_ns, of("job_lost_exposed_ns")),
+            time(
+                entry.job_lost_exposed_in_steps_ns,
+                of("job_lost_exposed_in_steps_ns")
+            ),
+            last_of(entry.launches),
         ]);
     }
     table.finish()
@@ -207,25 +274,25 @@ pub fn ranks(session: &Session) -> String {
         Word("ended"),
         Long("in progress at the end"),
     ]);
-    for rank in session.ranks.iter().take(MOST) {
-        table.push(vec![
-            rank.name.clone(),
-            session
-                .hosts
-                .get(rank.host as usize)
-                .map_or_else(String::new, |host| host.name.clone()),
-            rank.pid.to_string(),
-            units::count(rank.operations),
-            units::count(rank.lost),
-            units::bytes(rank.log_bytes),
+    for (at, rank) in session.ranks.iter().enumerate() {
+        let of = |field: &str| format!("/ranks/{at}/{field}");
+        let in_flight = rank.in_flight.iter().enumerate();
+        let in_flight = in_flight.map(|(place, call)| quoted(call, format!("/ranks/{at}/in_flight/{place}")));
+        table.push(row![
+            quoted(&rank.name, of("name")),
+            figures::host(session, rank.host),
+            plain(rank.pid, of("pid")),
+            count(rank.operations, of("operations")),
+            count(rank.lost, of("lost")),
+            bytes(rank.log_bytes, of("log_bytes")),
             match rank.ending.as_str() {
-                "closed" => "closed".to_owned(),
-                "live-area" => "killed or crashed; its last records were found".to_owned(),
-                "torn" => "killed or crashed; its last seconds are missing".to_owned(),
-                "running" => "still ran".to_owned(),
-                other => other.to_owned(),
+                "closed" => "closed",
+                "live-area" => "killed or crashed; its last records were found",
+                "torn" => "killed or crashed; its last seconds are missing",
+                "running" => "still ran",
+                other => other,
             },
-            words::some_of(&rank.in_flight, 4),
+            words::some_prose(in_flight, 4),
         ]);
     }
     table.finish()
@@ -243,20 +310,25 @@ pub fn hosts(session: &Session) -> String {
         Number("error of its wall clock, ±"),
         Word("note"),
     ]);
-    for host in session.hosts.iter().take(MOST) {
+    for (at, host) in session.hosts.iter().enumerate() {
+        let of = |field: &str| format!("/hosts/{at}/{field}");
         let reasons = &mut table.reasons;
-        let row = vec![
-            host.name.clone(),
-            host.ranks.len().to_string(),
-            host.counter.clone(),
-            reasons.figure(&host.ticks_per_second, |&ticks| format!("{ticks:.0}")),
-            host.calibrations.to_string(),
-            units::time(host.error_ns),
-            reasons.figure(&host.realtime_error_ns, |&ns| units::time(ns)),
+        let row = row![
+            quoted(&host.name, of("name")),
+            count(host.ranks.len() as u64, number(of("ranks/*"))),
+            quoted(&host.counter, of("counter")),
+            reasons.figure(&host.ticks_per_second, &of("ticks_per_second"), |&ticks, from| {
+                figures::decimal(ticks, 0, from)
+            }),
+            plain(host.calibrations, of("calibrations")),
+            time(host.error_ns, of("error_ns")),
+            reasons.figure(&host.realtime_error_ns, &of("realtime_error_ns"), |&ns, from| {
+                time(ns, from)
+            }),
             if host.counter_distrusted {
-                "the kernel stopped trusting the counter".to_owned()
+                "the kernel stopped trusting the counter"
             } else {
-                String::new()
+                ""
             },
         ];
         table.push(row);
@@ -278,31 +350,25 @@ pub fn clock_pairs(session: &Session) -> String {
         Number("stretches without a jump"),
         Word("assumed inside the interval"),
     ]);
-    let name = |host: u32| {
-        session
-            .hosts
-            .get(host as usize)
-            .map_or_else(String::new, |host| host.name.clone())
-    };
-    for pair in evidence.pairs.iter().take(MOST) {
+    for (at, pair) in evidence.pairs.iter().enumerate() {
+        let of = |field: &str| format!("/axis/evidence/pairs/{at}/{field}");
         let reasons = &mut table.reasons;
         let by_leaves = pair
             .segments
             .iter()
             .all(|segment| segment.assumed_from == "leaves-coincide");
-        let row = vec![
-            name(pair.one),
-            name(pair.other),
-            reasons.figure(&pair.error_ns, |&ns| units::time(ns)),
-            units::count(pair.sightings),
-            units::count(pair.left_out),
-            pair.segments.len().to_string(),
+        let row = row![
+            figures::host(session, pair.one),
+            figures::host(session, pair.other),
+            reasons.figure(&pair.error_ns, &of("error_ns"), |&ns, from| time(ns, from)),
+            count(pair.sightings, of("sightings")),
+            count(pair.left_out, of("left_out")),
+            count(pair.segments.len() as u64, number(of("segments/*"))),
             if by_leaves {
                 "where operations that all leave together leave together"
             } else {
                 "where wall clocks say, as far as bounds allow"
-            }
-            .to_owned(),
+            },
         ];
         table.push(row);
     }
@@ -323,19 +389,26 @@ pub fn devices(session: &Session) -> String {
         Number("late on the axis, at most"),
         Number("in the middle"),
     ]);
-    for device in session.devices.iter().take(MOST) {
+    for (at, device) in session.devices.iter().enumerate() {
+        let of = |field: &str| format!("/devices/{at}/{field}");
         let reasons = &mut table.reasons;
-        let row = vec![
-            words::rank_name(session, device.rank),
-            device.source.clone(),
-            units::count(device.operations),
-            units::count(device.replays),
-            units::count(device.bypassed),
-            units::count(device.hooks_only),
-            units::count(device.without_call),
-            reasons.figure(&device.drift_ppm, |ppm| format!("{ppm:.1} ppm")),
-            reasons.figure(&device.widest_error_ns, |&ns| units::time(ns)),
-            reasons.figure(&device.median_error_ns, |&ns| units::time(ns)),
+        let row = row![
+            figures::rank(session, device.rank),
+            quoted(&device.source, of("source")),
+            count(device.operations, of("operations")),
+            count(device.replays, of("replays")),
+            count(device.bypassed, of("bypassed")),
+            count(device.hooks_only, of("hooks_only")),
+            count(device.without_call, of("without_call")),
+            reasons.figure(&device.drift_ppm, &of("drift_ppm"), |&ppm, from| {
+                prose![figures::decimal(ppm, 1, from), " ppm"]
+            }),
+            reasons.figure(&device.widest_error_ns, &of("widest_error_ns"), |&ns, from| {
+                time(ns, from)
+            }),
+            reasons.figure(&device.median_error_ns, &of("median_error_ns"), |&ns, from| {
+                time(ns, from)
+            }),
         ];
         table.push(row);
     }
@@ -363,34 +436,40 @@ pub fn activity(session: &Session) -> String {
         Number("other profiler"),
         Long("not recorded because"),
     ]);
-    for entry in session.activity.iter().take(MOST) {
-        let part = |ns: i64| words::share_of(ns, entry.window_ns);
+    for (at, entry) in session.activity.iter().enumerate() {
+        let of = |field: &str| format!("/activity/{at}/{field}");
+        let window = of("window_ns");
+        let share = |ns: i64, from: String| words::share_of(ns, entry.window_ns, &from, &window);
         let reasons = &mut table.reasons;
-        let row = vec![
-            words::rank_name(session, entry.rank),
-            units::count(entry.kernels),
-            units::count(entry.communication_kernels),
-            units::count(entry.copies + entry.sets),
-            units::count(entry.lost),
-            units::time(entry.covered_ns + entry.covered_communication_ns),
-            part(entry.compute_only_ns),
-            part(entry.overlapped_ns),
-            part(entry.exposed_communication_ns - entry.exposed_wait_ns),
+        let row = row![
+            figures::rank(session, entry.rank),
+            count(entry.kernels, of("kernels")),
+            count(entry.communication_kernels, of("communication_kernels")),
+            count(entry.copies + entry.sets, sum(&[of("copies"), of("sets")])),
+            count(entry.lost, of("lost")),
+            time(
+                entry.covered_ns + entry.covered_communication_ns,
+                sum(&[of("covered_ns"), of("covered_communication_ns")])
+            ),
+            share(entry.compute_only_ns, of("compute_only_ns")),
+            share(entry.overlapped_ns, of("overlapped_ns")),
+            share(
+                entry.exposed_communication_ns - entry.exposed_wait_ns,
+                less(of("exposed_communication_ns"), of("exposed_wait_ns"))
+            ),
             match words::waits_unknown(session) {
                 Some(reason) => reasons.dash(reason),
-                None => part(entry.exposed_wait_ns),
+                None => share(entry.exposed_wait_ns, of("exposed_wait_ns")),
             },
-            part(entry.exposed_memory_ns),
-            part(entry.idle_ns),
-            reasons.figure(&entry.overlap, |ratio| units::percent(ratio.share())),
-            units::count(entry.device_stalls.count),
-            units::time(entry.device_stalls.ns),
-            if entry.yielded_ns > 0 {
-                units::time(entry.yielded_ns)
-            } else {
-                String::new()
-            },
-            entry.reason.clone().unwrap_or_default(),
+            share(entry.exposed_memory_ns, of("exposed_memory_ns")),
+            share(entry.idle_ns, of("idle_ns")),
+            reasons.figure(&entry.overlap, &of("overlap"), |ratio, from| {
+                figures::share(ratio, &from)
+            }),
+            count(entry.device_stalls.count, of("device_stalls/count")),
+            time(entry.device_stalls.ns, of("device_stalls/ns")),
+            (entry.yielded_ns > 0).then(|| time(entry.yielded_ns, of("yielded_ns"))),
+            entry.reason.as_ref().map(|reason| quoted(reason, of("reason"))),
         ];
         table.push(row);
     }
@@ -398,10 +477,10 @@ pub fn activity(session: &Session) -> String {
 }
 
 /// What Holistic Trace Analysis says of an import, and why streams did nothing in its words.
-pub fn beside_hta(session: &Session, figures: &HtaFigures) -> String {
+pub fn beside_hta(session: &Session, hta: &HtaFigures) -> String {
     let columns = beside_hta::COLUMNS.map(Number);
     let mut table = Table::new(&columns);
-    for row in beside_hta::rows(session, figures).into_iter().take(MOST) {
+    for row in beside_hta::rows(session, hta).into_iter() {
         table.push(row);
     }
     let mut idle = Table::new(&[
@@ -411,14 +490,20 @@ pub fn beside_hta(session: &Session, figures: &HtaFigures) -> String {
         Number("idle time"),
         Number("ratio"),
     ]);
-    for row in figures.idle.iter().take(MOST) {
-        idle.push(vec![
-            row.rank.to_string(),
-            row.stream.to_string(),
-            row.idle_category.clone(),
-            units::time(row.idle_time_us.saturating_mul(1000)),
-            row.idle_time_ratio
-                .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
+    for (at, row) in hta.idle.iter().enumerate() {
+        let of = |field: &str| format!("/imported/hta/idle/{at}/{field}");
+        idle.push(row![
+            plain(row.rank, of("rank")),
+            plain(row.stream, of("stream")),
+            quoted(&row.idle_category, of("idle_category")),
+            time(
+                row.idle_time_us.saturating_mul(1000),
+                times(of("idle_time"), "1000")
+            ),
+            match row.idle_time_ratio {
+                Some(ratio) => figures::decimal(ratio, 2, of("idle_time_ratio")).into(),
+                None => Prose::from("–"),
+            },
         ]);
     }
     table.finish() + &idle.finish()
@@ -433,25 +518,21 @@ pub fn stalls(session: &Session) -> String {
         Number("time"),
         Long("waited for"),
     ]);
-    for entry in session.activity.iter().take(MOST) {
-        let late: Vec<String> = entry
-            .device_stalls
-            .by_late_rank
-            .iter()
-            .map(|sum| format!("{} {}", words::rank_name(session, sum.rank), units::time(sum.ns)))
-            .collect();
-        for cause in &entry.device_stalls.by_cause {
-            table.push(vec![
-                words::rank_name(session, entry.rank),
-                words::stall_cause(&cause.cause).to_owned(),
-                units::count(cause.count),
-                units::time(cause.ns),
+    for (at, entry) in session.activity.iter().enumerate() {
+        let from = format!("/activity/{at}/device_stalls");
+        for (place, cause) in entry.device_stalls.by_cause.iter().enumerate() {
+            let late = entry.device_stalls.by_late_rank.iter().enumerate();
+            let late = late.map(|(place, sum)| {
+                let ns = time(sum.ns, format!("{from}/by_late_rank/{place}/ns"));
+                prose![figures::rank(session, sum.rank), " ", ns]
+            });
+            table.push(row![
+                figures::rank(session, entry.rank),
+                words::stall_cause(&cause.cause),
+                count(cause.count, format!("{from}/by_cause/{place}/count")),
+                time(cause.ns, format!("{from}/by_cause/{place}/ns")),
                 // Of all causes together: said once.
-                if cause.cause == entry.device_stalls.by_cause[0].cause {
-                    late.join(", ")
-                } else {
-                    String::new()
-                },
+                (place == 0).then(|| Prose::join(late, ", ")),
             ]);
         }
     }
@@ -467,18 +548,22 @@ pub fn recurring_stalls(session: &Session) -> String {
         Word("cause"),
         Long("before"),
     ]);
-    for entry in session.activity.iter().take(MOST) {
-        for place in &entry.recurring_stalls {
-            table.push(vec![
-                words::rank_name(session, entry.rank),
-                format!(
-                    "{} of {}",
-                    units::count(place.steps),
-                    units::count(place.of_steps)
+    for (at, entry) in session.activity.iter().enumerate() {
+        for (place_at, place) in entry.recurring_stalls.iter().enumerate() {
+            let of = |field: &str| format!("/activity/{at}/recurring_stalls/{place_at}/{field}");
+            table.push(row![
+                figures::rank(session, entry.rank),
+                prose![
+                    count(place.steps, of("steps")),
+                    " of ",
+                    count(place.of_steps, of("of_steps"))
+                ],
+                time(
+                    place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1),
+                    share(of("ns"), of("steps"))
                 ),
-                units::time(place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1)),
-                words::stall_cause(&place.cause).to_owned(),
-                kernel_name::short(&place.before),
+                words::stall_cause(&place.cause),
+                figures::kernel(&place.before, of("before")),
             ]);
         }
     }
@@ -493,13 +578,15 @@ pub fn idle(session: &Session) -> String {
         Number("gaps"),
         Number("time, all streams"),
     ]);
-    for entry in session.activity.iter().take(MOST) {
-        for idle in entry.idle_by_cause.iter().filter(|idle| idle.count > 0) {
-            table.push(vec![
-                words::rank_name(session, entry.rank),
-                idle.cause.clone(),
-                units::count(idle.count),
-                units::time(idle.ns),
+    for (at, entry) in session.activity.iter().enumerate() {
+        let known = entry.idle_by_cause.iter().enumerate();
+        for (place, idle) in known.filter(|(_, idle)| idle.count > 0) {
+            let of = |field: &str| format!("/activity/{at}/idle_by_cause/{place}/{field}");
+            table.push(row![
+                figures::rank(session, entry.rank),
+                quoted(&idle.cause, of("cause")),
+                count(idle.count, of("count")),
+                time(idle.ns, of("ns")),
             ]);
         }
     }
@@ -515,14 +602,18 @@ pub fn kernels(session: &Session) -> String {
         Number("each"),
         Long("kernel"),
     ]);
-    for entry in session.activity.iter().take(MOST) {
-        for kernel in &entry.top {
-            table.push(vec![
-                words::rank_name(session, entry.rank),
-                units::count(kernel.count),
-                units::time(kernel.ns),
-                units::time(kernel.ns / i64::try_from(kernel.count.max(1)).unwrap_or(1)),
-                kernel_name::short(&kernel.name),
+    for (at, entry) in session.activity.iter().enumerate() {
+        for (place, kernel) in entry.top.iter().enumerate() {
+            let of = |field: &str| format!("/activity/{at}/top/{place}/{field}");
+            table.push(row![
+                figures::rank(session, entry.rank),
+                count(kernel.count, of("count")),
+                time(kernel.ns, of("ns")),
+                time(
+                    kernel.ns / i64::try_from(kernel.count.max(1)).unwrap_or(1),
+                    share(of("ns"), of("count"))
+                ),
+                figures::kernel(&kernel.name, of("name")),
             ]);
         }
     }
@@ -541,45 +632,51 @@ pub fn traffic(session: &Session) -> String {
         Number("for the peer"),
         Number("for the network"),
     ]);
-    for entry in session.traffic.iter().take(MOST) {
-        table.push(vec![
-            words::rank_name(session, entry.rank),
-            entry.peer_rank.map_or_else(
-                || format!("member {}", entry.peer),
-                |rank| words::rank_name(session, rank),
-            ),
-            entry
-                .communicator
-                .map_or_else(|| "–".to_owned(), |index| index.to_string()),
-            units::bytes(entry.sent_bytes),
-            units::bytes(entry.received_bytes),
-            units::time(entry.device_wait_ns),
-            units::time(entry.peer_wait_ns),
-            units::time(entry.network_wait_ns),
+    for (at, entry) in session.traffic.iter().enumerate() {
+        let of = |field: &str| format!("/traffic/{at}/{field}");
+        table.push(row![
+            figures::rank(session, entry.rank),
+            match entry.peer_rank {
+                Some(rank) => figures::rank(session, rank).into(),
+                None => prose!["member ", plain(entry.peer, of("peer"))],
+            },
+            match entry.communicator {
+                Some(index) => plain(index, of("communicator")).into(),
+                None => Prose::from("–"),
+            },
+            bytes(entry.sent_bytes, of("sent_bytes")),
+            bytes(entry.received_bytes, of("received_bytes")),
+            time(entry.device_wait_ns, of("device_wait_ns")),
+            time(entry.peer_wait_ns, of("peer_wait_ns")),
+            time(entry.network_wait_ns, of("network_wait_ns")),
         ]);
     }
     table.finish()
 }
 
-/// Ranks together by device or host.
-pub fn rolled_up(rollup: &Rollup) -> String {
+/// Ranks together by device or host; `from` is where the sums stand.
+pub fn rolled_up(rollup: &Rollup, from: &str) -> String {
     let [of, numbers @ ..] = rollup_rows::GROUP_COLUMNS;
     let columns: Vec<Column> = std::iter::once(Word(of)).chain(numbers.map(Number)).collect();
     let mut table = Table::new(&columns);
-    for group in rollup.groups.iter().take(MOST).chain(&rollup.total) {
-        let row = rollup_rows::group_row(group, &mut table.reasons);
+    for (at, group) in rollup.groups.iter().enumerate() {
+        let row = rollup_rows::group_row(group, &format!("{from}/groups/{at}"), &mut table.reasons);
         table.push(row);
+    }
+    if let Some(total) = &rollup.total {
+        let row = rollup_rows::group_row(total, &format!("{from}/total"), &mut table.reasons);
+        table.push_last(row);
     }
     table.finish()
 }
 
-/// Operations by the role of their communicators.
-pub fn roles(rollup: &Rollup) -> String {
+/// Operations by the role of their communicators; `from` is where the sums stand.
+pub fn roles(rollup: &Rollup, from: &str) -> String {
     let [role, numbers @ ..] = rollup_rows::ROLE_COLUMNS;
     let columns: Vec<Column> = std::iter::once(Word(role)).chain(numbers.map(Number)).collect();
     let mut table = Table::new(&columns);
-    for role in rollup.roles.iter().take(MOST) {
-        let row = rollup_rows::role_row(role, &mut table.reasons);
+    for (at, role) in rollup.roles.iter().enumerate() {
+        let row = rollup_rows::role_row(role, &format!("{from}/roles/{at}"), &mut table.reasons);
         table.push(row);
     }
     table.finish()
@@ -597,24 +694,27 @@ pub fn named_times(session: &Session) -> String {
         Number("on other threads"),
     ]);
     let named = &session.named_times;
-    for entry in named.ranks.iter().take(MOST) {
-        for part in &entry.parts {
-            table.push(vec![
-                words::rank_name(session, entry.rank),
-                words::pause_kind(&part.kind).to_owned(),
-                units::count(part.count),
-                units::time(part.in_steps_ns),
-                words::share_of(part.in_steps_ns, entry.steps_ns),
-                units::time(part.in_run_ns),
-                units::time(part.elsewhere_ns),
+    for (at, entry) in named.ranks.iter().enumerate() {
+        let steps = format!("/named_times/ranks/{at}/steps_ns");
+        for (place, part) in entry.parts.iter().enumerate() {
+            let of = |field: &str| format!("/named_times/ranks/{at}/parts/{place}/{field}");
+            table.push(row![
+                figures::rank(session, entry.rank),
+                words::pause_kind(&part.kind),
+                count(part.count, of("count")),
+                time(part.in_steps_ns, of("in_steps_ns")),
+                words::share_of(part.in_steps_ns, entry.steps_ns, &of("in_steps_ns"), &steps),
+                time(part.in_run_ns, of("in_run_ns")),
+                time(part.elsewhere_ns, of("elsewhere_ns")),
             ]);
         }
     }
-    for kind in &named.not_seen {
-        let dash = table.reasons.dash(&kind.reason);
-        let mut row = vec!["all ranks".to_owned(), words::pause_kind(&kind.kind).to_owned()];
-        row.extend(std::iter::repeat_n(dash, 5));
-        table.push(row);
+    for (at, kind) in named.not_seen.iter().enumerate() {
+        let reason = quoted(&kind.reason, format!("/named_times/not_seen/{at}/reason"));
+        let dash = table.reasons.dash(reason);
+        let mut row = row!["all ranks", words::pause_kind(&kind.kind)];
+        row.resize(7, dash);
+        table.push_last(row);
     }
     table.finish()
 }
@@ -631,8 +731,9 @@ pub fn groups(session: &Session) -> String {
         Word(scope),
         Number(world),
     ]);
-    let rows = structure::group_rows(session).into_iter().take(MOST);
-    rows.for_each(|row| table.push(row));
+    for row in structure::group_rows(session) {
+        table.push(row);
+    }
     table.finish()
 }
 
@@ -648,8 +749,9 @@ pub fn stages(session: &Session) -> String {
         Number(ideal),
         Number(rest),
     ]);
-    let rows = structure::stage_rows(session, &mut table.reasons);
-    rows.into_iter().take(MOST).for_each(|row| table.push(row));
+    for row in structure::stage_rows(session, &mut table.reasons) {
+        table.push(row);
+    }
     table.finish()
 }
 
@@ -657,8 +759,9 @@ pub fn stages(session: &Session) -> String {
 pub fn peers(session: &Session) -> String {
     let [position, known_by, peers] = structure::PEER_COLUMNS;
     let mut table = Table::new(&[Number(position), Word(known_by), Long(peers)]);
-    let rows = structure::peer_rows(session).into_iter().take(MOST);
-    rows.for_each(|row| table.push(row));
+    for row in structure::peer_rows(session) {
+        table.push(row);
+    }
     table.finish()
 }
 
@@ -676,28 +779,31 @@ pub fn communicators(session: &Session) -> String {
         Number("operations"),
         Long("name"),
     ]);
-    for communicator in session.communicators.iter().take(MOST) {
-        let members: Vec<String> = communicator
-            .members
-            .iter()
-            .map(|member| {
-                member.map_or_else(|| "not seen".to_owned(), |rank| words::rank_name(session, rank))
-            })
-            .collect();
-        table.push(vec![
-            communicator.library.clone(),
-            communicator.identity.chars().take(12).collect(),
-            communicator.identity_source.clone(),
-            communicator.size.to_string(),
-            words::some_of(&members, 16),
-            communicator.role.clone(),
-            communicator.scope.clone(),
-            units::time(communicator.created_ns),
-            units::count(communicator.operations),
-            communicator.name.clone(),
+    for (at, communicator) in session.communicators.iter().enumerate() {
+        let of = |field: &str| format!("/communicators/{at}/{field}");
+        let members = communicator.members.iter().map(|member| match member {
+            Some(rank) => Prose::from(figures::rank(session, *rank)),
+            None => "not seen".into(),
+        });
+        table.push(row![
+            quoted(&communicator.library, of("library")),
+            identity(&communicator.identity, of("identity")),
+            quoted(&communicator.identity_source, of("identity_source")),
+            plain(communicator.size, of("size")),
+            words::some_prose(members, 16),
+            quoted(&communicator.role, of("role")),
+            quoted(&communicator.scope, of("scope")),
+            time(communicator.created_ns, of("created_ns")),
+            count(communicator.operations, of("operations")),
+            quoted(&communicator.name, of("name")),
         ]);
     }
     table.finish()
+}
+
+/// The beginning of a communicator's identity: enough to tell it from others.
+fn identity(identity: &str, from: String) -> figures::Shown {
+    part(identity.chars().take(12).collect::<String>(), from)
 }
 
 /// What could not be recorded.
@@ -711,16 +817,19 @@ pub fn losses(session: &Session) -> String {
         Number("to"),
         Long("what to do"),
     ]);
-    for loss in session.losses.iter().take(MOST) {
-        table.push(vec![
-            loss.rank
-                .map_or_else(|| loss.source.clone(), |rank| words::rank_name(session, rank)),
-            loss.cause.clone(),
-            loss.kind.clone(),
-            units::count(loss.count),
-            units::time(loss.first_ns),
-            units::time(loss.last_ns),
-            loss.advice.clone(),
+    for (at, loss) in session.losses.iter().enumerate() {
+        let of = |field: &str| format!("/losses/{at}/{field}");
+        table.push(row![
+            match loss.rank {
+                Some(rank) => figures::rank(session, rank),
+                None => quoted(&loss.source, of("source")),
+            },
+            quoted(&loss.cause, of("cause")),
+            quoted(&loss.kind, of("kind")),
+            count(loss.count, of("count")),
+            time(loss.first_ns, of("first_ns")),
+            time(loss.last_ns, of("last_ns")),
+            quoted(&loss.advice, of("advice")),
         ]);
     }
     table.finish()
@@ -739,24 +848,25 @@ pub fn unmatched(session: &Session) -> String {
         Long("missing members"),
         Long("what is wrong"),
     ]);
-    for entry in &session.matching.listed {
-        let seen: Vec<String> = entry
-            .ranks
-            .iter()
-            .map(|rank| words::rank_name(session, *rank))
-            .collect();
-        let missing: Vec<String> = entry.missing_members.iter().map(u32::to_string).collect();
-        let communicator = session.communicators.get(entry.communicator as usize);
-        table.push(vec![
-            entry.kind.clone(),
-            entry.operation.clone(),
-            communicator.map_or_else(String::new, |known| known.identity.chars().take(12).collect()),
-            entry.tag.to_string(),
-            entry.sequence.to_string(),
-            units::time(entry.start_ns),
-            words::some_of(&seen, 8),
-            words::some_of(&missing, 8),
-            entry.reason.clone(),
+    for (at, entry) in session.matching.listed.iter().enumerate() {
+        let of = |field: &str| format!("/matching/listed/{at}/{field}");
+        let missing = entry.missing_members.iter().enumerate();
+        let missing = missing
+            .map(|(place, &member)| plain(member, format!("/matching/listed/{at}/missing_members/{place}")));
+        let seen = entry.ranks.iter().map(|&rank| figures::rank(session, rank));
+        let communicator = entry.communicator as usize;
+        table.push(row![
+            quoted(&entry.kind, of("kind")),
+            quoted(&entry.operation, of("operation")),
+            session.communicators.get(communicator).map(|known| {
+                identity(&known.identity, format!("/communicators/{communicator}/identity"))
+            }),
+            plain(entry.tag, of("tag")),
+            plain(entry.sequence, of("sequence")),
+            time(entry.start_ns, of("start_ns")),
+            words::some_prose(seen, 8),
+            words::some_prose(missing, 8),
+            quoted(&entry.reason, of("reason")),
         ]);
     }
     table.finish()
@@ -765,14 +875,15 @@ pub fn unmatched(session: &Session) -> String {
 /// What was not as it should be.
 pub fn problems(session: &Session) -> String {
     let mut table = Table::new(&[Word("rank"), Long("file"), Number("at byte"), Long("what")]);
-    for problem in &session.problems.listed {
-        table.push(vec![
+    for (at, problem) in session.problems.listed.iter().enumerate() {
+        let of = |field: &str| format!("/problems/listed/{at}/{field}");
+        table.push(row![
+            problem.rank.map(|rank| figures::rank(session, rank)),
+            problem.file.as_ref().map(|file| quoted(file, of("file"))),
             problem
-                .rank
-                .map_or_else(String::new, |rank| words::rank_name(session, rank)),
-            problem.file.clone().unwrap_or_default(),
-            problem.offset_bytes.map_or_else(String::new, units::count),
-            problem.what.clone(),
+                .offset_bytes
+                .map(|offset| count(offset, of("offset_bytes"))),
+            quoted(&problem.what, of("what")),
         ]);
     }
     table.finish()

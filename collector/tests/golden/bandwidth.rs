@@ -1,0 +1,72 @@
+//! Bandwidth (METRICS.md, section 2): algbw = S / t, busbw = algbw · f.
+
+use crate::scene::{at, once, rooted};
+use rankscope_formats::Operation::{self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
+use rankscope_formats::session::InstanceRow;
+
+const MIB: u64 = 1 << 20;
+
+/// Four ranks that come at 0 and leave at 100 µs, with 1 MiB each as they call it.
+fn four(operation: Operation) -> InstanceRow {
+    let call = match operation {
+        Operation::Broadcast => rooted(operation, [0, 100], 0),
+        _ => at(operation, [0, 100], 0, MIB),
+    };
+    let call = rankscope_formats::ranklog::record::Record { bytes: MIB, ..call };
+    once(&[call; 4]).1
+}
+
+/// t = 100 µs, c·e = 1,048,576. S = c·e for all-reduce and broadcast, 4 · c·e where the call's count is that of one member.
+/// 1,048,576 B / 100 µs = 10.48576 GB/s; f = 2 · 3/4 = 1.5, 3/4, 1.
+#[test]
+fn of_each_operation_s_and_its_factor() {
+    let algorithm = 10.485_76e9;
+    for (operation, parts, factor) in [
+        (AllReduce, 1.0, 1.5),
+        (AllGather, 4.0, 0.75),
+        (ReduceScatter, 4.0, 0.75),
+        (AllToAll, 4.0, 0.75),
+        (Broadcast, 1.0, 1.0),
+    ] {
+        let row = four(operation);
+        let is_near = |shown: Option<f64>, expected: f64| {
+            shown.is_some_and(|shown| (shown / expected - 1.0).abs() < 1e-9)
+        };
+        assert_eq!(row.size_bytes, Some(parts as u64 * MIB), "{operation:?}");
+        assert!(is_near(row.algorithm_bytes_per_s, parts * algorithm), "{row:?}");
+        assert!(
+            is_near(row.bus_bytes_per_s, parts * algorithm * factor),
+            "{row:?}"
+        );
+    }
+}
+
+/// A barrier moves nothing that could have a bandwidth.
+#[test]
+fn of_a_barrier_none() {
+    let row = once(&[at(Barrier, [0, 100], 0, 0); 4]).1;
+    assert_eq!((row.size_bytes, row.bus_bytes_per_s), (None, None));
+}
+
+/// Waiting for a third of the time says nothing of the path: no bandwidth of the transfer, but an effective one, over the whole
+/// duration: rank 0 waits 100 of 150, rank 1 none of 50, so 50 %. S / 150 µs = 6.99 GB/s.
+#[test]
+fn what_waited_has_an_effective_bandwidth_only() {
+    let (session, row) = once(&[0, 100].map(|from| at(AllReduce, [from, 150], 0, MIB)));
+    assert_eq!(row.bus_bytes_per_s, None);
+    let class = &session.operations[0];
+    assert!(class.bus_bytes_per_s.value.is_none() && class.bus_bytes_per_s.reason.is_some());
+    let effective = class.effective_bytes_per_s.get().expect("effective").max;
+    assert!(
+        (effective / (MIB as f64 / 150e-6) - 1.0).abs() < 1e-9,
+        "{effective}"
+    );
+}
+
+/// t = 0 is invalid: counted, and no infinity.
+#[test]
+fn without_time_it_is_invalid_and_counted() {
+    let (session, row) = once(&[at(AllReduce, [10, 10], 0, MIB); 2]);
+    assert_eq!((row.algorithm_bytes_per_s, row.bus_bytes_per_s), (None, None));
+    assert_eq!(session.operations[0].bandwidth_invalid, 1);
+}
