@@ -1,5 +1,5 @@
 # What a developer and CI call. Everything is plain cargo underneath; CONTRIBUTING.md says more.
-.PHONY: help build portable demo test setup lint bench
+.PHONY: help build portable demo test setup lint bench faults fuzz
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -8,6 +8,7 @@ help:
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make bench   the benchmarks"
+	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
 build:
@@ -47,6 +48,10 @@ bench:
 	tests/benchmarks/axis.sh 10
 	tests/benchmarks/import.py
 	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
+
+# Hundreds of trainings with faults of known size, on a machine with nothing else to do: about an hour.
+faults: build
+	cargo run --locked --release -p rankscope-tests --bin fault_study
 
 # The stable toolchain will do: without a sanitizer, of which safe code has little use.
 FUZZ_SECONDS ?= 60
