@@ -42,19 +42,22 @@ def main():
     activation = torch.zeros(1024)
     gradient = torch.zeros(4096)
 
+    # Who sends goes on: the other may be sending too, and Gloo's send waits for its receive.
+    sending = []
+
     def forward_pass():
         if before is not None:
             dist.recv(activation, before)
         work(forward)
         if behind is not None:
-            dist.send(activation, behind)
+            sending.append(dist.isend(activation, behind))
 
     def backward_pass():
         if behind is not None:
             dist.recv(activation, behind)
         work(forward)
         if before is not None:
-            dist.send(activation, before)
+            sending.append(dist.isend(activation, before))
 
     dist.barrier()
     for step in range(STEPS):
@@ -68,6 +71,8 @@ def main():
             backward_pass()
         for _ in range(warm_up):
             backward_pass()
+        while sending:
+            sending.pop().wait()
         if replicas > 1:
             dist.all_reduce(gradient, group=groups[stage])
         if SAVE_EVERY and rank == 0 and step % SAVE_EVERY == SAVE_EVERY - 1:
