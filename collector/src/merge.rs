@@ -485,6 +485,9 @@ fn match_ranks<'a>(
         let anchors = world
             .and_then(|world| learnt.plans.get(world as usize))
             .map_or_else(Anchors::default, |plan| plan.anchors_of(rank as u32));
+        if !anchors.is_empty() {
+            analysis.stalls.expect_steps(rank as u32);
+        }
         let reader = reader(rank, logs, clocks, identities, anchors).with_stride(stride(ranks));
         tasks.push(RankTask::new(rank as u32, reader, &options.output, limits)?);
         step_tables.push((

@@ -49,6 +49,8 @@ struct OfRank {
     /// Named times of its host.
     pauses: VecDeque<(i64, i64, PauseKind)>,
     pending: VecDeque<StallRow>,
+    /// Steps of it will be told.
+    has_steps: bool,
     /// Number, begin and end of the last steps.
     steps: VecDeque<(u32, i64, i64)>,
     causes: BTreeMap<&'static str, (u64, i64)>,
@@ -74,6 +76,13 @@ impl StallBoard {
     /// True if stalls of a rank are judged.
     pub fn has(&self, rank: u32) -> bool {
         matches!(self.ranks.get(rank as usize), Some(Some(_)))
+    }
+
+    /// Steps of a rank will be told: a stall waits for the step that it lies in.
+    pub fn expect_steps(&mut self, rank: u32) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+            of_rank.has_steps = true;
+        }
     }
 
     fn remember(&mut self, rank: u32, start_ns: i64, end_ns: i64, what: What) {
@@ -141,7 +150,10 @@ impl StallBoard {
             let Some(of_rank) = of_rank else { continue };
             while let Some(stall) = of_rank.pending.front() {
                 // A step is told of when the one behind it is over.
-                let has_step = of_rank.steps.back().is_none_or(|step| step.2 > stall.start_ns);
+                let has_step = match of_rank.steps.back() {
+                    Some(last) => last.2 > stall.start_ns,
+                    None => !of_rank.has_steps,
+                };
                 let is_settled = reached_ns
                     .is_none_or(|reached| has_step && stall.end_ns < reached.saturating_sub(SETTLED_NS));
                 if !is_settled && of_rank.pending.len() <= MOST_PENDING {
@@ -311,6 +323,11 @@ mod tests {
         board.waited(0, 11 * MS, 13 * MS, 2);
         board.waited(0, 14 * MS, 18 * MS, 1);
         board.waited(1, 14 * MS, 18 * MS, 1);
+        board.expect_steps(0);
+        assert!(
+            judged(&mut board, Some(1021)).is_empty(),
+            "its step was not told yet"
+        );
         board.step(0, 7, 0, 15 * MS);
         assert!(judged(&mut board, Some(1000)).is_empty(), "not settled");
         let rows = judged(&mut board, Some(1021));

@@ -192,6 +192,11 @@ impl Anchors {
         Self { list, run: 0, at: 0 }
     }
 
+    /// True if the rank has none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// What the step is that this anchor ends.
     pub fn kind(&self, number: u32) -> StepKind {
         self.list.kind(number)
