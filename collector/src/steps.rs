@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Share of the operations that the pattern must explain.
 pub const LEAST_CONFIDENCE: f64 = 0.9;
+/// The same where only what leaves hardly anything over is a step.
+const WHOLE: f64 = 0.995;
 /// Events in which the pattern is looked for.
 const WINDOW: usize = 1 << 14;
 /// Longest pattern.
@@ -533,6 +535,24 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
             cycle = Some(longer);
         }
     }
+    // A micro-batch of a pipeline explains all but the begin and the end of each step: of messages alone hardly anything
+    // may be left over.
+    let is_message = |sought: u32| {
+        symbols
+            .directions
+            .get(sought as usize)
+            .copied()
+            .flatten()
+            .is_some()
+    };
+    if source == "pattern"
+        && cycle
+            .as_ref()
+            .is_some_and(|cycle| cycle.iter().all(|&of| is_message(of)))
+        && let Some(longer) = find_whole_cycle(&seen(|event| event.symbol))
+    {
+        cycle = Some(longer);
+    }
     let with_sizes = source == "pattern-with-sizes";
     let symbol = |event: &Event| if with_sizes { event.sized } else { event.symbol };
     let Some(cycle) = cycle else {
@@ -711,6 +731,17 @@ fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
 
 /// The same, of so many different symbols at least.
 fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
+    let (explains, nearest) = search_cycle(different, LEAST_CONFIDENCE, events);
+    explains.or(nearest.filter(|_| different < 2))
+}
+
+/// The shortest sequence that leaves nearly nothing unexplained.
+fn find_whole_cycle(events: &[Seen]) -> Option<Vec<u32>> {
+    search_cycle(1, WHOLE, events).0
+}
+
+/// The shortest sequence that explains so large a share of the events, and the one whose repetition differs least from them.
+fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u32>>, Option<Vec<u32>>) {
     // Warm-up is at the front: initial broadcasts, buckets that are rebuilt after the first step.
     let events = &events[events.len() / 4..];
     let symbols: Vec<u32> = events.iter().map(|event| event.symbol).collect();
@@ -741,14 +772,15 @@ fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
             && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
         {
             examined += 1;
-            if needed.are_explained(events, &cycle) {
-                return Some(cycle);
+            if needed.are_explained(events, &cycle, least) {
+                return (Some(cycle), None);
             }
         }
     }
-    nearest
-        .filter(|_| different < 2)
-        .and_then(|(_, period)| clean_cycle(&symbols, period))
+    (
+        None,
+        nearest.and_then(|(_, period)| clean_cycle(&symbols, period)),
+    )
 }
 
 /// Two equal cycles in a row are a clean one.
@@ -789,7 +821,7 @@ impl Needed {
         }
     }
 
-    fn are_explained(&self, events: &[Seen], cycle: &[u32]) -> bool {
+    fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> bool {
         let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
         // Nothing that every step has may be missing in it: before the events are gone through.
         #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
@@ -802,7 +834,7 @@ impl Needed {
         let cycles = events.iter().filter(|event| search.feed(event.symbol)).count() as u64;
         // The first and the last may be cut off.
         let enough = |explained: u64, seen: u64, each: u64| {
-            explained as f64 >= LEAST_CONFIDENCE * seen.saturating_sub(2 * each) as f64
+            explained as f64 >= least * seen.saturating_sub(2 * each) as f64
         };
         let length = cycle.len() as u64;
         enough(cycles * length, self.all, length)

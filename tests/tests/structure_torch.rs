@@ -99,6 +99,36 @@ fn a_real_pipeline_has_its_stages_and_no_late_rank_unless_there_is_one() {
 }
 
 #[test]
+fn a_pipeline_without_any_collective_has_its_stages() {
+    let turn = turn::take();
+    let Some(python) = Python::wheel() else { return };
+    // Of many micro-batches one looks like a step to whoever sees nothing else.
+    for (micro_batches, forward_ms) in [(4, 3), (16, 1)] {
+        let settings = [
+            ("MICRO", micro_batches.to_string()),
+            ("FORWARD_MS", forward_ms.to_string()),
+        ];
+        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let session = pipeline(&turn, &python, 2, &settings);
+        let structure = &session["structure"][0];
+        let found = &structure["pipelines"][0];
+        assert_eq!(found["chains"], serde_json::json!([[0, 1]]), "{structure}");
+        assert_eq!(found["micro_batches"]["value"], micro_batches, "{structure}");
+        // Of forty steps the first one begins where none ended.
+        assert_eq!(session["steps"]["count"], 39);
+        let found = kinds(&session);
+        for silent in ["late-rank", "pipeline-imbalance", "rotating-lateness"] {
+            assert!(!found.contains(&silent), "{silent}: {}", session["findings"]);
+        }
+    }
+    let heavy = pipeline(&turn, &python, 2, &[("HEAVY", "1:2")]);
+    let finding = of(&heavy, "pipeline-imbalance");
+    assert_eq!(finding["subject"], "stage 1 of 2", "{finding}");
+    assert_eq!(finding["ranks"], serde_json::json!([1]));
+    assert!(!kinds(&heavy).contains(&"late-rank"), "{}", heavy["findings"]);
+}
+
+#[test]
 fn checkpoints_that_pytorch_writes_are_seen_as_long_as_they_take() {
     let turn = turn::take();
     for python in Python::all() {

@@ -1,7 +1,7 @@
 //! What the first steps of a rank show: with whom it exchanges messages, and how it uses its communicators.
 
 use crate::identity::Identities;
-use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankBatch, RankOperation, RankReader};
+use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankBatch, RankOperation, RankReader, StepCut};
 use rankscope_formats::session::OperationState;
 use rankscope_formats::{Operation, Pattern};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +67,7 @@ impl Sample {
         let mut last = NO_COMMUNICATOR;
         let mut seen = 0;
         let mut steps: BTreeSet<u32> = BTreeSet::new();
+        let mut cuts: Vec<StepCut> = Vec::new();
         while seen < most && reader.sums.records < MOST_RECORDS && reader.advance(&mut batch) {
             for operation in &batch.operations {
                 if seen >= most {
@@ -80,7 +81,9 @@ impl Sample {
                     sample.take(operation, identities, &mut last);
                 }
             }
+            cuts.append(&mut batch.steps);
         }
+        sample.put_into_steps(&cuts);
         // The last one is cut off.
         if let (true, Some(&cut)) = (seen >= most, steps.last()) {
             steps.remove(&cut);
@@ -89,6 +92,16 @@ impl Sample {
         sample.steps = steps.len() as u32;
         sample.messages.sort_by_key(|message| message.at_ns);
         sample
+    }
+
+    /// Operations are told in the order in which they were left, and a send may be waited for after the end of its step:
+    /// a message is of the step in which it was asked for, or had come.
+    fn put_into_steps(&mut self, cuts: &[StepCut]) {
+        for message in &mut self.messages {
+            let at = cuts.partition_point(|cut| cut.end_ns < message.at_ns);
+            let cut = cuts.get(at).filter(|cut| cut.start_ns < message.at_ns);
+            message.step = cut.map_or(NO_STEP, |cut| cut.step);
+        }
     }
 
     fn take(&mut self, operation: &RankOperation, identities: &Identities, last: &mut u32) {
