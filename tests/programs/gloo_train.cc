@@ -4,7 +4,7 @@
 //
 // PATTERN  ddp         four gradient buckets, the first of them smaller, each reduced after its part of the backward pass
 //          fsdp        four layers gathered before use in both passes, their gradients reduced after it
-//          accumulate  the same in four micro-steps, gradients reduced in the last one only
+//          accumulate  the same of two layers in four micro-steps, gradients reduced in the last one only
 //          evaluate    ddp, and after every 50 steps four batches of evaluation, each with one small reduction
 //          pipeline    two stages of 1F1B with 8 micro-batches, SIZE / 2 replicas, gradients reduced among replicas
 //          Each step ends with an optimizer, a tenth of it, behind its last operation.
@@ -73,7 +73,7 @@ class Training {
         own_{seed_ * 1000003 + self.rank},
         small_(64, 1.0f),
         first_(2048, 1.0f),
-        large_(16384, 1.0f),
+        large_(8192, 1.0f),
         gathered_(large_.size() * self.size),
         world_(self.connect("world")) {
     if (pattern_ == "pipeline") {
@@ -142,10 +142,10 @@ class Training {
   void train(int step) {
     const double late = late_us(step);
     if (pattern_ == "fsdp") {
-      micro_step(1.0, late, true);
+      micro_step(1.0, 4, late, true);
     } else if (pattern_ == "accumulate") {
       for (int micro = 0; micro < 4; micro++) {
-        micro_step(0.25, late / 4, micro == 3);
+        micro_step(0.25, 2, late / 4, micro == 3);
       }
     } else if (pattern_ == "pipeline") {
       one_forward_one_backward(late);
@@ -158,14 +158,14 @@ class Training {
     }
   }
 
-  void micro_step(double part, double late, bool exchanges) {
-    for (int layer = 0; layer < 4; layer++) {
+  void micro_step(double part, int layers, double late, bool exchanges) {
+    for (int layer = 0; layer < layers; layer++) {
       gather();
-      compute(part * 0.08, layer == 0 ? late : 0);
+      compute(part * 0.32 / layers, layer == 0 ? late : 0);
     }
-    for (int layer = 0; layer < 4; layer++) {
+    for (int layer = 0; layer < layers; layer++) {
       gather();
-      compute(part * 0.145);
+      compute(part * 0.58 / layers);
       if (exchanges) {
         reduce(world_, large_);
       }
