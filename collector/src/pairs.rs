@@ -28,6 +28,10 @@ pub struct Transfers {
     sum_ln_squared: f64,
     /// Σ ns.
     pub sum_ns: f64,
+    /// Of that, while a transfer the other way was under way that was told before: what both ways cost together is less.
+    pub beside_ns: f64,
+    /// Begin and end of the last one.
+    last_ns: (i64, i64),
     /// The longest.
     pub slowest: Option<LookAt>,
 }
@@ -46,6 +50,11 @@ impl Transfers {
         {
             self.slowest = Some(moment());
         }
+    }
+
+    /// Share of the transfers during which none the other way was under way that was told before.
+    pub fn alone_share(&self) -> f64 {
+        1.0 - (self.beside_ns / self.sum_ns.max(1.0)).clamp(0.0, 1.0)
     }
 
     /// Mean of the logarithms.
@@ -117,17 +126,30 @@ impl Paths {
             self.left_out += 1;
             return;
         }
-        self.known
-            .entry((kind, path))
-            .or_default()
-            .add(transfer_ns, || LookAt {
-                what: format!("the longest transfer of a {}", first.operation.name()),
-                rank: Some(first.rank),
-                instance: Some(instance),
-                step: (first.step != crate::rank::NO_STEP).then_some(u64::from(first.step)),
-                start_ns: members.iter().map(|member| member.leave_ns).max().unwrap_or(0) - transfer_ns,
-                end_ns: members.iter().map(|member| member.leave_ns).max().unwrap_or(0),
-            });
+        let end_ns = match members {
+            [_, receiver] if first.is_message() => receiver.leave_ns,
+            _ => members.iter().map(|member| member.leave_ns).max().unwrap_or(0),
+        };
+        let start_ns = end_ns.saturating_sub(transfer_ns);
+        let back_ns = match path {
+            Path::Between(from, to) => self
+                .known
+                .get(&(kind, Path::Between(to, from)))
+                .map(|back| back.last_ns),
+            Path::Inside(_) => None,
+        };
+        let beside_ns = back_ns.map_or(0, |(from, to)| (end_ns.min(to) - start_ns.max(from)).max(0));
+        let transfers = self.known.entry((kind, path)).or_default();
+        transfers.beside_ns += beside_ns as f64;
+        transfers.last_ns = (start_ns, end_ns);
+        transfers.add(transfer_ns, || LookAt {
+            what: format!("the longest transfer of a {}", first.operation.name()),
+            rank: Some(first.rank),
+            instance: Some(instance),
+            step: (first.step != crate::rank::NO_STEP).then_some(u64::from(first.step)),
+            start_ns,
+            end_ns,
+        });
     }
 
     /// All of them, in order.

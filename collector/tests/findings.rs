@@ -458,6 +458,24 @@ fn a_slow_way_between_two_ranks_is_named_and_a_late_sender_is_no_slow_way() {
     );
     assert!(finding.look_at[0].instance.is_some());
     is_silent(&ring(|_| 300 * US, |_| 0), "slow-link");
+    // Two ways with one rank in common are two links.
+    let session = ring(
+        |from| {
+            if [2, 3].contains(&from) {
+                900 * US
+            } else {
+                300 * US
+            }
+        },
+        |_| 0,
+    );
+    let slow = session
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == "slow-link");
+    let mut pairs: Vec<&[u32]> = slow.map(|finding| &finding.ranks[..]).collect();
+    pairs.sort_unstable();
+    assert_eq!(pairs, [[2, 3], [3, 4]]);
     // Who sends late makes others wait; the way is as fast as the others.
     is_silent(
         &ring(|_| 300 * US, |rank| if rank == 2 { 600 * US } else { 0 }),

@@ -7,9 +7,11 @@
 //          accumulate  the same of two layers in four micro-steps, gradients reduced in the last one only
 //          evaluate    ddp, and after every 50 steps four batches of evaluation, each with one small reduction
 //          pipeline    two stages of 1F1B with 8 micro-batches, SIZE / 2 replicas, gradients reduced among replicas
+//          exchange    ddp with small buckets of one size, and in the forward pass each rank sends each other one 32 KiB
 //          Each step ends with an optimizer, a tenth of it, behind its last operation.
 // FAULT    none · persistent (every step) · recurrent (3 of every 30 steps) · transient (10 % of the steps, at once)
 //          rotating (each step another rank, none in particular) · host (VICTIM and the rank after it, every step)
+//          link (nothing of this program's: the network is slower)
 // PERMILLE of the step's time is what the fault adds to the mean step of the late rank.
 //
 // The own time of every part varies by half a percent (one standard deviation), as real parts do. Each rank writes when
@@ -127,7 +129,7 @@ class Training {
       const int first = steps_ / 2 + int(seed_ % 10);
       return step >= first && step < first + count ? mean * steps_ / count : 0;
     }
-    return fault_ == "none" ? 0 : mean;
+    return fault_ == "none" || fault_ == "link" ? 0 : mean;
   }
 
   // A part of a step's time, and something more.
@@ -151,9 +153,12 @@ class Training {
       one_forward_one_backward(late);
     } else {
       compute(0.3, late);
+      if (pattern_ == "exchange") {
+        exchange(step);
+      }
       for (int bucket = 0; bucket < 4; bucket++) {
         compute(0.15);
-        reduce(world_, bucket == 0 ? first_ : large_);
+        reduce(world_, pattern_ == "exchange" ? small_ : bucket == 0 ? first_ : large_);
       }
     }
   }
@@ -241,6 +246,20 @@ class Training {
     auto buffer = world_->createUnboundBuffer(gathered_.data(), large_.size() * sizeof(float));
     buffer->recv(self_.rank ^ 1, slot);
     buffer->waitRecv();
+  }
+
+  // In rounds, in each of which a rank sends to one and receives from one.
+  void exchange(int step) {
+    const size_t bytes = large_.size() * sizeof(float);
+    for (int round = 1; round < self_.size; round++) {
+      auto out = world_->createUnboundBuffer(large_.data(), bytes);
+      auto in = world_->createUnboundBuffer(gathered_.data(), bytes);
+      const uint64_t slot = 1000 + uint64_t(step) * self_.size + round;
+      out->send((self_.rank + round) % self_.size, slot);
+      in->recv((self_.rank + self_.size - round) % self_.size, slot);
+      in->waitRecv();
+      out->waitSend();
+    }
   }
 
   void tell() const {

@@ -1,13 +1,20 @@
 //! Trainings with a fault whose size is known (`tests/programs/gloo_train.cc`), and what rankscope makes of them.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rankscope_formats::session::{StepKind, StepRow, Table, TableReader, rank_path};
 use serde_json::Value;
 
 use crate::job::Job;
+use crate::network::{Link, Network};
 use crate::results;
 use crate::turn::Turn;
+
+/// What goes over a link of two ranks in a step of the pattern `exchange`, one direction after the other: 32 KiB each.
+/// What is reduced is small.
+const EXCHANGED_BYTES: f64 = 2.0 * 32.0 * 1024.0;
 
 /// How far a cut may lie from the moment at which the program began the step, as a share of the step: well below the
 /// shortest part of one, so that a cut at another operation is another step.
@@ -28,17 +35,20 @@ pub enum Fault {
     Rotating,
     /// Both ranks of a host are late in every step.
     Host,
+    /// What two ranks send each other takes longer (routed trainings).
+    Link,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 6] = [
+    pub const ALL: [Fault; 7] = [
         Fault::None,
         Fault::Persistent,
         Fault::Recurrent,
         Fault::Transient,
         Fault::Rotating,
         Fault::Host,
+        Fault::Link,
     ];
 
     /// As the program is told.
@@ -50,6 +60,7 @@ impl Fault {
             Fault::Transient => "transient",
             Fault::Rotating => "rotating",
             Fault::Host => "host",
+            Fault::Link => "link",
         }
     }
 
@@ -62,6 +73,7 @@ impl Fault {
             Fault::Transient => Some(("late-rank", Some("transient"))),
             Fault::Rotating => Some(("rotating-lateness", Some("rotating"))),
             Fault::Host => Some(("slow-host", None)),
+            Fault::Link => Some(("slow-link", None)),
         }
     }
 }
@@ -69,19 +81,21 @@ impl Fault {
 /// One training.
 #[derive(Clone, Debug)]
 pub struct Training {
-    /// `ddp`, `fsdp`, `accumulate`, `evaluate` or `pipeline`.
+    /// `ddp`, `fsdp`, `accumulate`, `evaluate`, `pipeline` or `exchange`.
     pub pattern: &'static str,
     /// Ranks.
     pub ranks: usize,
     /// Ranks per host; each host has a boot id of its own. `None`: all on this one.
     pub per_host: Option<usize>,
+    /// Hosts are joined by a router with delays and jitter of its own; a slow link is slow there.
+    pub is_routed: bool,
     /// Steps.
     pub steps: usize,
     /// What a step computes, µs.
     pub step_us: u32,
     /// What is wrong.
     pub fault: Fault,
-    /// With whom.
+    /// With whom; of a link or a host the first of two ranks.
     pub victim: usize,
     /// What that adds to the victim's own time in the mean step, thousandths of a step.
     pub permille: u32,
@@ -131,7 +145,7 @@ impl Training {
     /// Runs it, recorded, and asks rankscope.
     ///
     /// # Panics
-    /// If the training or the merge fails.
+    /// If the training or the merge fails, or this machine cannot route.
     pub fn run(&self, turn: &Turn, program: &Path) -> Outcome {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut job = Job::program(program, self.ranks);
@@ -151,7 +165,19 @@ impl Training {
             let own_host = own_host_by_rank(hosts.path(), self.ranks, per_host);
             job = job.under(&["unshare", "--mount", "sh", "-c", &own_host, "sh"]);
         }
+        // The router must live as long as the job.
+        let mut network = None;
+        if self.is_routed {
+            let per_host = self.per_host.unwrap_or(1);
+            let hosts: Vec<usize> = (0..self.ranks).map(|rank| rank / per_host).collect();
+            let made = Network::new(hosts[self.ranks - 1] + 1, self.seed, |from, to| {
+                self.link(hosts[self.victim], from, to)
+            });
+            let made = network.insert(Arc::new(made.expect("network namespaces")));
+            job = job.on_hosts(made, &hosts);
+        }
         let finished = job.record_into(directory.path()).run(turn);
+        drop(network);
         finished.expect_status(0);
         results::merge(directory.path());
         let report = results::report(directory.path());
@@ -177,6 +203,20 @@ impl Training {
             report,
             truth,
             cuts_ns,
+        }
+    }
+}
+
+impl Training {
+    /// One direction between two hosts: some 100 µs, and slower by what the fault says.
+    fn link(&self, victim: usize, from: usize, to: usize) -> Link {
+        let is_slow =
+            self.fault == Fault::Link && [from, to].contains(&victim) && [from, to].contains(&(victim + 1));
+        let more_s = f64::from(self.permille) / 1e3 * f64::from(self.step_us) / 1e6;
+        Link {
+            least_delay: Duration::from_micros(60 + 20 * ((3 * from + to) % 4) as u64),
+            mean_jitter: Duration::from_micros(20),
+            bytes_per_second: is_slow.then(|| (EXCHANGED_BYTES / more_s) as u64),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Trainings over real Gloo with a fault of known size: steps are cut where the program ends them, who is late is named,
 //! and nobody is where nothing is wrong. `fault_study` asks the same of hundreds of them (BENCHMARKS.md).
 
+use std::time::Duration;
+
+use rankscope_tests::network::{Link, Network};
 use rankscope_tests::training::{Fault, Outcome, Training};
 use rankscope_tests::{compile, turn};
 
@@ -9,6 +12,7 @@ fn training(pattern: &'static str, fault: Fault) -> Training {
         pattern,
         ranks: 2,
         per_host: None,
+        is_routed: false,
         steps: 60,
         step_us: 40_000,
         fault,
@@ -93,5 +97,44 @@ fn a_late_rank_is_named_with_its_class_and_what_it_costs() {
             (0.6..1.5).contains(&(cost_ns / added_ns)),
             "{pattern}, {fault:?}: {cost_ns} ns of {added_ns} ns"
         );
+    }
+}
+
+#[test]
+fn a_slow_link_is_named_with_both_its_ends() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    let at_once = Link {
+        least_delay: Duration::ZERO,
+        mean_jitter: Duration::ZERO,
+        bytes_per_second: None,
+    };
+    if Network::new(1, 1, |_, _| at_once).is_none() {
+        return;
+    }
+    for fault in [Fault::None, Fault::Link] {
+        let training = Training {
+            ranks: 3,
+            per_host: Some(1),
+            is_routed: true,
+            ..training("exchange", fault)
+        };
+        let outcome = training.run(&turn, &program);
+        let found = of_kind(&outcome, "slow-link");
+        let ranks: Vec<&serde_json::Value> = found.iter().map(|finding| &finding["ranks"]).collect();
+        let expected = match fault {
+            Fault::Link => vec![serde_json::json!([1, 2])],
+            _ => Vec::new(),
+        };
+        assert_eq!(
+            ranks,
+            expected.iter().collect::<Vec<_>>(),
+            "{:?}",
+            outcome.findings()
+        );
+        let late = of_kind(&outcome, "late-rank");
+        assert!(late.is_empty(), "a slow link makes nobody late: {late:?}");
     }
 }

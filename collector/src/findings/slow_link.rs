@@ -6,7 +6,7 @@ use super::shown::percent;
 use super::{Draft, Facts, rules::Rule, shown};
 use crate::pairs::{Kind, Path, Transfers};
 use rankscope_formats::Operation;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Transfers of a path that are needed.
 const FEWEST_TRANSFERS: u64 = 20;
@@ -27,8 +27,8 @@ pub const RULE: Rule = Rule {
             switch or route.",
     fires: "Of at least four paths of one kind (operation, size, members, inside or across hosts) with 20 transfers each, one takes \
             1.5 times the usual transfer or more, by five standard errors and five times the spread between the others, and \
-            that costs at least 2 % of step time. Messages name the pair and direction; collectives the members of the \
-            communicator.",
+            that costs at least 2 % of step time, both ways of a pair together. Messages name the pair, and the direction if only one \
+            is slow; collectives the members of the communicator.",
     silent: "Late arrivals (transfers begin when the last has come), jobs with one communicator only, in which no path can be \
              compared, and paths that are all slow.",
     find: Some(find),
@@ -47,8 +47,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             kinds.entry(kind).or_default().push((path, transfers));
         }
     }
-    // By path: what it takes more than usual, and of which kind it takes most of that.
-    let mut slow: BTreeMap<Path, (f64, f64, Kind, f64, &Transfers)> = BTreeMap::new();
+    let mut slow: BTreeMap<Link, Slow> = BTreeMap::new();
     for (kind, paths) in &kinds {
         if paths.len() < FEWEST_PATHS {
             continue;
@@ -70,22 +69,42 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             if above < SLOW_TIMES.ln() || above < ERRORS * transfers.error_ln().max(spread) {
                 continue;
             }
-            let excess = transfers.sum_ns - usual.exp() * transfers.count as f64;
-            let sum = slow
-                .entry(path)
-                .or_insert((0.0, 0.0, *kind, usual.exp(), transfers));
-            sum.0 += excess;
-            if excess > sum.1 {
-                (sum.1, sum.2, sum.3, sum.4) = (excess, *kind, usual.exp(), transfers);
+            // What both ways take at once costs once.
+            let excess = (transfers.sum_ns - usual.exp() * transfers.count as f64) * transfers.alone_share();
+            let found = slow.entry(Link::of(path)).or_insert_with(|| Slow {
+                excess_ns: 0.0,
+                ways: BTreeSet::new(),
+                worst: Worst {
+                    excess_ns: 0.0,
+                    kind: *kind,
+                    usual_ns: usual.exp(),
+                    transfers,
+                },
+            });
+            found.excess_ns += excess;
+            found.ways.insert(path);
+            if excess > found.worst.excess_ns {
+                found.worst = Worst {
+                    excess_ns: excess,
+                    kind: *kind,
+                    usual_ns: usual.exp(),
+                    transfers,
+                };
             }
         }
     }
     let ranks = entries.len() as i64;
     let mean_window = window / ranks;
     let mut out: Vec<(i64, Draft)> = Vec::new();
-    for (path, (excess, _, kind, usual, transfers)) in slow {
+    for slow in slow.into_values() {
+        let Worst {
+            kind,
+            usual_ns: usual,
+            transfers,
+            ..
+        } = slow.worst;
         // More than what transfer was exposed to those who take part it cannot cost.
-        let (who, members) = members_of(facts, path);
+        let (who, members) = members_of(facts, &slow.ways);
         let of_members: Vec<_> = entries
             .iter()
             .copied()
@@ -96,7 +115,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             .map(|&entry| exposed_transfer_ns(&[entry]))
             .max()
             .unwrap_or(0);
-        let cost = (excess as i64).min(exposed);
+        let cost = (slow.excess_ns as i64).min(exposed);
         if cost * 100 < mean_window * LEAST_COST_PERCENT {
             continue;
         }
@@ -141,7 +160,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .look_at(transfers.slowest.clone())
         .cost(
             cost,
-            "what the transfers take beyond the usual one of their kind, as far as transfer was exposed to a rank that takes part",
+            "what the transfers take beyond the usual one of their kind (once where both ways are slow at a time), as far as transfer was \
+             exposed to a rank that takes part",
             &[TRANSFER],
         );
         let draft = match facts.session.steps.median_ns.value {
@@ -154,14 +174,50 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     out.into_iter().map(|(_, draft)| draft).collect()
 }
 
-/// A path for people, and the ranks at it.
-fn members_of(facts: &Facts<'_>, path: Path) -> (String, Vec<u32>) {
-    match path {
-        Path::Between(from, to) => (
+/// What has one cable: both directions between two ranks, or the members of a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Link {
+    Between(u32, u32),
+    Inside(u32),
+}
+
+impl Link {
+    fn of(path: Path) -> Self {
+        match path {
+            Path::Between(from, to) => Self::Between(from.min(to), from.max(to)),
+            Path::Inside(communicator) => Self::Inside(communicator),
+        }
+    }
+}
+
+/// A link with slow paths.
+struct Slow<'a> {
+    /// What all of them take more than usual, ns.
+    excess_ns: f64,
+    ways: BTreeSet<Path>,
+    worst: Worst<'a>,
+}
+
+/// Of a link's transfers those that take most of what is more than usual.
+struct Worst<'a> {
+    excess_ns: f64,
+    kind: Kind,
+    usual_ns: f64,
+    transfers: &'a Transfers,
+}
+
+/// The slow ways of a link for people, and the ranks at it.
+fn members_of(facts: &Facts<'_>, ways: &BTreeSet<Path>) -> (String, Vec<u32>) {
+    match ways.first() {
+        Some(&Path::Between(from, to)) if ways.len() == 1 => (
             format!("the way from {} to {}", facts.name(from), facts.name(to)),
             vec![from, to],
         ),
-        Path::Inside(communicator) => {
+        Some(&Path::Between(one, other)) => (
+            format!("the ways between {} and {}", facts.name(one), facts.name(other)),
+            vec![one, other],
+        ),
+        Some(&Path::Inside(communicator)) => {
             let known = facts.session.communicators.get(communicator as usize);
             let members: Vec<u32> = known.map_or_else(Vec::new, |known| {
                 known.members.iter().flatten().copied().collect()
@@ -171,5 +227,6 @@ fn members_of(facts: &Facts<'_>, path: Path) -> (String, Vec<u32>) {
                 members,
             )
         }
+        None => ("no path".to_owned(), Vec::new()),
     }
 }

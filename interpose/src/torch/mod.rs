@@ -3,15 +3,15 @@
 
 pub mod blocked;
 pub mod checkpoint;
+pub mod mark;
 pub mod process_group;
-pub mod search;
 pub mod work;
 
 use crate::gloo::rendezvous;
 use crate::stub::{Narrow, Wide};
 use process_group::asked;
 use rankscope_formats::Operation as O;
-use rankscope_formats::ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS};
+use rankscope_formats::ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS, UNUSED_SEARCH};
 use rankscope_formats::ranklog::record::BlockedIn as B;
 
 /// There is nothing sensible to return from a C++ function that is not there.
@@ -86,11 +86,11 @@ crate::wrappers! {
 
     // What the reducer does beside waiting.
     search_unused_parameters = "_ZN4c10d7Reducer24search_unused_parametersERKSt6vectorIN2at6TensorESaIS3_EE",
-        seen "1.13, 2.15", narrow |real, a: &Narrow| search::unused_parameters(real, a);
+        seen "1.13, 2.15", narrow |real, a: &Narrow| mark::around(UNUSED_SEARCH, real, a);
 
     // Where the next forward pass begins.
     prepare_for_forward = "_ZN4c10d7Reducer19prepare_for_forwardEv", seen "1.13, 2.15",
-        narrow |real, a: &Narrow| checkpoint::forward_begins(FORWARD_BEGINS, real, a);
+        narrow |real, a: &Narrow| mark::around(FORWARD_BEGINS, real, a);
 
     // Files that torch.save writes and torch.load reads.
     writer_of_file = "_ZN6caffe29serialize19PyTorchStreamWriterC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbm",

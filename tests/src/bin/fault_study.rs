@@ -49,6 +49,9 @@ struct Arguments {
     /// Also trainings of four ranks on two hosts of this machine: more ranks than a small machine has processors.
     #[arg(long)]
     four: bool,
+    /// Also trainings of three ranks on three hosts, which a router joins, with and without a slow link.
+    #[arg(long)]
+    links: bool,
     /// Only these patterns.
     #[arg(long, value_delimiter = ',')]
     patterns: Vec<String>,
@@ -103,6 +106,7 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
         pattern,
         ranks: 2,
         per_host: None,
+        is_routed: false,
         steps: arguments.steps,
         step_us: arguments.step_us,
         fault,
@@ -174,6 +178,25 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
             }
         }
     }
+    if arguments.links {
+        let routed = |fault, permille, seed: u64| Training {
+            ranks: 3,
+            per_host: Some(1),
+            is_routed: true,
+            victim: seed as usize % 2,
+            ..training("exchange", fault, permille, seed)
+        };
+        for _ in 0..arguments.repeat {
+            push(Part::Recall, routed(Fault::Link, 50, seed));
+            seed += 1;
+        }
+        for permille in [10, 20, 100] {
+            for _ in 0..arguments.curve {
+                push(Part::Curve, routed(Fault::Link, permille, seed));
+                seed += 1;
+            }
+        }
+    }
     // Whatever drifts in this machine should meet all parts alike.
     let count = out.len() as u64;
     out.sort_by_key(|planned| planned.training.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count.max(1));
@@ -187,7 +210,7 @@ fn is_right(finding: &Value, training: &Training) -> bool {
         .map_or_else(Vec::new, |ranks| ranks.iter().filter_map(Value::as_u64).collect());
     let victim = training.victim as u64;
     match training.fault {
-        Fault::Host => ranks == [victim, victim + 1],
+        Fault::Host | Fault::Link => ranks == [victim, victim + 1],
         Fault::None | Fault::Rotating => ranks.is_empty(),
         _ => ranks == [victim],
     }
@@ -197,8 +220,12 @@ fn judge(planned: &Planned, outcome: &Outcome, twin: Option<&Outcome>) -> Result
     let Planned { part, training } = planned;
     let findings = outcome.findings();
     let wanted = training.fault.finding();
-    let names_somebody =
-        |finding: &&Value| matches!(finding["kind"].as_str(), Some("late-rank" | "slow-host"));
+    let names_somebody = |finding: &&Value| {
+        matches!(
+            finding["kind"].as_str(),
+            Some("late-rank" | "slow-host" | "slow-link")
+        )
+    };
     let named = findings.iter().filter(names_somebody);
     let right = findings
         .iter()

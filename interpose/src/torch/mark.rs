@@ -1,23 +1,31 @@
-//! What DistributedDataParallel does beside communicating, and what costs time in each step: a mark on the thread that does
-//! it.
+//! What PyTorch does beside communicating, and what costs time in each step: a mark on the thread that does it.
 
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
 use crate::{life, texts};
 use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::marks::UNUSED_SEARCH;
 use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
-/// `Reducer::search_unused_parameters(outputs)`: called after each forward pass if parameters may be unused, and only
-/// then.
+/// Marks `what` for as long as the call takes.
 ///
 /// # Safety
 /// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn unused_parameters(real: usize, arguments: &Narrow) -> usize {
+pub unsafe fn around(what: &'static str, real: usize, arguments: &Narrow) -> usize {
+    // SAFETY: the caller's.
+    unsafe { since(what, ticks(), real, arguments) }
+}
+
+/// Marks `what` from a moment before the call to its end.
+///
+/// # Safety
+/// `real` and `arguments` must be this row's.
+#[inline]
+pub unsafe fn since(what: &'static str, enter_ticks: u64, real: usize, arguments: &Narrow) -> usize {
     let mut ending = Ending {
         thread: thread::state(),
-        enter_ticks: ticks(),
+        what,
+        enter_ticks,
         flags: FLAG_FAILED,
     };
     // SAFETY: handed through.
@@ -26,8 +34,10 @@ pub unsafe fn unused_parameters(real: usize, arguments: &Narrow) -> usize {
     result
 }
 
+/// Writes the mark, also where the call is left by an exception.
 struct Ending {
     thread: &'static ThreadState,
+    what: &'static str,
     enter_ticks: u64,
     flags: u8,
 }
@@ -36,7 +46,11 @@ impl Drop for Ending {
     #[inline(always)]
     fn drop(&mut self) {
         let leave_ticks = ticks();
-        let Some(number) = texts::number(&[UNUSED_SEARCH.as_bytes()]) else {
+        // Files are read and written also by processes that never communicate: they must not become logs.
+        if life::definitions().is_none() {
+            return;
+        }
+        let Some(number) = texts::number(&[self.what.as_bytes()]) else {
             return;
         };
         if !texts::write_down(number) {
