@@ -956,3 +956,34 @@ impl Activities {
 fn shortest(known: &mut Option<i64>, ns: i64) {
     *known = Some(known.map_or(ns, |known| known.min(ns)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As if all records had been put in the order in which they left, and looked at one by one.
+        #[test]
+        fn the_newest_moment_before_a_record_is_found_without_putting_records_in_order(
+            records in proptest::collection::vec((0u64..30, any::<bool>(), -50i64..50), 0..80),
+            before in -60i64..0,
+        ) {
+            let mut moments = Moments::default();
+            for (place, &(left, tells, ns)) in records.iter().enumerate() {
+                if tells {
+                    moments.push((left, place), ns);
+                }
+            }
+            moments.put_in_order(before);
+            let mut at = 0;
+            for (place, &(left, ..)) in records.iter().enumerate() {
+                at = moments.before((left, place), at);
+                let found = at.checked_sub(1).map_or(before, |last| moments.list[last].1);
+                let earlier = records.iter().enumerate().filter(|&(other, record)| record.1 && (record.0, other) < (left, place));
+                let newest = earlier.map(|(_, record)| record.2).fold(before, i64::max);
+                prop_assert_eq!(found, newest);
+            }
+        }
+    }
+}

@@ -922,6 +922,8 @@ impl RecordStream<'_> {
         (self.heads, self.groups, self.payload) = (heads, groups, payload);
         if is_over {
             self.plain = open.unpacking.into_buffer();
+            // Not cleared: what is there need not be made zero again.
+            self.plain.truncate(KEPT_PAYLOAD_BYTES);
             self.plain.shrink_to(KEPT_PAYLOAD_BYTES);
             self.close_payload(open.at, damage);
             return None;
