@@ -53,7 +53,12 @@ impl Line {
     #[inline]
     fn uncut(&self, ticks: u64) -> i128 {
         let delta = i128::from(ticks) - i128::from(self.ticks0);
-        i128::from(self.ns0) + ((delta * self.ns_per_tick) >> FRACTION_BITS)
+        let ns = match (i64::try_from(delta), i64::try_from(self.ns_per_tick)) {
+            // One multiplication: what is not damaged is small.
+            (Ok(delta), Ok(rate)) => i128::from(delta) * i128::from(rate),
+            _ => delta * self.ns_per_tick,
+        };
+        i128::from(self.ns0) + (ns >> FRACTION_BITS)
     }
 
     /// The time before an origin was chosen: since boot, or since 1970.

@@ -7,7 +7,7 @@ use crate::identity::Identities;
 use crate::ingest::{self, IngestError};
 use crate::matching::{MOST_PENDING, Matcher};
 use crate::pool::{Pool, RankTask};
-use crate::rank::{CUPTI, RankReader, RankSums};
+use crate::rank::{CUPTI, Lateness, RankReader, RankSums};
 use crate::stalls::StallBoard;
 use crate::step_board::StepBoard;
 use crate::step_links;
@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 
 /// Marks a session directory whose merge is not finished.
@@ -119,9 +120,12 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     }
     prepare(&options.output)?;
     allow_many_files();
-    let mut plans = plan_steps(&logs, &clocks, &identities, progress);
-    let structures = learn_structure(&logs, &clocks, &mut identities, &mut plans);
+    // Read by several readers of each log, all by the clocks that hold from now on.
+    let lateness: Vec<OnceLock<Lateness>> = logs.iter().map(|_| OnceLock::new()).collect();
+    let mut plans = plan_steps(&logs, &clocks, &identities, &lateness, progress);
+    let structures = learn_structure(&logs, &clocks, &mut identities, &lateness, &mut plans);
     let learnt = Learnable {
+        lateness: &lateness,
         plans: &plans,
         structures: &structures,
     };
@@ -293,6 +297,7 @@ fn plan_steps(
     logs: &[RankLog],
     clocks: &Clocks,
     identities: &Identities,
+    lateness: &[OnceLock<Lateness>],
     progress: &mut dyn FnMut(Progress),
 ) -> Vec<StepPlan> {
     identities
@@ -311,7 +316,11 @@ fn plan_steps(
                     ..StepPlan::default()
                 };
             };
-            let reader_of = |rank: u32| reader(rank as usize, logs, clocks, identities, Anchors::default());
+            let reader_of = |rank: u32| {
+                reader(rank as usize, logs, clocks, identities, Anchors::default())
+                    .with_lateness(&lateness[identities.ranks[rank as usize].log])
+                    .without_works()
+            };
             let width = |communicator: u32| {
                 identities
                     .communicators
@@ -350,12 +359,17 @@ fn learn_structure(
     logs: &[RankLog],
     clocks: &Clocks,
     identities: &mut Identities,
+    lateness: &[OnceLock<Lateness>],
     plans: &mut [StepPlan],
 ) -> Vec<Structure> {
     let mut all = Vec::with_capacity(plans.len());
     for (world, plan) in plans.iter_mut().enumerate() {
         let known = &*identities;
-        let reader_of = |rank: u32, anchors: Anchors| reader(rank as usize, logs, clocks, known, anchors);
+        let reader_of = |rank: u32, anchors: Anchors| {
+            reader(rank as usize, logs, clocks, known, anchors)
+                .with_lateness(&lateness[known.ranks[rank as usize].log])
+                .without_works()
+        };
         let mut samples = structure::samples(known, world, |rank| reader_of(rank, plan.anchors_of(rank)));
         if samples.len() > 1
             && let Some(first) = first_of_a_chain(plan, &samples)
@@ -406,6 +420,8 @@ fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<u32, structure::sample::
 /// What was learnt before the merge itself, by world.
 #[derive(Clone, Copy)]
 struct Learnable<'a> {
+    /// By log.
+    lateness: &'a [OnceLock<Lateness>],
     plans: &'a [StepPlan],
     structures: &'a [Structure],
 }
@@ -447,7 +463,7 @@ fn match_ranks<'a>(
     logs: &'a [RankLog],
     clocks: &'a Clocks,
     identities: &'a Identities,
-    learnt: Learnable<'_>,
+    learnt: Learnable<'a>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Outcome<'a>, MergeError> {
     let ranks = identities.ranks.len();
@@ -488,7 +504,9 @@ fn match_ranks<'a>(
         if !anchors.is_empty() {
             analysis.stalls.expect_steps(rank as u32);
         }
-        let reader = reader(rank, logs, clocks, identities, anchors).with_stride(stride(ranks));
+        let reader = reader(rank, logs, clocks, identities, anchors)
+            .with_lateness(&learnt.lateness[identities.ranks[rank].log])
+            .with_stride(stride(ranks));
         tasks.push(RankTask::new(rank as u32, reader, &options.output, limits)?);
         step_tables.push((
             TableWriter::<StepRow>::create(

@@ -13,7 +13,7 @@ use crate::device_overlap::{DeviceBreakdown, DeviceParts};
 use crate::kernel_name::demangled;
 use rankscope_formats::Operation;
 use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
+use rankscope_formats::ranklog::activity::{Activity, ActivityKind, Coverage, HostCall, LinkedTo, Work};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
@@ -73,47 +73,102 @@ impl Lateness {
         let mut newest = i64::MIN;
         let mut stream = log.records();
         let mut batch = Vec::new();
-        while stream.next_batch(&mut batch) {
-            for entry in &batch {
-                learnt.see(&entry.record, line, &mut newest);
+        let mut moments = Moments::default();
+        while stream.next_unordered(&mut batch) {
+            moments.clear();
+            for (place, entry) in batch.iter().enumerate() {
+                if let Some(ns) = learnt.told(&entry.record, line) {
+                    moments.push((entry.record.leave_ticks, place), ns);
+                }
             }
+            moments.put_in_order(newest);
+            let mut at = 0;
+            for (place, entry) in batch.iter().enumerate() {
+                let Some(start_ticks) = begun(&entry.record) else {
+                    continue;
+                };
+                at = moments.before((entry.record.leave_ticks, place), at);
+                let newest = at.checked_sub(1).map_or(newest, |last| moments.list[last].1);
+                if newest != i64::MIN {
+                    learnt.reach_ns = learnt.reach_ns.max(newest - line.ns(start_ticks));
+                }
+            }
+            newest = moments.list.last().map_or(newest, |last| last.1);
         }
         learnt
     }
 
-    fn see(&mut self, record: &Record, line: &Line, newest: &mut i64) {
-        match Activity::of(record) {
-            Some(
-                Activity::Kernel { work, .. }
-                | Activity::Copy { work, .. }
-                | Activity::Set { work, .. }
-                | Activity::Graph { work, .. },
-            ) => {
+    /// The moment that a record tells the log has come to, if it does; counts works.
+    fn told(&mut self, record: &Record, line: &Line) -> Option<i64> {
+        if record.kind != RecordKind::Activity as u8 {
+            return Some(line.ns(record.leave_ticks));
+        }
+        match ActivityKind::from_u8(record.operation)? {
+            ActivityKind::Kernel | ActivityKind::Copy | ActivityKind::Set | ActivityKind::Graph => {
                 self.works += 1;
-                if *newest != i64::MIN {
-                    self.reach_ns = self.reach_ns.max(*newest - line.ns(work.start_ticks));
-                }
+                None
             }
-            Some(Activity::Covered { end_ticks, .. }) => {
+            ActivityKind::Covered => {
+                let Some(Activity::Covered { end_ticks, .. }) = Activity::of(record) else {
+                    return None;
+                };
                 self.is_covered = true;
-                *newest = (*newest).max(line.ns(end_ticks));
+                Some(line.ns(end_ticks))
             }
-            Some(Activity::Call { call, .. }) => {
-                if *newest != i64::MIN {
-                    self.reach_ns = self.reach_ns.max(*newest - line.ns(call.start_ticks));
-                }
-            }
-            Some(Activity::Link { near_ticks, .. }) => {
-                if *newest != i64::MIN {
-                    self.reach_ns = self.reach_ns.max(*newest - line.ns(near_ticks));
-                }
-            }
-            Some(Activity::Stream { .. }) => {}
-            None => {
-                if record.kind != RecordKind::Activity as u8 {
-                    *newest = (*newest).max(line.ns(record.leave_ticks));
-                }
-            }
+            _ => None,
+        }
+    }
+}
+
+/// When what a record of activity tells began, in ticks; `None` of what is not waited for.
+fn begun(record: &Record) -> Option<u64> {
+    match Activity::of(record)? {
+        Activity::Kernel { work, .. }
+        | Activity::Copy { work, .. }
+        | Activity::Set { work, .. }
+        | Activity::Graph { work, .. } => Some(work.start_ticks),
+        Activity::Call { call, .. } => Some(call.start_ticks),
+        Activity::Link { near_ticks, .. } => Some(near_ticks),
+        Activity::Covered { .. } | Activity::Stream { .. } => None,
+    }
+}
+
+/// The moments that a batch of a log tells it has come to: few beside its works, so that only they need be put in the
+/// order in which records left. Each with when its record left, in ticks, and its place in the batch.
+#[derive(Default)]
+struct Moments {
+    list: Vec<((u64, usize), i64)>,
+}
+
+impl Moments {
+    fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    fn push(&mut self, left: (u64, usize), ns: i64) {
+        self.list.push((left, ns));
+    }
+
+    /// From now on each is the newest of those up to it, and of what came before all of them.
+    fn put_in_order(&mut self, before: i64) {
+        self.list.sort_unstable();
+        let mut newest = before;
+        for (_, ns) in &mut self.list {
+            newest = newest.max(*ns);
+            *ns = newest;
+        }
+    }
+
+    /// How many left before a record, of which `at` left before the one in front of it.
+    fn before(&self, left: (u64, usize), at: usize) -> usize {
+        let is_before = |moment: &((u64, usize), i64)| moment.0 < left;
+        // Records are nearly in order: mostly nothing has changed.
+        let is_still = at.checked_sub(1).is_none_or(|last| is_before(&self.list[last]))
+            && self.list.get(at).is_none_or(|next| !is_before(next));
+        if is_still {
+            at
+        } else {
+            self.list.partition_point(is_before)
         }
     }
 }
@@ -172,9 +227,40 @@ struct Held {
     graph_node: u64,
 }
 
+impl Held {
+    /// Of no name, size or bytes.
+    #[inline]
+    fn new(work: &Work, kind: WorkKind, (start_ns, end_ns): (i64, i64)) -> Self {
+        Self {
+            start_ns,
+            end_ns,
+            stream: work.stream,
+            correlation: work.correlation,
+            kind: kind as u8,
+            name: -1,
+            bytes: 0,
+            grid: [0; 3],
+            block: [0; 3],
+            graph_node: work.graph_node,
+        }
+    }
+}
+
 impl Moment for Held {
     fn moment_ns(&self) -> i64 {
         self.start_ns
+    }
+}
+
+/// A work that is asked for when its step is cut.
+struct Launched {
+    launch_ns: i64,
+    end_ns: i64,
+}
+
+impl Moment for Launched {
+    fn moment_ns(&self) -> i64 {
+        self.launch_ns
     }
 }
 
@@ -246,8 +332,9 @@ pub struct ActivitySums {
 
 /// The devices of one rank.
 pub struct Activities {
-    line: Line,
     reach_ns: i64,
+    /// Somebody wants rows of works, and intervals of calls.
+    hands_out_works: bool,
     /// The newest moment that the log has told of.
     newest_ns: i64,
     /// Until when the log has said whether activity was recorded.
@@ -266,7 +353,7 @@ pub struct Activities {
     compute: VecDeque<(i64, i64)>,
     gaps: Gaps,
     /// Launch and end of works since the last step: which of them were launched in it.
-    launched: BinaryHeap<Reverse<(i64, i64)>>,
+    launched: InOrder<Launched>,
     sums_by_name: FxHashMap<i32, (u64, i64)>,
     /// Steps in which stretches at a place took a hundredth or more, and their time in those, ns.
     places: FxHashMap<Place, (u64, i64)>,
@@ -298,7 +385,7 @@ pub struct Activities {
 
 impl Activities {
     /// For a log of which this was learnt. `communicators`: the session's number by the log's.
-    pub fn new(log: &RankLog, line: Line, lateness: Lateness, communicators: BTreeMap<u32, u32>) -> Self {
+    pub fn new(log: &RankLog, line: &Line, lateness: Lateness, communicators: BTreeMap<u32, u32>) -> Self {
         let communication_names = log
             .texts
             .iter()
@@ -312,8 +399,8 @@ impl Activities {
             .map(|loss| (line.ns(loss.first_ticks), line.ns(loss.last_ticks)))
             .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         Self {
-            line,
             reach_ns: lateness.reach_ns,
+            hands_out_works: true,
             newest_ns: i64::MIN,
             told_until_ns: if lateness.is_covered { i64::MIN } else { i64::MAX },
             released_ns: i64::MIN,
@@ -325,7 +412,7 @@ impl Activities {
             breakdown: DeviceBreakdown::default(),
             compute: VecDeque::new(),
             gaps: Gaps::default(),
-            launched: BinaryHeap::new(),
+            launched: InOrder::default(),
             sums_by_name: FxHashMap::default(),
             places: FxHashMap::default(),
             last_end_ns: i64::MIN,
@@ -344,6 +431,14 @@ impl Activities {
             of_calls: Vec::new(),
             linked: Vec::new(),
             linked_by_order: Vec::new(),
+        }
+    }
+
+    /// The same without rows of works and of calls of CUDA: they are only counted.
+    pub fn without_works(self) -> Self {
+        Self {
+            hands_out_works: false,
+            ..self
         }
     }
 
@@ -374,11 +469,12 @@ impl Activities {
         self.newest_ns = self.newest_ns.max(ns);
     }
 
-    /// Takes a record of activity.
-    pub fn take(&mut self, record: &Record) {
+    /// Takes a record of activity that was entered and left at these moments.
+    pub fn take(&mut self, record: &Record, enter_ns: i64, leave_ns: i64) {
         let Some(activity) = Activity::of(record) else {
             return;
         };
+        let times = (enter_ns, leave_ns);
         match activity {
             Activity::Kernel {
                 work,
@@ -386,23 +482,33 @@ impl Activities {
                 grid,
                 block,
                 ..
-            } => self.hold(&work, WorkKind::Kernel, name, 0, grid, block),
+            } => self.waiting.push(Held {
+                name,
+                grid,
+                block,
+                ..Held::new(&work, WorkKind::Kernel, times)
+            }),
             Activity::Copy {
                 work,
                 bytes,
                 direction,
                 ..
-            } => self.hold(&work, WorkKind::Copy, i32::from(direction), bytes, [0; 3], [0; 3]),
-            Activity::Set { work, bytes } => self.hold(&work, WorkKind::Set, -1, bytes, [0; 3], [0; 3]),
-            Activity::Graph { work, .. } => self.hold(&work, WorkKind::Graph, -1, 0, [0; 3], [0; 3]),
-            Activity::Call { call, waits } => self.called(&call, waits),
-            Activity::Link {
-                correlation,
-                to,
-                near_ticks,
-            } => {
+            } => self.waiting.push(Held {
+                name: i32::from(direction),
+                bytes,
+                ..Held::new(&work, WorkKind::Copy, times)
+            }),
+            Activity::Set { work, bytes } => self.waiting.push(Held {
+                bytes,
+                ..Held::new(&work, WorkKind::Set, times)
+            }),
+            Activity::Graph { work, .. } => {
+                self.waiting.push(Held::new(&work, WorkKind::Graph, times));
+            }
+            Activity::Call { call, waits } => self.called(&call, waits, times),
+            Activity::Link { correlation, to, .. } => {
                 let link = Link { to, has_work: false };
-                self.links.insert(correlation, self.line.ns(near_ticks), link);
+                self.links.insert(correlation, enter_ns, link);
                 self.linked.push(to);
                 self.order.linked(to);
             }
@@ -412,15 +518,7 @@ impl Activities {
                 number,
                 ..
             } => self.order.named(handle, context, number),
-            Activity::Covered {
-                start_ticks,
-                end_ticks,
-                coverage,
-                ..
-            } => {
-                let (start, end) = (self.line.ns(start_ticks), self.line.ns(end_ticks));
-                self.cover(start, end.max(start), coverage);
-            }
+            Activity::Covered { coverage, .. } => self.cover(enter_ns, leave_ns, coverage),
         }
     }
 
@@ -429,28 +527,9 @@ impl Activities {
         self.spans.push(span);
     }
 
-    fn hold(&mut self, work: &Work, kind: WorkKind, name: i32, bytes: u64, grid: [u32; 3], block: [u32; 3]) {
-        let start_ns = self.line.ns(work.start_ticks);
-        let end_ns = self.line.ns(work.end_ticks).max(start_ns);
-        self.waiting.push(Held {
-            start_ns,
-            end_ns,
-            stream: work.stream,
-            correlation: work.correlation,
-            kind: kind as u8,
-            name,
-            bytes,
-            grid,
-            block,
-            graph_node: work.graph_node,
-        });
-    }
-
-    fn called(&mut self, call: &HostCall, waits: bool) {
+    fn called(&mut self, call: &HostCall, waits: bool, (start_ns, end_ns): (i64, i64)) {
         let position = cuda_function_position(call.function, call.is_runtime);
         let known = position.map(|position| &CUDA_FUNCTIONS[position]);
-        let start_ns = self.line.ns(call.start_ticks);
-        let end_ns = self.line.ns(call.end_ticks).max(start_ns);
         let called = Called {
             start_ns,
             end_ns,
@@ -469,18 +548,20 @@ impl Activities {
         }
         let forgotten = self.calls.insert(call.correlation, end_ns, called);
         self.sums.launches_without_work += u64::from(forgotten.is_some());
-        self.span(SpanRow {
-            kind: if waits {
-                SpanKind::DeviceWait
-            } else {
-                SpanKind::Launch
-            },
-            thread_id: call.thread,
-            start_ns,
-            end_ns,
-            object: u64::from(call.correlation),
-            name: Some(Cow::Borrowed(known.map_or("call of CUDA", |known| known.name))),
-        });
+        if self.hands_out_works {
+            self.span(SpanRow {
+                kind: if waits {
+                    SpanKind::DeviceWait
+                } else {
+                    SpanKind::Launch
+                },
+                thread_id: call.thread,
+                start_ns,
+                end_ns,
+                object: u64::from(call.correlation),
+                name: Some(Cow::Borrowed(known.map_or("call of CUDA", |known| known.name))),
+            });
+        }
         if let Some(position) = position.filter(|_| waits) {
             self.wait_ends.insert(end_ns, position);
             if self.wait_ends.len() > RECENT {
@@ -608,10 +689,16 @@ impl Activities {
             WorkKind::Set => self.sums.sets += 1,
             WorkKind::Graph => self.sums.graphs += 1,
         }
-        if is_kernel && (self.sums_by_name.len() < MOST_SUMS || self.sums_by_name.contains_key(&held.name)) {
-            let sum = self.sums_by_name.entry(held.name).or_default();
-            sum.0 += 1;
-            sum.1 = sum.1.saturating_add(held.end_ns - held.start_ns);
+        if is_kernel {
+            let ns = held.end_ns - held.start_ns;
+            let has_room = self.sums_by_name.len() < MOST_SUMS;
+            match self.sums_by_name.get_mut(&held.name) {
+                Some(sum) => *sum = (sum.0 + 1, sum.1.saturating_add(ns)),
+                None if has_room => {
+                    self.sums_by_name.insert(held.name, (1, ns));
+                }
+                None => {}
+            }
         }
         self.sums.without_call += u64::from(is_kernel && is_communication && link.is_none());
         if let Some(call) = call {
@@ -655,10 +742,12 @@ impl Activities {
         // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
         if self.launched.len() >= MOST_LAUNCHED {
             // Nobody cuts steps.
-            self.launched.clear();
+            self.launched = InOrder::default();
         }
-        self.launched
-            .push(Reverse((launch_ns.unwrap_or(held.start_ns), held.end_ns)));
+        self.launched.push(Launched {
+            launch_ns: launch_ns.unwrap_or(held.start_ns),
+            end_ns: held.end_ns,
+        });
         self.last_end_ns = self.last_end_ns.max(held.end_ns);
         if let Some(call) = call {
             if self.recent.len() >= RECENT {
@@ -676,6 +765,9 @@ impl Activities {
                 start_ns: held.start_ns,
                 end_ns: held.end_ns,
             });
+        }
+        if !self.hands_out_works {
+            return;
         }
         let of_call = match link {
             Some(LinkedTo::Call {
@@ -805,10 +897,8 @@ impl Activities {
     /// question.
     pub fn end_of_launched_before(&mut self, host_ns: i64) -> Option<i64> {
         let mut end = None;
-        while let Some(&Reverse((launch, work_end))) = self.launched.peek().filter(|one| one.0.0 <= host_ns) {
-            debug_assert!(launch <= host_ns, "the earliest launch comes first");
-            self.launched.pop();
-            end = end.max(Some(work_end));
+        while let Some(work) = self.launched.next_until(host_ns) {
+            end = end.max(Some(work.end_ns));
         }
         end
     }
@@ -865,4 +955,35 @@ impl Activities {
 
 fn shortest(known: &mut Option<i64>, ns: i64) {
     *known = Some(known.map_or(ns, |known| known.min(ns)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As if all records had been put in the order in which they left, and looked at one by one.
+        #[test]
+        fn the_newest_moment_before_a_record_is_found_without_putting_records_in_order(
+            records in proptest::collection::vec((0u64..30, any::<bool>(), -50i64..50), 0..80),
+            before in -60i64..0,
+        ) {
+            let mut moments = Moments::default();
+            for (place, &(left, tells, ns)) in records.iter().enumerate() {
+                if tells {
+                    moments.push((left, place), ns);
+                }
+            }
+            moments.put_in_order(before);
+            let mut at = 0;
+            for (place, &(left, ..)) in records.iter().enumerate() {
+                at = moments.before((left, place), at);
+                let found = at.checked_sub(1).map_or(before, |last| moments.list[last].1);
+                let earlier = records.iter().enumerate().filter(|&(other, record)| record.1 && (record.0, other) < (left, place));
+                let newest = earlier.map(|(_, record)| record.2).fold(before, i64::max);
+                prop_assert_eq!(found, newest);
+            }
+        }
+    }
 }

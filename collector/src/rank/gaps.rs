@@ -74,12 +74,14 @@ impl Gaps {
         stalls: &mut Vec<StallRow>,
     ) -> (IdleCause, i64) {
         self.see(class, name, start_ns, end_ns, launch_ns, stalls);
-        let before = self.ends.insert(
-            stream,
-            self.ends
-                .get(&stream)
-                .map_or(end_ns, |&before| before.max(end_ns)),
-        );
+        let before = match self.ends.get_mut(&stream) {
+            Some(end) => {
+                let before = *end;
+                *end = before.max(end_ns);
+                Some(before)
+            }
+            None => self.ends.insert(stream, end_ns),
+        };
         match before {
             Some(before) if start_ns > before => {
                 let gap = start_ns - before;

@@ -15,8 +15,9 @@ const NEAR: usize = 16;
 pub struct InOrder<T> {
     sorted: VecDeque<T>,
     fresh: Vec<T>,
-    /// Kept for its memory.
+    /// Kept for their memory.
     behind: Vec<T>,
+    places: Vec<(i64, usize)>,
 }
 
 impl<T> Default for InOrder<T> {
@@ -25,6 +26,7 @@ impl<T> Default for InOrder<T> {
             sorted: VecDeque::new(),
             fresh: Vec::new(),
             behind: Vec::new(),
+            places: Vec::new(),
         }
     }
 }
@@ -67,9 +69,26 @@ impl<T: Moment> InOrder<T> {
         if is_due { self.sorted.pop_front() } else { None }
     }
 
-    /// Sorting finds the runs that are there. What lies before the first of those that are new stays where it is.
+    /// Sorts what is new by moments and places: the things are several times as long, and are moved once.
+    fn sort_fresh(&mut self) {
+        self.places.clear();
+        self.places
+            .extend(self.fresh.iter().map(T::moment_ns).zip(0usize..));
+        self.places.sort_unstable();
+        for at in 0..self.places.len() {
+            // What stood in a place that was filled before has gone to where its own thing came from.
+            let mut from = self.places[at].1;
+            while from < at {
+                from = self.places[from].1;
+            }
+            self.places[at].1 = from;
+            self.fresh.swap(at, from);
+        }
+    }
+
+    /// What lies before the first of those that are new stays where it is.
     fn sort(&mut self) {
-        self.fresh.sort_by_key(T::moment_ns);
+        self.sort_fresh();
         let first = self.fresh[0].moment_ns();
         let stays = self.sorted.partition_point(|one| one.moment_ns() <= first);
         if stays == self.sorted.len() {

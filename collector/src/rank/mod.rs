@@ -17,7 +17,7 @@ mod pauses;
 mod stream_order;
 mod works;
 
-pub use activity::{ActivitySums, CUPTI, ENDED, REFUSED};
+pub use activity::{ActivitySums, CUPTI, ENDED, Lateness, REFUSED};
 pub use device_clock::{DeviceClock, DeviceClocks};
 pub use gaps::{CAUSES, Place};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
@@ -29,7 +29,7 @@ use crate::device_overlap::DeviceParts;
 use crate::overlap::{Breakdown, Parts};
 use crate::pauses::{COUNT, position};
 use crate::steps::Anchors;
-use activity::{Activities, Lateness};
+use activity::Activities;
 use devices::{Answer, Awaited, Began, Devices, Recorded, Times, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
@@ -50,6 +50,7 @@ use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::OnceLock;
 use works::Works;
 
 /// Operations held until it is known when the program was blocked because of them. More are let go, counted.
@@ -299,6 +300,10 @@ pub struct RankReader<'a> {
     device_clocks: DeviceClocks,
     /// Messages inside collectives are handed out.
     hands_out_evidence: bool,
+    /// What devices did is handed out.
+    hands_out_works: bool,
+    /// Where it is kept how late the log tells of devices.
+    lateness: Option<&'a OnceLock<Lateness>>,
     /// Of a process that drives several devices each communicator's handle is on one of its own.
     has_devices: bool,
     /// The library tells of its devices, and when.
@@ -386,6 +391,8 @@ impl<'a> RankReader<'a> {
             devices: Devices::default(),
             device_clocks: DeviceClocks::default(),
             hands_out_evidence: false,
+            hands_out_works: true,
+            lateness: None,
             has_devices: drives_devices(communicators),
             has_plugin: false,
             awaited: FxHashMap::default(),
@@ -425,6 +432,26 @@ impl<'a> RankReader<'a> {
     pub fn with_evidence(self) -> Self {
         Self {
             hands_out_evidence: true,
+            ..self
+        }
+    }
+
+    /// The same that hands out nothing of what devices did and of calls that launched it, for who asks for operations,
+    /// steps and marks.
+    #[must_use]
+    pub fn without_works(self) -> Self {
+        Self {
+            hands_out_works: false,
+            ..self
+        }
+    }
+
+    /// The same with a place for how late the log tells of devices, shared by all who read it by the same line: it takes a
+    /// pass of its own to learn.
+    #[must_use]
+    pub fn with_lateness(self, known: &'a OnceLock<Lateness>) -> Self {
+        Self {
+            lateness: Some(known),
             ..self
         }
     }
@@ -525,7 +552,10 @@ impl<'a> RankReader<'a> {
         if !self.log.properties.contains_key(CUPTI) {
             return;
         }
-        let lateness = Lateness::learn(self.log, &self.line);
+        let learn = || Lateness::learn(self.log, &self.line);
+        let lateness = self
+            .lateness
+            .map_or_else(learn, |known| *known.get_or_init(learn));
         let communicators = self
             .communicators
             .iter()
@@ -533,13 +563,13 @@ impl<'a> RankReader<'a> {
             .filter(|(known, _)| known.0 != NO_COMMUNICATOR)
             .map(|(known, index)| (index, known.0))
             .collect();
-        self.activity = Some(Activities::new(
-            self.log,
-            self.line.clone(),
-            lateness,
-            communicators,
-        ));
-        if lateness.works > 0 {
+        let activity = Activities::new(self.log, &self.line, lateness, communicators);
+        self.activity = Some(if self.hands_out_works {
+            activity
+        } else {
+            activity.without_works()
+        });
+        if lateness.works > 0 && self.hands_out_works {
             out.names = Activities::names(self.log);
         }
     }
@@ -562,7 +592,11 @@ impl<'a> RankReader<'a> {
         for work in activity.of_calls.drain(..) {
             self.devices.ran(&work);
         }
-        out.works.append(&mut activity.rows);
+        if out.works.is_empty() {
+            std::mem::swap(&mut out.works, &mut activity.rows);
+        } else {
+            out.works.append(&mut activity.rows);
+        }
         out.stalls.append(&mut activity.stalls);
     }
 
@@ -693,7 +727,7 @@ impl<'a> RankReader<'a> {
             RecordKind::Device => self.take_device(entry),
             RecordKind::Activity => {
                 if let Some(activity) = &mut self.activity {
-                    activity.take(record);
+                    activity.take(record, enter, leave);
                 }
             }
             RecordKind::Evidence => {

@@ -694,7 +694,7 @@ pub fn unpack(
     heads: &mut Vec<GroupHead>,
     take: impl FnMut(usize, &GroupHead, Record),
 ) -> Result<(), Damage> {
-    let mut unpacking = Unpacking::begin(bytes, heads)?;
+    let mut unpacking = Unpacking::begin(bytes, heads, Vec::new())?;
     unpacking.advance(bytes, heads, usize::MAX, take)
 }
 
@@ -719,7 +719,8 @@ pub struct Unpacking {
 
 impl Unpacking {
     /// Reads what stands before the first record; `heads` is replaced by the payload's groups, as far as they are whole.
-    pub fn begin(bytes: &[u8], heads: &mut Vec<GroupHead>) -> Result<Self, Damage> {
+    /// `plain` is memory that it may use, of a payload before.
+    pub fn begin(bytes: &[u8], heads: &mut Vec<GroupHead>, mut plain: Vec<u8>) -> Result<Self, Damage> {
         heads.clear();
         let mut front = Bytes { bytes, at: 0 };
         let mut lanes: HashMap<u32, usize> = HashMap::new();
@@ -776,9 +777,10 @@ impl Unpacking {
             .ok_or(damage)?;
         let bits = offset + packed_bytes..(offset + packed_bytes).checked_add(bit_bytes).ok_or(damage)?;
         bytes.get(bits.clone()).ok_or(damage)?;
-        let plain =
-            miniz_oxide::inflate::decompress_to_vec_with_limit(packed, plain_bytes).map_err(|_| damage)?;
-        if plain.len() != plain_bytes {
+        plain.resize(plain_bytes, 0);
+        let packed = std::iter::once(packed);
+        let inflated = miniz_oxide::inflate::decompress_slice_iter_to_slice(&mut plain, packed, false, true);
+        if inflated != Ok(plain_bytes) {
             return Err(damage);
         }
         let mut ends = [0; 5];
@@ -802,6 +804,11 @@ impl Unpacking {
             left: total,
             offset,
         })
+    }
+
+    /// Its memory, for the next one.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.plain
     }
 
     /// True once every record was handed out.

@@ -644,10 +644,12 @@ impl RankLog {
             threads: Vec::new(),
             held: Vec::new(),
             held_in_order: true,
+            places: Vec::new(),
             problems: Vec::new(),
             heads: Vec::new(),
             groups: Vec::new(),
             payload: Vec::new(),
+            plain: Vec::new(),
             open: None,
         }
     }
@@ -688,11 +690,14 @@ pub struct RecordStream<'a> {
     held: Vec<ThreadRecord>,
     /// True while `held` is ordered by `leave_ticks`.
     held_in_order: bool,
+    /// When records left and where they stand, while they are put in order; kept for its memory.
+    places: Vec<(u64, usize)>,
     problems: Vec<Problem>,
     /// Buffers of the payload being taken, kept for the next one.
     heads: Vec<GroupHead>,
     groups: Vec<Option<Begun>>,
     payload: Vec<u8>,
+    plain: Vec<u8>,
     /// The payload that is being taken, which is then in `payload`.
     open: Option<Open>,
 }
@@ -759,17 +764,42 @@ impl RecordStream<'_> {
         true
     }
 
+    /// Replaces `out` by the records up to the next watermark, as they stand in the log: for who asks for what does not
+    /// depend on their order, or can do without putting all of them in it. Not to be mixed with the others.
+    pub fn next_unordered(&mut self, out: &mut Vec<ThreadRecord>) -> bool {
+        out.clear();
+        while out.is_empty() {
+            // None is put where it belongs.
+            self.held_in_order = false;
+            let watermark = self.read_until_watermark(usize::MAX);
+            if watermark.is_none() && self.held.is_empty() {
+                return false;
+            }
+            std::mem::swap(out, &mut self.held);
+            if let Some(watermark) = watermark {
+                out.retain(|entry| {
+                    let is_over = entry.record.leave_ticks >= watermark;
+                    if is_over {
+                        self.held.push(*entry);
+                    }
+                    !is_over
+                });
+            }
+        }
+        true
+    }
+
     /// Orders records by when they left; those of one lane that left in the same tick keep their order. Moved once each:
     /// a record is several times as long as what it is sorted by.
     fn put_in_order(&mut self, records: &mut Vec<ThreadRecord>) {
-        let places = records.iter().zip(0usize..);
-        let mut places: Vec<(u64, usize)> = places
-            .map(|(held, place)| (held.record.leave_ticks, place))
-            .collect();
-        // Stable because that finds the runs which are there.
-        places.sort();
+        let moments = records.iter().map(|held| held.record.leave_ticks);
+        self.places.clear();
+        self.places.extend(moments.zip(0usize..));
+        // No two are equal.
+        self.places.sort_unstable();
         // `held` is empty here, and its memory is at hand.
-        self.held.extend(places.iter().map(|&(_, place)| records[place]));
+        self.held
+            .extend(self.places.iter().map(|&(_, place)| records[place]));
         records.clear();
         std::mem::swap(records, &mut self.held);
     }
@@ -852,7 +882,8 @@ impl RecordStream<'_> {
     /// Begins with a payload that was read.
     fn open_payload(&mut self, at: FrameAt) {
         self.groups.clear();
-        match codec::Unpacking::begin(&self.payload, &mut self.heads) {
+        let plain = std::mem::take(&mut self.plain);
+        match codec::Unpacking::begin(&self.payload, &mut self.heads, plain) {
             Ok(unpacking) => self.open = Some(Open { at, unpacking }),
             Err(damage) => self.close_payload(at, Some(damage)),
         }
@@ -890,6 +921,10 @@ impl RecordStream<'_> {
         let is_over = damage.is_some() || open.unpacking.is_done();
         (self.heads, self.groups, self.payload) = (heads, groups, payload);
         if is_over {
+            self.plain = open.unpacking.into_buffer();
+            // Not cleared: what is there need not be made zero again.
+            self.plain.truncate(KEPT_PAYLOAD_BYTES);
+            self.plain.shrink_to(KEPT_PAYLOAD_BYTES);
             self.close_payload(open.at, damage);
             return None;
         }

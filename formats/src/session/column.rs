@@ -46,9 +46,9 @@ fn next_place(keys: usize) -> Option<u16> {
 }
 
 impl Numbers {
-    /// False, and nothing done, if the dictionary is full.
+    /// The same value so many times; false, and nothing done, if the dictionary is full.
     #[inline]
-    fn push(&mut self, value: i64) -> bool {
+    fn push_run(&mut self, value: i64, count: usize) -> bool {
         let place = match self.last {
             Some((last, place)) if last == value => place,
             _ => {
@@ -67,7 +67,7 @@ impl Numbers {
                 place
             }
         };
-        self.places.push(place);
+        self.places.push_run(place, count);
         true
     }
 }
@@ -91,7 +91,7 @@ impl Texts {
             }
         };
         self.last = Some(place);
-        self.places.push(place);
+        self.places.push_run(place, 1);
         true
     }
 }
@@ -173,11 +173,14 @@ impl Column {
         self.storage != Storage::Moment
     }
 
+    /// So many rows in which something stands, or nothing.
     #[inline]
-    fn row(&mut self, is_there: bool) {
-        self.nulls += u32::from(!is_there);
+    fn rows(&mut self, are_there: bool, count: usize) {
+        if !are_there {
+            self.nulls += count as u32;
+        }
         if self.is_nullable {
-            self.present.push(u16::from(is_there));
+            self.present.push_run(u16::from(are_there), count);
         }
     }
 
@@ -206,45 +209,65 @@ impl Column {
             least = least.min(key);
             most = most.max(key);
         };
-        // Most columns of most tables: looked at once, not for each value.
+        // Rows that are alike go on together: most columns of most tables hold one value for long.
+        let mut alike = (true, 0);
         if let Values::Delta(delta) = &mut self.values {
             for value in values {
-                if self.is_nullable {
-                    self.nulls += u32::from(value.is_none());
-                    self.present.push(u16::from(value.is_some()));
+                if value.is_some() != alike.0 {
+                    self.nulls += if alike.0 { 0 } else { alike.1 as u32 };
+                    self.present.push_run(u16::from(alike.0), alike.1);
+                    alike = (value.is_some(), 0);
                 }
+                alike.1 += 1;
                 if let Some(value) = value {
                     bound(value);
                     delta.push(value);
                 }
             }
         } else {
+            let mut run = (0, 0);
             for value in values {
-                self.row(value.is_some());
+                if value.is_some() != alike.0 {
+                    self.rows(alike.0, alike.1);
+                    alike = (value.is_some(), 0);
+                }
+                alike.1 += 1;
                 if let Some(value) = value {
-                    bound(value);
-                    self.number(value);
+                    if value != run.0 || run.1 == 0 {
+                        bound(value);
+                        self.number(run.0, run.1);
+                        run = (value, 0);
+                    }
+                    run.1 += 1;
                 }
             }
+            self.number(run.0, run.1);
         }
+        self.rows(alike.0, alike.1);
         self.range = (least <= most).then_some((least, most));
     }
 
+    /// A number, so many times.
     #[inline]
-    fn number(&mut self, value: i64) {
+    fn number(&mut self, value: i64, times: usize) {
+        if times == 0 {
+            return;
+        }
         match &mut self.values {
-            Values::Delta(delta) => delta.push(value),
+            Values::Delta(delta) => (0..times).for_each(|_| delta.push(value)),
             Values::Numbers(numbers) => {
-                if !numbers.push(value) {
+                if !numbers.push_run(value, times) {
                     self.overflow();
-                    self.number(value);
+                    self.number(value, times);
                 }
             }
             Values::Plain(out, count) => {
-                *count += 1;
-                match self.physical {
-                    Type::INT32 => out.extend_from_slice(&(value as i32).to_le_bytes()),
-                    _ => out.extend_from_slice(&value.to_le_bytes()),
+                *count += times;
+                for _ in 0..times {
+                    match self.physical {
+                        Type::INT32 => out.extend_from_slice(&(value as i32).to_le_bytes()),
+                        _ => out.extend_from_slice(&value.to_le_bytes()),
+                    }
                 }
             }
             // Columns of texts and bits are given none.
@@ -261,7 +284,7 @@ impl Column {
             Values::Numbers(numbers) => {
                 // Never an endless round: differences and plain values take everything.
                 (0..numbers.places.len())
-                    .for_each(|row| self.number(numbers.keys[usize::from(numbers.places.at(row))]));
+                    .for_each(|row| self.number(numbers.keys[usize::from(numbers.places.at(row))], 1));
             }
             Values::Texts(texts) => {
                 (0..texts.places.len())
@@ -274,7 +297,7 @@ impl Column {
     /// Yes or no.
     pub fn bits(&mut self, values: impl Iterator<Item = bool>) {
         for value in values {
-            self.row(true);
+            self.rows(true, 1);
             if let Values::Bits(out, count) = &mut self.values {
                 if *count % 8 == 0 {
                     out.push(0);
@@ -297,19 +320,32 @@ impl Column {
                 ..Numbers::default()
             });
         }
+        let mut run = (0, 0);
         for value in values {
-            self.row(true);
-            if let Values::Numbers(numbers) = &mut self.values {
-                // A byte's numbers always find their place.
-                numbers.push(i64::from(value));
+            if value != run.0 {
+                self.name(run);
+                run = (value, 0);
             }
+            run.1 += 1;
+        }
+        self.name(run);
+    }
+
+    #[inline]
+    fn name(&mut self, (value, count): (u8, usize)) {
+        self.rows(true, count);
+        if count > 0
+            && let Values::Numbers(numbers) = &mut self.values
+        {
+            // A byte's numbers always find their place.
+            numbers.push_run(i64::from(value), count);
         }
     }
 
     /// Texts.
     pub fn texts<'t>(&mut self, values: impl Iterator<Item = Option<Cow<'t, str>>>) {
         for value in values {
-            self.row(value.is_some());
+            self.rows(value.is_some(), 1);
             if let Some(value) = value {
                 self.put(&value);
             }

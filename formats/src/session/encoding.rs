@@ -214,24 +214,25 @@ impl Sequence {
         }
     }
 
-    /// The next number.
+    /// The next numbers, all the same.
     #[inline]
-    pub fn push(&mut self, number: u16) {
-        if self.rest.len() == 0 && (self.same == 0 || self.value == number) {
-            self.value = number;
-            self.same += 1;
+    pub fn push_run(&mut self, number: u16, count: usize) {
+        if count == 0 {
             return;
         }
-        match &mut self.rest {
-            Rest::Words(list) => list.push(number),
-            Rest::Bytes(list) => match u8::try_from(number) {
-                Ok(byte) => list.push(byte),
-                Err(_) => {
-                    let mut words: Vec<u16> = list.iter().map(|&byte| u16::from(byte)).collect();
-                    words.push(number);
-                    self.rest = Rest::Words(words);
-                }
-            },
+        if self.rest.len() == 0 && (self.same == 0 || self.value == number) {
+            self.value = number;
+            self.same += count;
+            return;
+        }
+        match (&mut self.rest, u8::try_from(number)) {
+            (Rest::Words(list), _) => list.extend(std::iter::repeat_n(number, count)),
+            (Rest::Bytes(list), Ok(byte)) => list.extend(std::iter::repeat_n(byte, count)),
+            (Rest::Bytes(list), Err(_)) => {
+                let mut words: Vec<u16> = list.iter().map(|&byte| u16::from(byte)).collect();
+                words.extend(std::iter::repeat_n(number, count));
+                self.rest = Rest::Words(words);
+            }
         }
     }
 
@@ -293,7 +294,7 @@ mod tests {
         assert!(out.len() < 100_000 / 128 * 5 + 32, "{}", out.len());
 
         let mut sequence = Sequence::default();
-        (0..100_000).for_each(|_| sequence.push(3));
+        (0..100_000).for_each(|_| sequence.push_run(3, 1));
         assert_eq!(sequence.rest.len(), 0);
         out.clear();
         sequence.put_hybrid(2, &mut out);

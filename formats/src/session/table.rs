@@ -376,9 +376,12 @@ pub(super) use table;
 /// The columns of a file that is being written.
 pub struct Columns(pub(super) ParquetFile);
 
-/// Rows that are turned into columns at once. Each column walks over all of them again, so they should stay in the
-/// processor's cache.
+/// Rows between which a row group may end.
 const ROWS_PER_BATCH: usize = 1024;
+
+/// Rows that are turned into columns at once. Each column walks over all of them again, so they should stay in the
+/// processor's first cache: rows of up to 256 bytes.
+const ROWS_AT_ONCE: usize = 128;
 
 /// Rows that a writer has in memory, beside those it has encoded, which take 10 to 20 bytes each.
 #[derive(Clone, Copy, Debug)]
@@ -484,7 +487,9 @@ impl<T: Table> TableWriter<T> {
         if self.rows_in_group >= self.limits.per_group || first.sort_key() < self.last_key {
             self.end_group()?;
         }
-        T::encode(rows, &mut self.columns);
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            T::encode(rows, &mut self.columns);
+        }
         self.last_key = last.sort_key();
         self.rows_in_group += rows.len();
         Ok(())
