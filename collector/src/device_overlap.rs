@@ -34,6 +34,16 @@ impl DeviceParts {
         self.idle_ns += other.idle_ns;
     }
 
+    /// Takes a window out again that was added.
+    pub fn take_out(&mut self, other: &Self) {
+        self.window_ns -= other.window_ns;
+        self.compute_only_ns -= other.compute_only_ns;
+        self.overlapped_ns -= other.overlapped_ns;
+        self.exposed_communication_ns -= other.exposed_communication_ns;
+        self.exposed_memory_ns -= other.exposed_memory_ns;
+        self.idle_ns -= other.idle_ns;
+    }
+
     /// |M|
     pub fn communication_ns(&self) -> i64 {
         self.overlapped_ns + self.exposed_communication_ns

@@ -29,6 +29,7 @@ pub mod launches;
 pub mod matching;
 pub mod members;
 pub mod merge;
+pub mod no_training;
 pub mod overlap;
 pub mod pairs;
 pub mod pause_summary;

@@ -623,7 +623,11 @@ fn match_ranks<'a>(
                     what: problem.what.clone(),
                 }
             }));
-            sums.push(task.reader.sums.clone());
+            let mut of_rank = task.reader.sums.clone();
+            if let Some((world, row)) = analysis.place(rank as u32) {
+                analysis.boards[world as usize].no_training[row].take_out_of(&mut of_rank);
+            }
+            sums.push(of_rank);
             for (name, written) in task.finish()? {
                 tables.add(name, written);
             }

@@ -35,6 +35,16 @@ impl Parts {
         self.queued_ns += other.queued_ns;
     }
 
+    /// Takes a window out again that was added.
+    pub fn take_out(&mut self, other: &Self) {
+        self.window_ns -= other.window_ns;
+        self.host_ns -= other.host_ns;
+        self.exposed_ns -= other.exposed_ns;
+        self.other_blocked_ns -= other.other_blocked_ns;
+        self.communication_ns -= other.communication_ns;
+        self.queued_ns -= other.queued_ns;
+    }
+
     /// True if the parts are the window and lie inside it.
     pub fn adds_up(&self) -> bool {
         self.host_ns + self.exposed_ns + self.other_blocked_ns == self.window_ns

@@ -1,6 +1,7 @@
 //! Steps across ranks: joins the cuts of all ranks of a world, finds own delays (METRICS.md, section 8), and keeps what
 //! the summary shows in memory that does not grow with the run.
 
+use crate::no_training::NoTraining;
 use crate::pauses::position;
 use crate::quantiles::Sketch;
 use crate::rank::{NO_STEP, StepCut};
@@ -195,6 +196,8 @@ pub struct StepBoard {
     pub duration: Sketch,
     /// Exposed and hidden wait per rank over whole steps, ns.
     pub waited: Vec<(i64, i64)>,
+    /// Per rank: steps that are told by their names to be no training.
+    pub no_training: Vec<NoTraining>,
     /// Where each rank's time went, as a pipeline sees it.
     pub stage_times: Vec<StageTime>,
     /// Share of a step in which a rank's devices computed, percent; per rank, of steps in which that is known.
@@ -229,6 +232,7 @@ impl StepBoard {
             groups,
             compared,
             late_among: vec![0; ranks],
+            no_training: vec![NoTraining::default(); ranks],
             stage_times: vec![StageTime::default(); ranks],
             median_ns,
             error_ns,
@@ -365,6 +369,11 @@ impl StepBoard {
             StepKind::Train => named_kind(cells),
             other => other,
         };
+        if kind != self.kind(step) {
+            for (cell, sum) in cells.iter().zip(&mut self.no_training) {
+                cell.cut.iter().for_each(|cut| sum.add(cut));
+            }
+        }
         // Statistics never mix kinds: of what is no training there are rows, and no more.
         let is_complete = cells.iter().all(|cell| cell.cut.is_some());
         let whole = is_complete && kind == StepKind::Train;
@@ -683,6 +692,7 @@ fn median_without(sorted: &[i64], value: i64) -> i64 {
 mod tests {
     use super::*;
     use crate::overlap::Parts;
+    use crate::rank::RankSums;
 
     fn cut(step: u32, host_ns: i64) -> StepCut {
         let parts = Parts {
@@ -698,6 +708,7 @@ mod tests {
             end_ns: i64::from(step) * 1000 + 1000,
             parts,
             device: None,
+            host_ns,
             named_ns: [0; crate::pauses::COUNT],
         }
     }
@@ -757,6 +768,12 @@ mod tests {
         board.close(true, |_, row| rows.push(row.kind));
         assert_eq!((board.count, board.other_kinds), (2, 1));
         assert_eq!(board.stage_times[0].steps, 2);
+        let mut sums = RankSums {
+            steps: 3,
+            ..RankSums::default()
+        };
+        board.no_training[1].take_out_of(&mut sums);
+        assert_eq!(sums.steps, 2);
         assert_eq!(
             rows[..4],
             [

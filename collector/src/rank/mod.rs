@@ -83,6 +83,8 @@ pub struct StepCut {
     pub parts: Parts,
     /// Those of its devices, where all of their activity was recorded.
     pub device: Option<DeviceParts>,
+    /// Own time of its host's threads, also where the parts are its devices', ns.
+    pub host_ns: i64,
     /// Its host's own time by what names it, in the order of [`crate::pauses::KINDS`].
     pub named_ns: [i64; COUNT],
 }
@@ -1518,6 +1520,7 @@ impl<'a> RankReader<'a> {
                 end_ns: end,
                 parts,
                 device,
+                host_ns,
                 named_ns,
             });
         }
