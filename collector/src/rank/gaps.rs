@@ -106,17 +106,15 @@ impl Gaps {
         launch_ns: Option<i64>,
         stalls: &mut Vec<StallRow>,
     ) {
-        let Some(until) = self.computed_until else {
-            // Before the first compute nothing has stalled.
-            if class == WorkClass::Compute {
-                self.computed_until = Some(end_ns);
-            }
-            return;
-        };
+        let told = self.computed_until;
+        // What reaches beyond the first compute, which is still to come, may fill what follows it.
+        let asked_from = told.unwrap_or(start_ns);
         match class {
-            WorkClass::Communication => self.communication.add(start_ns, end_ns, until),
-            WorkClass::Memory => self.memory.add(start_ns, end_ns, until),
+            WorkClass::Communication => self.communication.add(start_ns, end_ns, asked_from),
+            WorkClass::Memory => self.memory.add(start_ns, end_ns, asked_from),
             WorkClass::Compute => {
+                // Before the first compute nothing has stalled.
+                let until = told.unwrap_or(start_ns);
                 if start_ns > until {
                     self.gap(until, start_ns, launch_ns, name, stalls);
                 }
@@ -244,6 +242,7 @@ impl Union {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const US: i64 = 1000;
     const MS: i64 = 1_000_000;
@@ -370,5 +369,151 @@ mod tests {
             .map(|stall| (stall.start_ns, stall.end_ns, stall.compute_ns, stall.cause))
             .collect();
         assert_eq!(told, [(MS, 5 * MS, 10 * US, StallCause::Unknown)]);
+    }
+
+    /// What a moment of a hundredth of a millisecond held.
+    #[derive(Clone, Copy, Default)]
+    struct Tick {
+        compute: bool,
+        communication: bool,
+        memory: bool,
+    }
+
+    const TICK: i64 = 10 * US;
+
+    type Work = (u32, WorkClass, i64, i64, Option<i64>);
+
+    /// The same by looking at every moment.
+    fn stalls_by_moments(works: &[Work]) -> Vec<(i64, i64, [i64; 3], Option<i64>, StallCause)> {
+        let last = works.iter().map(|work| work.3 / TICK).max().unwrap_or(0) as usize;
+        let mut ticks = vec![Tick::default(); last];
+        for &(_, class, start, end, _) in works {
+            for tick in &mut ticks[(start / TICK) as usize..(end / TICK) as usize] {
+                match class {
+                    WorkClass::Compute => tick.compute = true,
+                    WorkClass::Communication => tick.communication = true,
+                    WorkClass::Memory => tick.memory = true,
+                }
+            }
+        }
+        let count = |from: usize, to: usize, is: fn(&Tick) -> bool| {
+            ticks[from..to].iter().filter(|tick| is(tick)).count() as i64
+        };
+        let mut gaps = Vec::new();
+        let mut at = ticks.iter().position(|tick| tick.compute).unwrap_or(last);
+        while let Some(from) = (at..last).find(|&at| !ticks[at].compute)
+            && let Some(to) = (from..last).find(|&at| ticks[at].compute)
+        {
+            gaps.push((from, to));
+            at = to;
+        }
+        let mut joined: Vec<Vec<(usize, usize)>> = Vec::new();
+        for gap in gaps {
+            match joined.last_mut() {
+                Some(open)
+                    if 100 * count(open[0].0, gap.0, |tick| tick.compute) < (gap.1 - open[0].0) as i64 =>
+                {
+                    open.push(gap);
+                }
+                _ => joined.push(vec![gap]),
+            }
+        }
+        let mut out = Vec::new();
+        for gaps in joined {
+            let (from, to) = (gaps[0].0, gaps[gaps.len() - 1].1);
+            let in_gaps = |is: fn(&Tick) -> bool| gaps.iter().map(|gap| count(gap.0, gap.1, is)).sum::<i64>();
+            let (communication, memory) = (in_gaps(|tick| tick.communication), in_gaps(|tick| tick.memory));
+            let not_launched: Option<i64> = gaps
+                .iter()
+                .map(|gap| {
+                    let ends = works
+                        .iter()
+                        .find(|work| work.1 == WorkClass::Compute && work.2 / TICK == gap.1 as i64);
+                    let launch = ends?.4? / TICK;
+                    Some((gap.0 as i64..gap.1 as i64).filter(|&at| at < launch).count() as i64)
+                })
+                .sum();
+            let length = (to - from) as i64;
+            let cause = if 2 * communication > length {
+                StallCause::Communication
+            } else if 2 * memory > length {
+                StallCause::Memory
+            } else if not_launched.is_some_and(|ticks| 2 * ticks > length) {
+                StallCause::HostLate
+            } else {
+                StallCause::Unknown
+            };
+            if length * TICK >= MS {
+                let compute = count(from, to, |tick| tick.compute);
+                out.push((
+                    from as i64 * TICK,
+                    to as i64 * TICK,
+                    [communication * TICK, memory * TICK, compute * TICK],
+                    not_launched.map(|ticks| ticks * TICK),
+                    cause,
+                ));
+            }
+        }
+        out
+    }
+
+    /// The same by all earlier works of the stream.
+    fn idle_by_looking_back(works: &[Work]) -> Vec<(IdleCause, i64)> {
+        let of = |at: usize| {
+            let (stream, _, start, _, launch) = works[at];
+            let earlier = works[..at].iter().filter(|other| other.0 == stream);
+            let Some(before) = earlier.map(|other| other.3).max().filter(|&end| end < start) else {
+                return (IdleCause::None, 0);
+            };
+            let cause = match launch {
+                None => IdleCause::Unknown,
+                Some(launch) if launch > before => IdleCause::HostWait,
+                Some(_) if start - before < 30 * US => IdleCause::KernelWait,
+                Some(_) => IdleCause::Other,
+            };
+            (cause, start - before)
+        };
+        (0..works.len()).map(of).collect()
+    }
+
+    fn work() -> impl Strategy<Value = (u32, WorkClass, i64, i64, Option<i64>)> {
+        let class = prop_oneof![
+            4 => Just(WorkClass::Compute),
+            2 => Just(WorkClass::Communication),
+            1 => Just(WorkClass::Memory)
+        ];
+        let length = prop_oneof![3 => 1..4_i64, 2 => 4..150_i64];
+        let pause = prop_oneof![2 => 0..3_i64, 2 => 3..120_i64];
+        (
+            0..3_u32,
+            class,
+            pause,
+            length,
+            proptest::option::weighted(0.8, 0..150_i64),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_gap_and_every_stall_is_found(drawn in proptest::collection::vec(work(), 1..60)) {
+            let mut now = 200;
+            let works: Vec<Work> = drawn
+                .iter()
+                .map(|&(stream, class, pause, length, before)| {
+                    now += pause;
+                    (stream, class, now * TICK, (now + length) * TICK, before.map(|before| (now - before) * TICK))
+                })
+                .collect();
+            let (idle, stalls) = run(&works);
+            prop_assert_eq!(idle, idle_by_looking_back(&works));
+            let told: Vec<_> = stalls
+                .iter()
+                .map(|stall| {
+                    let parts = [stall.communication_ns, stall.memory_ns, stall.compute_ns];
+                    (stall.start_ns, stall.end_ns, parts, stall.not_launched_ns, stall.cause)
+                })
+                .collect();
+            prop_assert_eq!(told, stalls_by_moments(&works));
+        }
     }
 }
