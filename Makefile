@@ -29,6 +29,7 @@ setup:
 	tests/setup/node.sh
 	tests/setup/nccl.sh
 	tests/setup/hta.sh
+	tests/setup/tables.sh
 
 # The artefacts under test are the released ones. The tests themselves are built for development: with
 # overflow checks and debug assertions, and without link-time optimisation of every test program.

@@ -11,7 +11,8 @@
 //! | missing rank | `unusual` | `unusual` | `unusual` | – | `tests/merge.rs` |
 //! | restart, used again: keys, names | `unusual` | `unusual` | – | – | `unusual`, `tests/merge.rs` |
 //! | loss in the middle | `unusual` | `unusual` | – | – | `unusual`, `tests/cupti_order.rs` |
-//! | steps of a known length | – | – | – | – | `steps` (any sequence), `steps.rs`, `tests/findings.rs` (stragglers) |
+//! | steps of a known length | – | – | – | – | `steps` (any sequence), `steps.rs` |
+//! | stragglers of every class, a tie | – | `stragglers` | – | – | `stragglers` |
 //! | stalls and their causes | – | – | – | `rank/gaps.rs`, `stalls.rs` | – |
 //!
 //! Slow, obvious reference implementations stand beside the real ones in `waiting.rs`, `blame.rs`, `intervals.rs`, `overlap.rs`,
@@ -29,6 +30,8 @@ mod parts;
 mod scene;
 #[path = "golden/steps.rs"]
 mod steps;
+#[path = "golden/stragglers.rs"]
+mod stragglers;
 #[path = "golden/unusual.rs"]
 mod unusual;
 #[path = "golden/waiting.rs"]
