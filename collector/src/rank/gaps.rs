@@ -383,8 +383,11 @@ mod tests {
 
     type Work = (u32, WorkClass, i64, i64, Option<i64>);
 
+    /// Begin, end, communication, memory and compute in it, time not launched, cause.
+    type Told = (i64, i64, [i64; 3], Option<i64>, StallCause);
+
     /// The same by looking at every moment.
-    fn stalls_by_moments(works: &[Work]) -> Vec<(i64, i64, [i64; 3], Option<i64>, StallCause)> {
+    fn stalls_by_moments(works: &[Work]) -> Vec<Told> {
         let last = works.iter().map(|work| work.3 / TICK).max().unwrap_or(0) as usize;
         let mut ticks = vec![Tick::default(); last];
         for &(_, class, start, end, _) in works {

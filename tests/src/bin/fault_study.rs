@@ -394,8 +394,10 @@ fn keep_awake() {
                 let parameters: libc::sched_param = std::mem::zeroed();
                 libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) == 0
             };
-            while is_idle {
-                std::hint::spin_loop();
+            if is_idle {
+                loop {
+                    std::hint::spin_loop();
+                }
             }
         });
     }
