@@ -52,6 +52,9 @@ struct Arguments {
     /// Also trainings of three ranks on three hosts, which a router joins, with and without a slow link.
     #[arg(long)]
     links: bool,
+    /// Where seeds begin: trainings of another part of the same study have others.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
     /// Only these patterns.
     #[arg(long, value_delimiter = ',')]
     patterns: Vec<String>,
@@ -129,7 +132,7 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
             out.push(Planned { part, training });
         }
     };
-    let mut seed = 1;
+    let mut seed = arguments.first_seed;
     for n in 0..arguments.silent {
         if let Some(&pattern) = patterns.get(n % patterns.len().max(1)) {
             push(Part::Silent, training(pattern, Fault::None, 0, seed));
@@ -363,6 +366,12 @@ fn tables(results: &[Result]) -> String {
             cuts_of(all),
         );
     }
+    let all: Vec<&Result> = results.iter().collect();
+    let _ = writeln!(
+        out,
+        "\nends of steps and evaluations as marked, of all trainings: {}",
+        cuts_of(&all)
+    );
     out
 }
 
