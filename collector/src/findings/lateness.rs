@@ -263,19 +263,10 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         .iter()
         .map(|&rank| blame.caused_exposed_in_steps_ns(rank))
         .sum();
-    let mut cost = caused / (steps.ranks.len() as i64 - 1);
-    if board
-        .compared
-        .iter()
-        .any(|&compared| compared < steps.ranks.len())
-    {
-        // As for one rank: what stages wait for each other anyway is no lateness.
-        let late = board
-            .lateness
-            .iter()
-            .filter_map(|lateness| lateness.late_delay.quantiles());
-        cost = cost.min(late.map(|delay| delay.sum as i64).sum());
-    }
+    let waited = caused / (steps.ranks.len() as i64 - 1);
+    // Nor is it lateness what stages wait for each other anyway.
+    let rows: Vec<usize> = (0..steps.ranks.len()).collect();
+    let cost = waited.min(board.latest_delays_ns(&rows));
     let per_step = cost / board.count as i64;
     let often = board.any_late * 2 >= board.count;
     if !often || per_step * 100 < steps.median_ns * LEAST_COST_PERCENT || per_step <= steps.error_ns {
@@ -332,7 +323,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     )
     .cost(
         cost,
-        "all blocked waiting in steps, by the mean of the ranks that wait",
+        "all blocked waiting in steps, by the mean of the ranks that wait, but no more than the latest rank of each step is late",
         &[WAITING],
     )
     .of_step(per_step, steps.median_ns)

@@ -71,7 +71,7 @@ pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
                 .iter()
                 .map(|&rank| facts.blame().caused_exposed_in_steps_ns(rank))
                 .sum();
-            let cost = caused / elsewhere as i64;
+            let cost = (caused / elsewhere as i64).min(steps.board.latest_delays_ns(&rows));
             let per_step = cost / count as i64;
             let is_dear = per_step * 100 >= steps.median_ns * LEAST_COST_PERCENT && per_step > steps.error_ns;
             let is_significant = p_value < SIGNIFICANCE / facts.session.hosts.len() as f64;
@@ -166,7 +166,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .ranks(slow.ranks)
         .cost(
             slow.cost,
-            "blocked waiting in steps for the ranks of this host, by the mean of the ranks elsewhere",
+            "blocked waiting in steps for the ranks of this host, by the mean of the ranks elsewhere, but no more than the latest of them \
+             is late in each step",
             &[WAITING],
         )
         .of_step(per_step, steps.median_ns);

@@ -61,6 +61,9 @@ struct Arguments {
     /// Only these faults.
     #[arg(long, value_delimiter = ',')]
     faults: Vec<String>,
+    /// Folder for the whole reports of trainings in which the fault was not found, or something else was.
+    #[arg(long)]
+    keep: Option<PathBuf>,
     /// File for a line of JSON per training.
     #[arg(long, default_value = "fault_study.jsonl")]
     lines: PathBuf,
@@ -375,7 +378,18 @@ fn tables(results: &[Result]) -> String {
     out
 }
 
-fn run(planned: &Planned, turn: &Turn, program: &Path) -> (Result, Value) {
+/// Keeps the report of a training that went otherwise than planned.
+fn keep(folder: &Path, planned: &Planned, what: &str, outcome: &Outcome) {
+    let Training {
+        fault, pattern, seed, ..
+    } = planned.training;
+    let path = folder.join(format!("{}-{pattern}-{seed}-{what}.json", fault.word()));
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, outcome.report.to_string()))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+fn run(planned: &Planned, turn: &Turn, program: &Path, kept: Option<&Path>) -> (Result, Value) {
     let outcome = planned.training.run(turn, program);
     let twin = (planned.training.fault != Fault::None).then(|| {
         let twin = Training {
@@ -385,6 +399,14 @@ fn run(planned: &Planned, turn: &Turn, program: &Path) -> (Result, Value) {
         twin.run(turn, program)
     });
     let result = judge(planned, &outcome, twin.as_ref());
+    if let Some(folder) = kept {
+        if !result.is_found && !(planned.part == Part::Silent && result.findings.is_empty()) {
+            keep(folder, planned, "with", &outcome);
+        }
+        if let Some(twin) = twin.filter(|twin| !twin.findings().is_empty()) {
+            keep(folder, planned, "without", &twin);
+        }
+    }
     let line = line(planned, &result, &outcome);
     (result, line)
 }
@@ -430,7 +452,7 @@ fn main() {
         for _ in 0..arguments.at_once.max(1) {
             scope.spawn(|| {
                 while let Some(one) = planned.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (result, line) = run(one, &turn, &program);
+                    let (result, line) = run(one, &turn, &program, arguments.keep.as_deref());
                     let mut results = results.lock().expect("nobody panics with it");
                     results.push(result);
                     eprint!(
