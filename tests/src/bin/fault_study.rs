@@ -400,7 +400,11 @@ fn run(planned: &Planned, turn: &Turn, program: &Path, kept: Option<&Path>) -> (
     });
     let result = judge(planned, &outcome, twin.as_ref());
     if let Some(folder) = kept {
-        if !result.is_found && !(planned.part == Part::Silent && result.findings.is_empty()) {
+        let as_planned = match planned.part {
+            Part::Silent => result.findings.is_empty(),
+            _ => result.is_found,
+        };
+        if !as_planned {
             keep(folder, planned, "with", &outcome);
         }
         if let Some(twin) = twin.filter(|twin| !twin.findings().is_empty()) {
