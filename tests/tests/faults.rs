@@ -119,6 +119,8 @@ fn a_slow_link_is_named_with_both_its_ends() {
             ranks: 3,
             per_host: Some(1),
             is_routed: true,
+            // Where others keep the processors busy every message takes milliseconds: this link takes ten more each way.
+            permille: 500,
             ..training("exchange", fault)
         };
         let outcome = training.run(&turn, &program);
