@@ -102,7 +102,8 @@ fn run(turn: &Turn, program: &std::path::Path, case: Case) -> Option<Found> {
     let host_count = 1 + hosts.iter().max().copied().unwrap_or(0);
     let late_rank = hosts.len() - 1;
     let links = uneven_links(host_count, &mut random);
-    let steps = case.seconds * 1_000_000 / (STEP_US + case.late_us);
+    let late_us = if case.straggles { case.late_us } else { 0 };
+    let steps = case.seconds * 1_000_000 / (STEP_US + late_us);
     let mut job = Job::program(program, hosts.len()).arg(steps.to_string());
     job = job.env("COMPUTE_US", STEP_US.to_string());
     if case.straggles {
