@@ -493,8 +493,7 @@ impl StepBoard {
 
     /// In how many steps a rank is the latest, of those in which any that it is compared with is late by half of the
     /// delay to which the middle nanosecond of its lateness belongs: two hiccups of another that are as long as a third of
-    /// its own delay hide nothing then (simulated: a rank late in 12 of 120 steps is named in 90 % of such runs, by a
-    /// quarter in 35 %; where all are alike in 1 % or less, either way). `None` if late steps are too many to be kept.
+    /// its own delay hide nothing then (simulated in `findings::lateness`). `None` if late steps are too many to be kept.
     pub fn latest_of_notable(&self, row: usize) -> Option<(u64, u64)> {
         let least_ns = self.lateness.get(row)?.middle_delay_ns()? / 2;
         let peers: Vec<&RankLateness> = self.peers(row).iter().map(|&peer| &self.lateness[peer]).collect();
@@ -508,9 +507,9 @@ impl StepBoard {
         Some((self.lateness[row].latest_from(least_ns), all))
     }
 
-    /// By how much these rows of the board were late in the steps in which they were the latest, ns: no step is longer for
-    /// them than that. Where ranks meet several times in a step, what one loses at one of them the other loses at the next,
-    /// and both wait.
+    /// By how much these rows of the board were late in the steps in which they were the latest of those that they are
+    /// compared with, ns: no step is longer for them than that. Where ranks meet several times in a step, what one loses at
+    /// one meeting the other loses at the next, and both wait.
     pub fn latest_delays_ns(&self, rows: &[usize]) -> i64 {
         let cells = self
             .columns
