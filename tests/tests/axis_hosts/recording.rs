@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rankscope_formats::Operation;
 use rankscope_formats::ranklog::collect::collect;
 use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::Record;
+use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_tests::job::Job;
 use rankscope_tests::network::{Link, Network};
 use rankscope_tests::recorded;
@@ -85,6 +86,18 @@ pub fn record(turn: &Turn, seed: u64, links: &[Vec<Link>], hosts: &[usize], job:
 }
 
 impl Recording {
+    /// True time at which the first rank calls the collective of this tag, ns.
+    pub fn called_ns(&self, tag: u32) -> i64 {
+        let records = self.logs.iter().flat_map(|path| recorded::read(path).records);
+        let calls = records.map(|of| of.record).filter(|record| {
+            record.kind == RecordKind::Call as u8
+                && record.operation == Operation::AllReduce as u8
+                && record.tag == tag
+        });
+        let first = calls.map(|record| record.enter_ticks).min();
+        self.true_ns(first.unwrap_or_else(|| panic!("nobody called {tag}")))
+    }
+
     /// True time of a stamp, before anybody slept.
     fn true_ns(&self, ticks: u64) -> i64 {
         let since = ticks as i128 - i128::from(self.tick.0);
