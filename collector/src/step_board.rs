@@ -703,26 +703,10 @@ fn median_without(sorted: &[i64], value: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlap::Parts;
     use crate::rank::RankSums;
 
     fn cut(step: u32, host_ns: i64) -> StepCut {
-        let parts = Parts {
-            window_ns: 1000,
-            host_ns,
-            exposed_ns: 1000 - host_ns,
-            communication_ns: 1000 - host_ns,
-            ..Parts::default()
-        };
-        StepCut {
-            step,
-            start_ns: i64::from(step) * 1000,
-            end_ns: i64::from(step) * 1000 + 1000,
-            parts,
-            device: None,
-            host_ns,
-            named_ns: [0; crate::pauses::COUNT],
-        }
+        StepCut::on_host(step, 1000, host_ns)
     }
 
     #[test]

@@ -349,7 +349,6 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlap::Parts;
     use crate::rank::StepCut;
     use crate::step_board::StepBoard;
 
@@ -379,24 +378,7 @@ mod tests {
         for step in 0..STEPS {
             let late_ns = (late_us(step) * 1e3) as i64;
             for (rank, host_ns) in [40_000_000, 40_000_000 + late_ns].into_iter().enumerate() {
-                let start_ns = i64::from(step) * 100_000_000;
-                let parts = Parts {
-                    window_ns: 100_000_000,
-                    host_ns,
-                    exposed_ns: 100_000_000 - host_ns,
-                    communication_ns: 100_000_000 - host_ns,
-                    ..Parts::default()
-                };
-                let cut = StepCut {
-                    step,
-                    start_ns,
-                    end_ns: start_ns + parts.window_ns,
-                    parts,
-                    device: None,
-                    host_ns,
-                    named_ns: [0; crate::pauses::COUNT],
-                };
-                board.cut(rank, cut);
+                board.cut(rank, StepCut::on_host(step, 100_000_000, host_ns));
             }
         }
         board.close(true, |_, _| ());

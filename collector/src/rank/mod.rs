@@ -89,6 +89,30 @@ pub struct StepCut {
     pub named_ns: [i64; COUNT],
 }
 
+#[cfg(test)]
+impl StepCut {
+    /// A step of a host-only rank, which begins as many windows behind zero as its number says: the rank's own time, then
+    /// exposed communication.
+    pub(crate) fn on_host(step: u32, window_ns: i64, host_ns: i64) -> Self {
+        let start_ns = i64::from(step) * window_ns;
+        Self {
+            step,
+            start_ns,
+            end_ns: start_ns + window_ns,
+            parts: Parts {
+                window_ns,
+                host_ns,
+                exposed_ns: window_ns - host_ns,
+                communication_ns: window_ns - host_ns,
+                ..Parts::default()
+            },
+            device: None,
+            host_ns,
+            named_ns: [0; COUNT],
+        }
+    }
+}
+
 /// What one call of [`RankReader::advance`] found.
 #[derive(Default)]
 pub struct RankBatch {

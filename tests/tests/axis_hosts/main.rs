@@ -306,9 +306,7 @@ fn assert_bars(all: &[Found], most_to_cycle: f64) {
 
 #[test]
 fn real_jobs_on_hosts_with_clocks_of_their_own() {
-    // What offsets are assumed to be is off by up to a message's time, 0.25 ms in each all-reduce of a step, however late a
-    // rank is: of 5 ms that is more than the bar on some runs (BENCHMARKS.md has both).
-    if let Some(all) = table(0..10, 4, 3 * LATE_US) {
+    if let Some(all) = table(0..10, 4, LATE_US) {
         assert_bars(&all, 2.0);
     }
 }
