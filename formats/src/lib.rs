@@ -10,6 +10,8 @@ pub mod perfetto;
 pub mod ranklog;
 #[cfg(feature = "session")]
 pub mod session;
+#[cfg(feature = "session")]
+pub mod view;
 pub mod wanted;
 
 pub use operation::{Library, Operation, Pattern};

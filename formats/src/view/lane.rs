@@ -1,0 +1,191 @@
+//! Reading one lane: spans in a window, the span at a moment, time per class until a moment.
+
+use super::block::decode;
+use super::directory::{Block, ENTRY_BYTES};
+use super::{BLOCK_SPANS, LaneInfo, Span, Sums};
+
+/// One lane of an open index.
+#[derive(Clone, Copy)]
+pub struct Lane<'a> {
+    /// What it is.
+    pub info: &'a LaneInfo,
+    directory: &'a [u8],
+    file: &'a [u8],
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(info: &'a LaneInfo, directory: &'a [u8], file: &'a [u8]) -> Self {
+        Self {
+            info,
+            directory,
+            file,
+        }
+    }
+
+    /// How many blocks it has.
+    pub fn blocks(&self) -> usize {
+        self.directory.len() / ENTRY_BYTES
+    }
+
+    pub(super) fn block(&self, number: usize) -> Block {
+        let at = number * ENTRY_BYTES;
+        Block::read(self.directory.get(at..at + ENTRY_BYTES).unwrap_or_default())
+    }
+
+    fn number_at(&self, number: usize, field: usize) -> i64 {
+        let at = number * ENTRY_BYTES + field;
+        self.directory
+            .get(at..at + 8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, i64::from_le_bytes)
+    }
+
+    /// Begin of a block, ns.
+    #[inline]
+    pub(super) fn start_of(&self, number: usize) -> i64 {
+        self.number_at(number, 0)
+    }
+
+    /// End of the last span of a block, ns.
+    #[inline]
+    pub(super) fn end_of(&self, number: usize) -> i64 {
+        self.number_at(number, 8)
+    }
+
+    /// Where its blocks first fail `is_before`, which holds for a front part of them.
+    pub(super) fn partition(&self, from: usize, is_before: impl Fn(usize) -> bool) -> usize {
+        let (mut low, mut high) = (from, self.blocks());
+        // Neighbours are asked for one after the other: first by growing strides.
+        let mut stride = 1;
+        while low + stride < high {
+            if !is_before(low + stride) {
+                high = low + stride;
+                break;
+            }
+            low += stride;
+            stride *= 2;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The spans of a block replace what is in `out`.
+    pub(super) fn decode(&self, number: usize, out: &mut Vec<Span>) {
+        out.clear();
+        let block = self.block(number);
+        let bytes = usize::try_from(block.offset)
+            .ok()
+            .and_then(|from| self.file.get(from..from.checked_add(block.bytes as usize)?));
+        let count = (block.spans as usize).min(BLOCK_SPANS);
+        decode(bytes.unwrap_or_default(), block.start_ns, count, out);
+    }
+
+    /// Hands on the spans that touch `from_ns..to_ns`, in order, until it says `false`. A span without duration touches
+    /// what it lies in.
+    pub fn spans_in(&self, from_ns: i64, to_ns: i64, mut take: impl FnMut(&Span) -> bool) {
+        let first = self.partition(0, |block| self.end_of(block) < from_ns);
+        let mut spans = Vec::with_capacity(BLOCK_SPANS);
+        for block in first..self.blocks() {
+            if self.start_of(block) >= to_ns {
+                return;
+            }
+            self.decode(block, &mut spans);
+            for span in &spans {
+                if span.start_ns >= to_ns {
+                    return;
+                }
+                let touches = span.end_ns > from_ns || span.start_ns >= from_ns;
+                if touches && !take(span) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The span at a moment; else the nearest one that is at most `near_ns` away.
+    pub fn span_at(&self, ns: i64, near_ns: i64) -> Option<Span> {
+        let mut best: Option<(u64, Span)> = None;
+        let (from, to) = (
+            ns.saturating_sub(near_ns),
+            ns.saturating_add(near_ns).saturating_add(1),
+        );
+        self.spans_in(from, to, |span| {
+            let distance = if span.start_ns > ns {
+                span.start_ns.abs_diff(ns)
+            } else if span.end_ns <= ns {
+                span.end_ns.abs_diff(ns).max(1)
+            } else {
+                0
+            };
+            if best.is_none_or(|(nearest, _)| distance < nearest) {
+                best = Some((distance, *span));
+            }
+            distance > 0 || span.start_ns <= ns
+        });
+        best.map(|(_, span)| span)
+    }
+
+    /// The first span that begins after a moment.
+    pub fn next_after(&self, ns: i64) -> Option<Span> {
+        let mut found = None;
+        self.spans_in(ns, i64::MAX, |span| {
+            if span.start_ns > ns {
+                found = Some(*span);
+            }
+            found.is_none()
+        });
+        found
+    }
+
+    /// The last span that begins before a moment.
+    pub fn last_before(&self, ns: i64) -> Option<Span> {
+        let block = self
+            .partition(0, |block| self.start_of(block) < ns)
+            .checked_sub(1)?;
+        let mut spans = Vec::with_capacity(BLOCK_SPANS);
+        self.decode(block, &mut spans);
+        spans.into_iter().rev().find(|span| span.start_ns < ns)
+    }
+
+    /// The span of an instance, whose operations lie between two moments.
+    pub fn span_of(&self, instance: u64, from_ns: i64, to_ns: i64) -> Option<Span> {
+        let mut found = None;
+        self.spans_in(from_ns, to_ns, |span| {
+            if span.instance == Some(instance) {
+                found = Some(*span);
+            }
+            found.is_none()
+        });
+        found
+    }
+
+    /// How many spans begin before a moment, exactly but for the block it lies in, whose spans are taken as evenly spread.
+    pub fn spans_before(&self, ns: i64) -> u64 {
+        let after = self.partition(0, |block| self.start_of(block) < ns);
+        let Some(block) = after.checked_sub(1) else {
+            return 0;
+        };
+        let entry = self.block(block);
+        let share = (ns - entry.start_ns) as f64 / (entry.end_ns - entry.start_ns).max(1) as f64;
+        (block * BLOCK_SPANS) as u64 + (share.clamp(0.0, 1.0) * f64::from(entry.spans)) as u64
+    }
+
+    /// Time of each class before a moment.
+    pub fn sums_until(&self, ns: i64) -> Sums {
+        super::Sweep::new(*self).until(ns)
+    }
+
+    /// Time of each class in a window.
+    pub fn sums_in(&self, from_ns: i64, to_ns: i64) -> Sums {
+        let mut sweep = super::Sweep::new(*self);
+        let before = sweep.until(from_ns);
+        sweep.until(to_ns.max(from_ns)).since(&before)
+    }
+}

@@ -1,0 +1,123 @@
+//! Opens the index of one rank. Nothing is read but what is asked for.
+
+use super::directory::ENTRY_BYTES;
+use super::{Footer, Lane, LaneKind, MAGIC};
+use memmap2::Mmap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An index cannot be used. It can always be made again from the tables.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// The operating system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is no index, of another version, or damaged.
+    #[error("{path}: at {offset}: {what}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where, bytes from its beginning.
+        offset: u64,
+        /// What was expected.
+        what: &'static str,
+    },
+}
+
+/// The index of one rank.
+#[derive(Debug)]
+pub struct ViewFile {
+    map: Mmap,
+    footer: Footer,
+}
+
+const TRAILER_BYTES: usize = 32;
+
+impl ViewFile {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self, ViewError> {
+        let io = |source| ViewError::Io {
+            path: path.to_path_buf(),
+            source,
+        };
+        let file = File::open(path).map_err(io)?;
+        // SAFETY: a mapped file must not change under a reference to it. An index is written under another name and
+        // renamed when it is whole; nobody writes to it afterwards: a new one is a new file, and this one lives on for
+        // who has mapped it. Whoever truncates it by hand ends the viewer, and no bytes are trusted for more than bounds.
+        let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+        let footer = read_footer(&map).map_err(|(offset, what)| ViewError::Damaged {
+            path: path.to_path_buf(),
+            offset,
+            what,
+        })?;
+        Ok(Self { map, footer })
+    }
+
+    /// What the file says of itself.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// Size of the file, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    /// A lane by its position in [`Footer::lanes`].
+    pub fn lane(&self, position: usize) -> Option<Lane<'_>> {
+        let info = self.footer.lanes.get(position)?;
+        let start = usize::try_from(info.directory).ok()?;
+        let bytes = usize::try_from(info.blocks).ok()?.checked_mul(ENTRY_BYTES)?;
+        let directory = self.map.get(start..start.checked_add(bytes)?)?;
+        Some(Lane::new(info, directory, &self.map))
+    }
+
+    /// All lanes of a kind, with their positions.
+    pub fn lanes_of(&self, wanted: impl Fn(LaneKind) -> bool) -> impl Iterator<Item = (usize, Lane<'_>)> {
+        (0..self.footer.lanes.len())
+            .filter_map(|position| Some((position, self.lane(position)?)))
+            .filter(move |(_, lane)| wanted(lane.info.kind))
+    }
+
+    /// A name by its number.
+    pub fn name(&self, number: u32) -> &str {
+        self.footer.names.get(number as usize).map_or("", String::as_str)
+    }
+}
+
+fn read_footer(map: &[u8]) -> Result<Footer, (u64, &'static str)> {
+    if map.get(..6) != Some(&MAGIC[..6]) {
+        return Err((0, "no index of rankscope's viewer"));
+    }
+    if map.get(..8) != Some(&MAGIC) {
+        return Err((6, "the index is of another version"));
+    }
+    let at = map
+        .len()
+        .checked_sub(TRAILER_BYTES)
+        .ok_or((8, "the file ends here; a trailer of 32 bytes was expected"))?;
+    let number = |from: usize| {
+        map.get(at + from..at + from + 8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u64::from_le_bytes)
+    };
+    if map.get(at + 24..) != Some(&MAGIC) {
+        return Err((at as u64 + 24, "the file is cut off: no trailer"));
+    }
+    let (offset, length) = (number(0), number(8));
+    let text = usize::try_from(offset)
+        .ok()
+        .zip(usize::try_from(length).ok())
+        .and_then(|(from, length)| map.get(from..from.checked_add(length)?))
+        .ok_or((at as u64, "the footer lies outside of the file"))?;
+    if u64::from(crc32fast::hash(text)) != number(16) & 0xffff_ffff {
+        return Err((offset, "the footer's checksum is wrong"));
+    }
+    serde_json::from_slice(text).map_err(|_| (offset, "the footer is not as it should be"))
+}

@@ -1,0 +1,98 @@
+//! Sums of one lane at many moments, from left to right: each block is decoded once.
+
+use super::directory::Block;
+use super::{Lane, Span, Sums};
+
+/// A position in a lane that only goes forward.
+pub struct Sweep<'a> {
+    lane: Lane<'a>,
+    block: Option<(usize, Block)>,
+    decoded: Option<usize>,
+    spans: Vec<Span>,
+    /// Spans of the decoded block that are counted in `sums`.
+    passed: usize,
+    sums: Sums,
+}
+
+impl<'a> Sweep<'a> {
+    /// At the front of a lane.
+    pub fn new(lane: Lane<'a>) -> Self {
+        Self {
+            lane,
+            block: None,
+            decoded: None,
+            spans: Vec::new(),
+            passed: 0,
+            sums: Sums::default(),
+        }
+    }
+
+    /// Finds the last block that begins before a moment; false if there is none.
+    fn seek(&mut self, ns: i64) -> Option<Block> {
+        let from = self.block.map_or(0, |(number, _)| number);
+        let is_last =
+            |number: usize| number + 1 >= self.lane.blocks() || self.lane.start_of(number + 1) >= ns;
+        if let Some((number, block)) = self.block
+            && is_last(number)
+            && block.start_ns < ns
+        {
+            return Some(block);
+        }
+        let number = self
+            .lane
+            .partition(from, |number| self.lane.start_of(number) < ns)
+            .checked_sub(1)?;
+        let block = self.lane.block(number);
+        self.block = Some((number, block));
+        Some(block)
+    }
+
+    /// Time of each class before a moment, which is not before the last one asked for.
+    pub fn until(&mut self, ns: i64) -> Sums {
+        let Some(block) = self.seek(ns) else {
+            return Sums::default();
+        };
+        let number = self.block.map_or(0, |(number, _)| number);
+        if ns >= block.end_ns && number + 1 < self.lane.blocks() {
+            return self.lane.block(number + 1).before;
+        }
+        if self.decoded != Some(number) {
+            self.lane.decode(number, &mut self.spans);
+            self.decoded = Some(number);
+            self.passed = 0;
+            self.sums = block.before;
+        }
+        while let Some(span) = self.spans.get(self.passed).filter(|span| span.end_ns <= ns) {
+            self.sums.add(span);
+            self.passed += 1;
+        }
+        let mut sums = self.sums;
+        if let Some(span) = self.spans.get(self.passed) {
+            sums.add_until(span, ns);
+        }
+        sums
+    }
+
+    /// The same by the directory alone: inside a block time is taken as evenly spread.
+    pub fn estimate(&mut self, ns: i64) -> Sums {
+        let Some(block) = self.seek(ns) else {
+            return Sums::default();
+        };
+        let number = self.block.map_or(0, |(number, _)| number);
+        let after = if number + 1 < self.lane.blocks() {
+            self.lane.block(number + 1).before
+        } else {
+            self.lane.info.totals()
+        };
+        if ns >= block.end_ns {
+            return after;
+        }
+        let share = (ns - block.start_ns) as f64 / (block.end_ns - block.start_ns).max(1) as f64;
+        let inside = after.since(&block.before);
+        let mut sums = block.before;
+        for (sum, inside) in sums.0.iter_mut().zip(inside.0) {
+            *sum += (inside as f64 * share) as u64;
+        }
+        sums
+    }
+}

@@ -1,0 +1,193 @@
+//! Writes the index of one rank, lane by lane at once, in memory of about 1.5 bytes per span.
+
+use super::ViewError;
+use super::block::encode;
+use super::directory::{Block, ENTRY_BYTES};
+use super::{BLOCK_SPANS, CLASSES, Footer, LaneInfo, LaneKind, MAGIC, Span, Sums};
+use rustc_hash::FxHashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that is being written. It gets its name when it is whole: who reads it never sees half of one.
+pub struct ViewWriter {
+    out: BufWriter<File>,
+    path: PathBuf,
+    unfinished: PathBuf,
+    offset: u64,
+    lanes: Vec<OpenLane>,
+    names: Vec<String>,
+    numbers: FxHashMap<String, u32>,
+    packed: Vec<u8>,
+}
+
+struct OpenLane {
+    kind: LaneKind,
+    layer: u32,
+    waiting: Vec<Span>,
+    end_ns: i64,
+    start_ns: i64,
+    spans: u64,
+    sums: Sums,
+    directory: Vec<u8>,
+}
+
+impl ViewWriter {
+    /// Creates the file, and its directory.
+    pub fn create(path: &Path) -> Result<Self, ViewError> {
+        let unfinished = path.with_extension("view.unfinished");
+        let error = |source| ViewError::Io {
+            path: unfinished.clone(),
+            source,
+        };
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(error)?;
+        }
+        let mut out = BufWriter::with_capacity(1 << 18, File::create(&unfinished).map_err(error)?);
+        out.write_all(&MAGIC).map_err(error)?;
+        Ok(Self {
+            out,
+            path: path.to_path_buf(),
+            unfinished,
+            offset: MAGIC.len() as u64,
+            lanes: Vec::new(),
+            names: Vec::new(),
+            numbers: FxHashMap::default(),
+            packed: Vec::new(),
+        })
+    }
+
+    /// A new lane; lanes are told apart by the number that is returned.
+    pub fn lane(&mut self, kind: LaneKind, layer: u32) -> usize {
+        self.lanes.push(OpenLane {
+            kind,
+            layer,
+            waiting: Vec::with_capacity(BLOCK_SPANS),
+            end_ns: i64::MIN,
+            start_ns: 0,
+            spans: 0,
+            sums: Sums::default(),
+            directory: Vec::new(),
+        });
+        self.lanes.len() - 1
+    }
+
+    /// Number of a name.
+    pub fn name(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    /// End of a lane's last span, ns; the smallest number without one.
+    pub fn end_ns(&self, lane: usize) -> i64 {
+        self.lanes.get(lane).map_or(i64::MIN, |lane| lane.end_ns)
+    }
+
+    /// Appends a span. What would begin before the lane's last span ended begins there.
+    pub fn push(&mut self, lane: usize, mut span: Span) -> Result<(), ViewError> {
+        let Some(open) = self.lanes.get_mut(lane) else {
+            return Ok(());
+        };
+        span.start_ns = span.start_ns.max(open.end_ns);
+        span.end_ns = span.end_ns.max(span.start_ns);
+        span.wait_ns = span.wait_ns.clamp(0, span.end_ns - span.start_ns);
+        span.class %= CLASSES as u8;
+        if open.spans == 0 {
+            open.start_ns = span.start_ns;
+        }
+        open.spans += 1;
+        open.end_ns = span.end_ns;
+        open.waiting.push(span);
+        if open.waiting.len() == BLOCK_SPANS {
+            self.end_block(lane)?;
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self, lane: usize) -> Result<(), ViewError> {
+        let Some(open) = self.lanes.get_mut(lane) else {
+            return Ok(());
+        };
+        let Some(first) = open.waiting.first() else {
+            return Ok(());
+        };
+        self.packed.clear();
+        encode(&open.waiting, &mut self.packed);
+        Block {
+            start_ns: first.start_ns,
+            end_ns: open.end_ns,
+            offset: self.offset,
+            spans: open.waiting.len() as u32,
+            bytes: self.packed.len() as u32,
+            before: open.sums,
+        }
+        .write(&mut open.directory);
+        open.waiting.iter().for_each(|span| open.sums.add(span));
+        open.waiting.clear();
+        let packed = std::mem::take(&mut self.packed);
+        let written = self.write(&packed);
+        self.packed = packed;
+        written
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ViewError> {
+        self.out
+            .write_all(bytes)
+            .map_err(|source| error(&self.unfinished, source))?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes what is left; the lanes are shown in the order of their kinds. `footer` says whose index it is and what was
+    /// not well.
+    pub fn finish(mut self, mut footer: Footer) -> Result<u64, ViewError> {
+        for lane in 0..self.lanes.len() {
+            self.end_block(lane)?;
+        }
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.sort_by_key(|lane| (lane.kind, lane.layer));
+        footer.lanes.clear();
+        for lane in lanes {
+            footer.lanes.push(LaneInfo {
+                kind: lane.kind,
+                layer: lane.layer,
+                spans: lane.spans,
+                blocks: (lane.directory.len() / ENTRY_BYTES) as u64,
+                directory: self.offset,
+                start_ns: lane.start_ns,
+                end_ns: lane.end_ns.max(lane.start_ns),
+                totals: lane.sums.0,
+            });
+            self.write(&lane.directory)?;
+        }
+        footer.names = std::mem::take(&mut self.names);
+        let text = serde_json::to_vec(&footer)
+            .map_err(|source| error(&self.unfinished, io::Error::other(source)))?;
+        let at = self.offset;
+        self.write(&text)?;
+        let mut trailer = Vec::with_capacity(32);
+        trailer.extend(at.to_le_bytes());
+        trailer.extend((text.len() as u64).to_le_bytes());
+        trailer.extend(crc32fast::hash(&text).to_le_bytes());
+        trailer.extend([0; 4]);
+        trailer.extend(MAGIC);
+        self.write(&trailer)?;
+        self.out
+            .flush()
+            .and_then(|()| fs::rename(&self.unfinished, &self.path))
+            .map_err(|source| error(&self.unfinished, source))?;
+        Ok(self.offset)
+    }
+}
+
+fn error(path: &Path, source: io::Error) -> ViewError {
+    ViewError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
+}

@@ -1,0 +1,2 @@
+//! `rankscope-viewer`.
+fn main() {}
