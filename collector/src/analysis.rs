@@ -76,6 +76,8 @@ pub struct Analysis<'a> {
 struct RowExtra {
     exposed: Option<i64>,
     hidden: Option<i64>,
+    until: Option<i64>,
+    class: Option<WaitClass>,
     order: Option<u32>,
 }
 
@@ -439,12 +441,15 @@ impl<'a> Analysis<'a> {
         let Bandwidth { algorithm, bus, .. } = band;
         row.algorithm_bytes_per_s = algorithm;
         row.bus_bytes_per_s = bus;
+        let class = row.class;
         self.instances.push(row);
         for (index, member) in members.iter().enumerate() {
             let wait = self.waits[index];
             let extra = RowExtra {
                 exposed: Some(wait.exposed_ns),
                 hidden: Some(wait.hidden_ns),
+                until: (wait.exposed_ns + wait.hidden_ns > 0).then_some(wait.until_ns),
+                class: Some(class),
                 order: Some(self.order[index]),
             };
             self.push_row(member, Some(number), InstanceState::Complete, extra);
@@ -566,7 +571,7 @@ impl<'a> Analysis<'a> {
             RowExtra {
                 exposed: Some(0),
                 hidden: Some(0),
-                order: None,
+                ..RowExtra::default()
             }
         } else {
             RowExtra::default()
@@ -651,6 +656,8 @@ impl<'a> Analysis<'a> {
             step: (operation.step != NO_STEP).then_some(operation.step),
             exposed_wait_ns: extra.exposed,
             hidden_wait_ns: extra.hidden,
+            waited_until_ns: extra.until,
+            class: extra.class.unwrap_or(WaitClass::None),
             arrival_order: extra.order,
             launch_operations: u32::from(operation.launch_operations()),
         });

@@ -41,6 +41,7 @@ pub mod report;
 pub mod rollup;
 pub mod routes;
 pub mod scorecard;
+pub mod selection;
 pub mod stalls;
 pub mod stated;
 pub mod step_board;
@@ -50,7 +51,9 @@ pub mod steps;
 pub mod structure;
 pub mod structure_summary;
 pub mod summary;
+pub mod time_range;
 pub mod traffic;
+pub mod view;
 pub mod waiting;
 
 pub use merge::{MergeError, MergeOptions, Progress, merge};

@@ -207,6 +207,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
         "traffic",
         "losses",
         "problems",
+        rankscope_formats::view::VIEW_DIRECTORY,
     ];
     let unfinished = output.join(UNFINISHED);
     let is_session = output.join(SUMMARY_FILE).exists() || unfinished.exists();

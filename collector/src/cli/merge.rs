@@ -12,6 +12,7 @@ use rankscope_collector::MergeOptions;
 use rankscope_collector::export::perfetto::{self, PerfettoOptions};
 use rankscope_collector::findings;
 use rankscope_collector::report::{self, Look, Places};
+use rankscope_collector::view;
 use rankscope_formats::session::Session;
 use std::fs;
 use std::io::{self, Write};
@@ -173,6 +174,17 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
             let _ = fs::remove_file(output.join(TRACE));
             warn(&format!("there is no trace: {error:#}"));
         }
+    }
+    // Made now, the viewer opens at once; it makes what is missing by itself.
+    let ranks = 0..session.ranks.len() as u32;
+    let indexed = view::ensure(&places.session, &session, ranks, &mut |done, all| {
+        progress.tell(
+            "indexing for the viewer",
+            Some(f64::from(done) / f64::from(all.max(1))),
+        );
+    });
+    if let Err(error) = indexed {
+        warn(&format!("{error}; the viewer will try again"));
     }
     Ok(Merged { session, places })
 }

@@ -480,7 +480,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
     }
 
     fn span(&mut self, row: &SpanRow) -> Result<(), Error> {
-        if !self.is_wanted(row.start_ns, row.end_ns) {
+        // What was recorded of devices is of no thread.
+        let is_of_devices = matches!(row.kind, SpanKind::Covered | SpanKind::Yielded);
+        if is_of_devices || !self.is_wanted(row.start_ns, row.end_ns) {
             return Ok(());
         }
         let track = self.thread(row.thread_id)?;

@@ -581,6 +581,21 @@ impl Activities {
         if length > 0 {
             self.order.covered(start, end, is_recorded);
         }
+        let kind = match coverage {
+            Coverage::All => Some(SpanKind::Covered),
+            Coverage::Yielded => Some(SpanKind::Yielded),
+            Coverage::Communication | Coverage::Off => None,
+        };
+        if let Some(kind) = kind.filter(|_| self.hands_out_works && length > 0) {
+            self.span(SpanRow {
+                kind,
+                thread_id: 0,
+                start_ns: start,
+                end_ns: end,
+                object: 0,
+                name: None,
+            });
+        }
         // What is switched off stays so until the next word.
         self.told_until_ns = if coverage == Coverage::Off { i64::MAX } else { end };
         match coverage {

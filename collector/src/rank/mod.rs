@@ -536,7 +536,7 @@ impl<'a> RankReader<'a> {
             self.order_spans(out);
         } else {
             self.ended = true;
-            self.take_in_flight();
+            self.take_in_flight(out);
             self.release_activity(true, out);
             self.release(true, out);
             self.order_spans(out);
@@ -686,13 +686,7 @@ impl<'a> RankReader<'a> {
                 self.lanes.known_until(entry.lane, leave);
                 self.breakdown.blocked(entry.lane, enter, leave);
                 self.works.waited(record.object, leave);
-                let kind = match BlockedIn::from_u64(record.aux) {
-                    Some(BlockedIn::WorkWait) | None => SpanKind::WorkWait,
-                    Some(BlockedIn::SendWait) => SpanKind::SendWait,
-                    Some(BlockedIn::ReceiveWait) => SpanKind::ReceiveWait,
-                    Some(BlockedIn::ReducerFinalize) => SpanKind::ReducerFinalize,
-                    Some(BlockedIn::ProcessGroup) => SpanKind::ProcessGroup,
-                };
+                let kind = blocked_kind(BlockedIn::from_u64(record.aux));
                 if kind == SpanKind::ReducerFinalize {
                     self.sums.reducer_waits += 1;
                     self.backward_end = Some(leave);
@@ -701,7 +695,7 @@ impl<'a> RankReader<'a> {
                 self.span(kind, entry, enter, leave, out);
             }
             RecordKind::Post => self.take_post(entry),
-            RecordKind::Complete => self.take_complete(entry, enter, leave),
+            RecordKind::Complete => self.take_complete(entry, enter, leave, out),
             RecordKind::Continuation => {
                 let lane = entry.lane as usize;
                 if self.counts.len() <= lane {
@@ -1176,12 +1170,13 @@ impl<'a> RankReader<'a> {
         self.breakdown.trains(entry.lane);
     }
 
-    fn take_complete(&mut self, entry: &ThreadRecord, enter: i64, leave: i64) {
+    fn take_complete(&mut self, entry: &ThreadRecord, enter: i64, leave: i64, out: &mut RankBatch) {
         let record = &entry.record;
         self.breakdown.blocked(entry.lane, enter, leave);
         let Some(operation) = Operation::from_u8(record.operation) else {
             return;
         };
+        self.span(completing_kind(record.operation), entry, enter, leave, out);
         let Some(posted) = self.messages.completed(operation, record.object) else {
             return;
         };
@@ -1561,7 +1556,7 @@ impl<'a> RankReader<'a> {
     }
 
     /// Calls in progress: operations that never ended. Their peers wait for them.
-    fn take_in_flight(&mut self) {
+    fn take_in_flight(&mut self, out: &mut RankBatch) {
         let end = self.sums.span_ns.map_or(0, |(_, last)| last);
         for call in &self.log.in_flight {
             let record = &call.record;
@@ -1624,6 +1619,9 @@ impl<'a> RankReader<'a> {
                 Some(RecordKind::Blocked) => {
                     self.breakdown.blocked(call.lane, enter, end);
                     self.lanes.blocked(call.lane, enter, end, record.object);
+                    let kind = blocked_kind(BlockedIn::from_u64(record.aux));
+                    out.spans
+                        .push(blocked_to_the_end(kind, call.thread_id, enter, end));
                     let place = BlockedIn::from_u64(record.aux).map_or("unknown", BlockedIn::name);
                     self.sums
                         .in_flight
@@ -1631,6 +1629,9 @@ impl<'a> RankReader<'a> {
                 }
                 Some(RecordKind::Complete) => {
                     self.breakdown.blocked(call.lane, enter, end);
+                    let kind = completing_kind(record.operation);
+                    out.spans
+                        .push(blocked_to_the_end(kind, call.thread_id, enter, end));
                     self.sums
                         .in_flight
                         .push(format!("waiting for a {name}, on thread {}", call.thread_id));
@@ -1682,6 +1683,38 @@ impl<'a> RankReader<'a> {
 
 fn add_all(into: &mut [i64; COUNT], more: &[i64; COUNT]) {
     into.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+/// What a thread was blocked in.
+fn blocked_kind(place: Option<BlockedIn>) -> SpanKind {
+    match place {
+        Some(BlockedIn::WorkWait) | None => SpanKind::WorkWait,
+        Some(BlockedIn::SendWait) => SpanKind::SendWait,
+        Some(BlockedIn::ReceiveWait) => SpanKind::ReceiveWait,
+        Some(BlockedIn::ReducerFinalize) => SpanKind::ReducerFinalize,
+        Some(BlockedIn::ProcessGroup) => SpanKind::ProcessGroup,
+    }
+}
+
+/// A thread was blocked when its log ended.
+fn blocked_to_the_end(kind: SpanKind, thread_id: u32, start_ns: i64, end_ns: i64) -> SpanRow {
+    SpanRow {
+        kind,
+        thread_id,
+        start_ns,
+        end_ns: end_ns.max(start_ns),
+        object: 0,
+        name: None,
+    }
+}
+
+/// What a thread is blocked in that waits for a message of its own.
+fn completing_kind(operation: u8) -> SpanKind {
+    if operation == Operation::Send as u8 {
+        SpanKind::SendWait
+    } else {
+        SpanKind::ReceiveWait
+    }
 }
 
 /// Of an operation's time on the device only what no compute hides is blocked.

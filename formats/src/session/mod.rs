@@ -25,25 +25,36 @@ mod layout;
 mod parquet_file;
 mod pauses;
 mod rollups;
+mod row_groups;
 mod rows;
 mod schema;
+mod selection;
+mod selection_rows;
 mod structure;
 mod summary;
 mod table;
+mod view_rows;
 
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
+pub use row_groups::RowGroups;
 pub use rows::{
     IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, PauseKind,
     PauseRow, ProblemRow, SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute,
     TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind, WorkRow,
 };
 pub use schema::schema;
+pub use selection::{
+    Parts, RankLateness, RankParts, SelectedOperations, SelectedStall, SelectedStalls, Selection,
+    SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,
+};
+pub use selection_rows::{SelectedInstance, SelectedStallRow};
 pub use structure::{Pipeline, RoleGroup, Stage, WorldStructure};
 pub use summary::*;
 pub use table::{RowLimits, Table, TableError, TableReader, TableWriter};
+pub use view_rows::{IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, IndexedStep, IndexedWork};
 
 use std::path::{Path, PathBuf};
 

@@ -125,6 +125,8 @@ names! {
         Launch = "launch",
         /// Another profiler had the device's activity, and ours was not recorded.
         Yielded = "yielded",
+        /// All activity of the rank's devices was recorded.
+        Covered = "covered",
     }
     /// What a device did.
     WorkKind {
@@ -286,6 +288,11 @@ table! {
     exposed_wait_ns: Option<i64> = Delta,
     /// Waiting for needed peers while the program computed, ns; missing if not computed.
     hidden_wait_ns: Option<i64> = Delta,
+    /// End of its waiting for needed peers, which began when it arrived (`issue_ns`, else `enter_ns`), ns; missing if it waited
+    /// for nobody, or if that was not computed.
+    waited_until_ns: Option<i64> = Moment,
+    /// What bound its instance.
+    class: WaitClass = Dictionary,
     /// Position in the order of arrivals at the instance, from 0.
     arrival_order: Option<u32> = Delta,
     /// Operations of its launch, itself included: with more than one, what all of them waited is told of one collective,
@@ -609,6 +616,8 @@ mod tests {
             step: Some(3),
             exposed_wait_ns: Some(-1),
             hidden_wait_ns: None,
+            waited_until_ns: (enter_ns % 7 == 0).then_some(enter_ns + 2),
+            class: WaitClass::Mixed,
             arrival_order: Some(0),
             launch_operations: 1,
         }

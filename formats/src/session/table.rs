@@ -4,6 +4,7 @@
 
 use super::column::Column;
 use super::parquet_file::{FileError, ParquetFile};
+use super::row_groups::RowGroups;
 use crate::operation::{Library, Operation};
 use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::{
@@ -12,10 +13,10 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, UInt8Type};
 use arrow::error::ArrowError;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::errors::ParquetError;
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,8 @@ pub enum Storage {
 pub trait Table: Clone + Sized + Send + 'static {
     /// Name of the table, which is its directory in a session.
     const NAME: &'static str;
+    /// The column that is its sort key, where one is.
+    const SORT_COLUMN: Option<&'static str>;
     /// Its columns: name, type, whether values may be missing, storage.
     fn columns() -> Vec<(&'static str, DataType, bool, Storage)>;
     /// Appends rows to columns, which are in the order of [`Table::columns`].
@@ -315,11 +318,38 @@ impl Named for Protocol {
 
 named_cell!(Operation, Library, Algorithm, Protocol);
 
-/// Declares a row type and its table. Each column names its storage.
+/// Declares a row type and its table. Each column names its storage. Several row types may be declared of one table: who
+/// needs few columns of it reads no others.
 macro_rules! table {
+    // A key that is a column: the footer tells of each row group between which values of it the rows lie.
+    (
+        $(#[$doc:meta])*
+        $row:ident = $name:literal, sorted by |$of:ident| $this:ident.$sort:ident;
+        $($columns:tt)*
+    ) => {
+        $crate::session::table::table! {
+            @declare
+            $(#[$doc])*
+            $row = $name, Some(stringify!($sort)), |$of| $this.$sort;
+            $($columns)*
+        }
+    };
     (
         $(#[$doc:meta])*
         $row:ident = $name:literal, sorted by $key:expr;
+        $($columns:tt)*
+    ) => {
+        $crate::session::table::table! {
+            @declare
+            $(#[$doc])*
+            $row = $name, None, $key;
+            $($columns)*
+        }
+    };
+    (
+        @declare
+        $(#[$doc:meta])*
+        $row:ident = $name:literal, $sort:expr, $key:expr;
         $($(#[$column_doc:meta])* $column:ident: $kind:ty = $storage:ident,)*
     ) => {
         $(#[$doc])*
@@ -328,6 +358,7 @@ macro_rules! table {
 
         impl $crate::session::table::Table for $row {
             const NAME: &'static str = $name;
+            const SORT_COLUMN: Option<&'static str> = $sort;
 
             fn columns() -> Vec<(&'static str, arrow::datatypes::DataType, bool, $crate::session::table::Storage)> {
                 use $crate::session::table::{Cell, Storage};
@@ -523,50 +554,29 @@ fn file_error(path: &Path, error: FileError) -> TableError {
 pub struct TableReader<T: Table> {
     reader: ParquetRecordBatchReader,
     path: PathBuf,
+    /// Where each column of the row type stands in a batch.
     order: Vec<usize>,
     rows: u64,
     table: PhantomData<T>,
 }
 
 impl<T: Table> TableReader<T> {
-    /// Opens a file. Columns are found by name; columns of later versions are ignored.
-    pub fn open(path: &Path) -> Result<Self, TableError> {
-        let parquet_error = |source| TableError::Parquet {
-            path: path.to_path_buf(),
-            source,
-        };
-        let file = File::open(path).map_err(|source| TableError::Io {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(parquet_error)?;
-        let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let schema = builder.schema().clone();
-        let mut order = Vec::new();
-        for (name, expected, _, _) in T::columns() {
-            match schema.index_of(name) {
-                Ok(index) if *schema.field(index).data_type() == expected => order.push(index),
-                _ => {
-                    let (path, column) = (path.to_path_buf(), name.to_owned());
-                    return Err(TableError::Column {
-                        path,
-                        column,
-                        expected,
-                    });
-                }
-            }
-        }
-        let reader = builder.with_batch_size(8192).build().map_err(parquet_error)?;
-        Ok(Self {
+    pub(super) fn new(reader: ParquetRecordBatchReader, path: PathBuf, order: Vec<usize>, rows: u64) -> Self {
+        Self {
             reader,
-            path: path.to_path_buf(),
+            path,
             order,
             rows,
             table: PhantomData,
-        })
+        }
     }
 
-    /// Rows in the file.
+    /// Opens a whole file, as [`RowGroups::open`] does.
+    pub fn open(path: &Path) -> Result<Self, TableError> {
+        RowGroups::open(path)?.read()
+    }
+
+    /// Rows in what is read.
     pub fn rows(&self) -> u64 {
         self.rows
     }

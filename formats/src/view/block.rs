@@ -4,14 +4,15 @@
 //! per span, variable-length integers (LEB128):
 //!   begin − end of the span before (of the first: − begin of the block)
 //!   end − begin
-//!   name << 5 | has an instance << 4 | has waited << 3 | class
+//!   name << 6 | was queued << 5 | has an instance << 4 | has waited << 3 | class
 //!   waiting, if it has waited
+//!   time in the queue, if it was queued
 //!   instance − that of the last span before that has one (of the first: − 0), zigzag, if it has an instance
 //! ```
 
 use super::Span;
 
-pub(super) const MOST_NAME: u32 = (1 << 27) - 1;
+pub(super) const MOST_NAME: u32 = (1 << 26) - 1;
 
 fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -41,13 +42,18 @@ pub(super) fn encode(spans: &[Span], out: &mut Vec<u8>) {
     for span in spans {
         put(out, span.start_ns.wrapping_sub(at) as u64);
         put(out, span.end_ns.wrapping_sub(span.start_ns) as u64);
-        let flags = u64::from(span.instance.is_some()) << 4 | u64::from(span.wait_ns > 0) << 3;
+        let flags = u64::from(span.queued_ns > 0) << 5
+            | u64::from(span.instance.is_some()) << 4
+            | u64::from(span.wait_ns > 0) << 3;
         put(
             out,
-            u64::from(span.name.min(MOST_NAME)) << 5 | flags | u64::from(span.class),
+            u64::from(span.name.min(MOST_NAME)) << 6 | flags | u64::from(span.class),
         );
         if span.wait_ns > 0 {
             put(out, span.wait_ns as u64);
+        }
+        if span.queued_ns > 0 {
+            put(out, span.queued_ns as u64);
         }
         if let Some(number) = span.instance {
             let delta = number.wrapping_sub(instance) as i64;
@@ -83,6 +89,11 @@ fn next(bytes: &mut &[u8], at: i64, instance: &mut u64) -> Option<Span> {
     } else {
         i64::try_from(take(bytes)?).ok()?.min(duration)
     };
+    let queued_ns = if packed & 1 << 5 == 0 {
+        0
+    } else {
+        i64::try_from(take(bytes)?).ok()?
+    };
     let has_instance = packed & 1 << 4 != 0;
     if has_instance {
         let zigzag = take(bytes)?;
@@ -92,8 +103,9 @@ fn next(bytes: &mut &[u8], at: i64, instance: &mut u64) -> Option<Span> {
         start_ns,
         end_ns,
         wait_ns,
+        queued_ns,
         class: (packed & 7) as u8,
-        name: u32::try_from(packed >> 5).ok()?,
+        name: u32::try_from(packed >> 6).ok()?,
         instance: has_instance.then_some(*instance),
     })
 }

@@ -13,9 +13,19 @@ pub struct Footer {
     /// Its lanes, in the order in which they are shown.
     pub lanes: Vec<LaneInfo>,
     /// What spans are called.
-    pub names: Vec<String>,
+    pub names: Vec<Name>,
     /// What of the tables could not be read, or does not fit together.
     pub problems: Vec<String>,
+}
+
+/// What spans are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Name {
+    /// For people.
+    pub text: String,
+    /// Of operations their own payload, in bytes; missing if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// One lane.
@@ -54,6 +64,8 @@ pub enum LaneKind {
     /// Steps: classes of [`super::step`], `name` is the step's number.
     Steps,
     /// Where the rank's time went: classes of [`super::part`], without gaps, without names.
+    ///
+    /// Of a host each thread that was ever blocked has a lane; that of layer 0 was blocked most, and is the rank's.
     Parts {
         /// The parts are those of its devices, not of its host.
         device: bool,

@@ -27,7 +27,7 @@ mod sweep;
 mod writer;
 
 pub use directory::Sums;
-pub use footer::{Footer, LaneInfo, LaneKind};
+pub use footer::{Footer, LaneInfo, LaneKind, Name};
 pub use lane::Lane;
 pub use layers::Layers;
 pub use reader::{ViewError, ViewFile};
@@ -61,12 +61,22 @@ pub struct Span {
     pub end_ns: i64,
     /// Of an operation, waiting for peers at its begin, ns; counts as class [`operation::WAITING`].
     pub wait_ns: i64,
+    /// Of an operation, the time from when the program asked for it (its arrival, METRICS.md, section 1) to `start_ns`, ns; 0
+    /// where no queue lies between. It is not part of the span.
+    pub queued_ns: i64,
     /// Class of the rest, below [`CLASSES`].
     pub class: u8,
-    /// What it is called: position in [`Footer::names`], or of steps their number; below 2²⁷.
+    /// What it is called: position in [`Footer::names`], or of steps their number; below 2²⁶.
     pub name: u32,
     /// The instance that it belongs to.
     pub instance: Option<u64>,
+}
+
+impl Span {
+    /// When the program asked for it, ns.
+    pub fn arrival_ns(&self) -> i64 {
+        self.start_ns.saturating_sub(self.queued_ns)
+    }
 }
 
 /// Classes of [`LaneKind::Parts`]: the parts of METRICS.md, section 5.

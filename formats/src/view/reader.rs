@@ -1,7 +1,7 @@
 //! Opens the index of one rank. Nothing is read but what is asked for.
 
 use super::directory::ENTRY_BYTES;
-use super::{Footer, Lane, LaneKind, MAGIC};
+use super::{Footer, Lane, LaneKind, MAGIC, Name};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io;
@@ -86,8 +86,8 @@ impl ViewFile {
     }
 
     /// A name by its number.
-    pub fn name(&self, number: u32) -> &str {
-        self.footer.names.get(number as usize).map_or("", String::as_str)
+    pub fn name(&self, number: u32) -> Option<&Name> {
+        self.footer.names.get(number as usize)
     }
 }
 

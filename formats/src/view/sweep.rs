@@ -73,6 +73,27 @@ impl<'a> Sweep<'a> {
         sums
     }
 
+    /// The span that holds a moment, which is not before the last one asked for. Not to be mixed with sums.
+    pub fn span(&mut self, ns: i64) -> Option<Span> {
+        let block = self.seek(ns.saturating_add(1))?;
+        if ns >= block.end_ns {
+            return None;
+        }
+        let number = self.block.map_or(0, |(number, _)| number);
+        if self.decoded != Some(number) {
+            self.lane.decode(number, &mut self.spans);
+            self.decoded = Some(number);
+            self.passed = 0;
+        }
+        while self.spans.get(self.passed).is_some_and(|span| span.end_ns <= ns) {
+            self.passed += 1;
+        }
+        self.spans
+            .get(self.passed)
+            .copied()
+            .filter(|span| span.start_ns <= ns)
+    }
+
     /// The same by the directory alone: inside a block time is taken as evenly spread.
     pub fn estimate(&mut self, ns: i64) -> Sums {
         let Some(block) = self.seek(ns) else {

@@ -21,6 +21,7 @@ fn spans_of(parts: &[(i64, i64, i64, u8, Option<u64>)]) -> Vec<Span> {
                 start_ns,
                 end_ns: at,
                 wait_ns: wait.min(duration),
+                queued_ns: wait % 7,
                 class,
                 name: class.into(),
                 instance,
@@ -101,6 +102,11 @@ proptest! {
             let last = spans.iter().rev().find(|span| span.start_ns < ns).copied();
             prop_assert_eq!(lane.last_before(ns).map(|span| span.start_ns), last.map(|span| span.start_ns));
         }
+        let mut holding = Sweep::new(lane);
+        for &ns in &moments {
+            let expected = spans.iter().copied().find(|span| span.start_ns <= ns && ns < span.end_ns);
+            prop_assert_eq!(holding.span(ns), expected);
+        }
         let (from, to) = (moments[0], moments[moments.len() - 1]);
         let mut inside = Vec::new();
         lane.spans_in(from, to, |span| { inside.push(*span); true });
@@ -144,7 +150,10 @@ fn what_overlaps_lies_in_layers() {
     let mut layers = Layers::default();
     let kind = LaneKind::Marks { thread_id: 4 };
     for (start_ns, end_ns) in [(0, 100), (10, 50), (20, 30), (60, 70), (100, 110)] {
-        let name = writer.name(&format!("{start_ns}"));
+        let name = writer.name(Name {
+            text: format!("{start_ns}"),
+            bytes: None,
+        });
         let span = Span {
             start_ns,
             end_ns,
@@ -184,8 +193,7 @@ fn what_overlaps_lies_in_layers() {
     assert_eq!(
         second
             .span_at(65, 0)
-            .map(|span| view.name(span.name).to_owned())
-            .as_deref(),
+            .and_then(|span| Some(view.name(span.name)?.text.as_str())),
         Some("60")
     );
     assert_eq!(second.span_at(54, 5).map(|span| span.start_ns), Some(10));

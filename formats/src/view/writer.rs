@@ -3,11 +3,14 @@
 use super::ViewError;
 use super::block::encode;
 use super::directory::{Block, ENTRY_BYTES};
-use super::{BLOCK_SPANS, CLASSES, Footer, LaneInfo, LaneKind, MAGIC, Span, Sums};
+use super::{BLOCK_SPANS, CLASSES, Footer, LaneInfo, LaneKind, MAGIC, Name, Span, Sums};
 use rustc_hash::FxHashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+/// Names of one rank: sizes of operations that are all different, numbers in marks.
+const MOST_NAMES: usize = 1 << 18;
 
 /// A file that is being written. It gets its name when it is whole: who reads it never sees half of one.
 pub struct ViewWriter {
@@ -16,8 +19,8 @@ pub struct ViewWriter {
     unfinished: PathBuf,
     offset: u64,
     lanes: Vec<OpenLane>,
-    names: Vec<String>,
-    numbers: FxHashMap<String, u32>,
+    names: Vec<Name>,
+    numbers: FxHashMap<Name, u32>,
     packed: Vec<u8>,
 }
 
@@ -72,15 +75,32 @@ impl ViewWriter {
         self.lanes.len() - 1
     }
 
-    /// Number of a name.
-    pub fn name(&mut self, text: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(text) {
+    /// Number of a name. Of too many, those that come last share one.
+    pub fn name(&mut self, name: Name) -> u32 {
+        if let Some(&number) = self.numbers.get(&name) {
             return number;
         }
+        if self.names.len() >= MOST_NAMES {
+            return MOST_NAMES as u32 - 1;
+        }
         let number = self.names.len() as u32;
-        self.names.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
+        self.names.push(if self.names.len() + 1 == MOST_NAMES {
+            Name {
+                text: "(one of too many names)".to_owned(),
+                bytes: None,
+            }
+        } else {
+            name.clone()
+        });
+        self.numbers.insert(name, number);
         number
+    }
+
+    /// The lane is shown in this place among those of its kind.
+    pub fn set_layer(&mut self, lane: usize, layer: u32) {
+        if let Some(open) = self.lanes.get_mut(lane) {
+            open.layer = layer;
+        }
     }
 
     /// End of a lane's last span, ns; the smallest number without one.
@@ -96,6 +116,7 @@ impl ViewWriter {
         span.start_ns = span.start_ns.max(open.end_ns);
         span.end_ns = span.end_ns.max(span.start_ns);
         span.wait_ns = span.wait_ns.clamp(0, span.end_ns - span.start_ns);
+        span.queued_ns = span.queued_ns.max(0);
         span.class %= CLASSES as u8;
         if open.spans == 0 {
             open.start_ns = span.start_ns;

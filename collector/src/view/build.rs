@@ -1,0 +1,344 @@
+//! The index of one rank.
+
+use super::ViewBuildError;
+use super::parts::Parts;
+use super::stream::Stream;
+use rankscope_formats::Library;
+use rankscope_formats::session::{
+    IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, IndexedStep, IndexedWork, InstanceState,
+    NameRow, OperationState, Session, SpanKind, StepKind, WaitClass, WorkClass,
+};
+use rankscope_formats::view::{
+    Footer, LaneKind, Layers, Name, Span, ViewError, ViewWriter, call, operation, step, view_path, work,
+};
+use rustc_hash::FxHashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Rows between two looks at whether the index is still wanted.
+const ROWS_PER_LOOK: u64 = 1 << 16;
+
+/// Makes the index of one rank of a session that lies in `path`. False if it was `cancelled`.
+pub fn build(
+    path: &Path,
+    session: &Session,
+    rank: u32,
+    cancelled: &AtomicBool,
+) -> Result<bool, ViewBuildError> {
+    let described = session.ranks.get(rank as usize);
+    let start_ns = described
+        .and_then(|rank| rank.start_ns.value)
+        .unwrap_or(session.axis.start_ns);
+    let end_ns = described
+        .and_then(|rank| rank.end_ns.value)
+        .unwrap_or(session.axis.end_ns)
+        .max(start_ns);
+    let mut builder = Builder {
+        writer: ViewWriter::create(&view_path(path, rank))?,
+        layers: Layers::default(),
+        parts: Parts::new(start_ns),
+        names: FxHashMap::default(),
+        kernels: FxHashMap::default(),
+        end_ns,
+        devices: described.is_some_and(|_| {
+            session
+                .activity
+                .iter()
+                .any(|activity| activity.rank == rank && activity.covered_ns > 0)
+        }),
+        device_thread: None,
+    };
+    let mut operations = Stream::<IndexedOperation>::open(path, rank)?;
+    let mut spans = Stream::<IndexedSpan>::open(path, rank)?;
+    let mut works = Stream::<IndexedWork>::open(path, rank)?;
+    builder.read_names(path, rank)?;
+    builder.small_tables(path, rank, session)?;
+    let mut rows = 0u64;
+    loop {
+        let next = [operations.peek(), spans.peek(), works.peek()];
+        let Some(at) = next.into_iter().flatten().min() else {
+            break;
+        };
+        // All that begins before this was seen.
+        if builder.parts.is_full() {
+            builder.parts.fold(&mut builder.writer, at)?;
+        }
+        if next[0] == Some(at) {
+            if let Some(row) = operations.next() {
+                builder.operation(&row)?;
+            }
+        } else if next[1] == Some(at) {
+            if let Some(row) = spans.next() {
+                builder.span(&row)?;
+            }
+        } else if let Some(row) = works.next() {
+            builder.work(&row)?;
+        }
+        rows += 1;
+        if rows.is_multiple_of(ROWS_PER_LOOK) && cancelled.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+    }
+    let late = operations.late + spans.late + works.late;
+    let mut problems: Vec<String> = [operations.problem, spans.problem, works.problem]
+        .into_iter()
+        .flatten()
+        .collect();
+    if late > 0 {
+        problems.push(format!(
+            "{late} rows stand far behind their place in the tables: the breakdown beside them may lack them"
+        ));
+    }
+    if builder.layers.shortened > 0 {
+        problems.push(format!(
+            "{} spans lie on more than 32 others and are drawn shortened",
+            builder.layers.shortened
+        ));
+    }
+    let Builder {
+        mut writer, parts, ..
+    } = builder;
+    parts.finish(&mut writer, end_ns)?;
+    writer.finish(Footer {
+        session_written_unix_ns: session.written_unix_ns,
+        rank,
+        problems,
+        ..Footer::default()
+    })?;
+    Ok(true)
+}
+
+struct Builder {
+    writer: ViewWriter,
+    layers: Layers,
+    parts: Parts,
+    /// Numbers of operations' names by what is called and how much; of spans' by kind.
+    names: FxHashMap<(&'static str, Option<u64>), u32>,
+    /// Of kernels: from the table's numbers to ours.
+    kernels: FxHashMap<u32, u32>,
+    end_ns: i64,
+    /// The rank's devices were recorded: its parts are theirs.
+    devices: bool,
+    /// The thread on which a device's communication counts as blocked time, where nothing else of the device is known.
+    device_thread: Option<u32>,
+}
+
+impl Builder {
+    fn name_of(&mut self, text: &'static str, bytes: Option<u64>) -> u32 {
+        let writer = &mut self.writer;
+        *self.names.entry((text, bytes)).or_insert_with(|| {
+            writer.name(Name {
+                text: text.to_owned(),
+                bytes,
+            })
+        })
+    }
+
+    fn push(&mut self, kind: LaneKind, span: Span) -> Result<(), ViewError> {
+        self.layers.push(&mut self.writer, kind, span)
+    }
+
+    fn read_names(&mut self, path: &Path, rank: u32) -> Result<(), ViewBuildError> {
+        let mut names = Stream::<NameRow>::open(path, rank)?;
+        while let Some(row) = names.next() {
+            let number = self.writer.name(Name {
+                text: row.name,
+                bytes: None,
+            });
+            self.kernels.insert(row.number, number);
+        }
+        Ok(())
+    }
+
+    /// Steps, stalls and pauses: few, so that their lanes come first.
+    fn small_tables(&mut self, path: &Path, rank: u32, session: &Session) -> Result<(), ViewBuildError> {
+        let mut steps = Stream::<IndexedStep>::open(path, rank)?;
+        while let Some(row) = steps.next() {
+            let class = match row.kind {
+                StepKind::Train => step::TRAIN,
+                StepKind::Evaluate => step::EVALUATE,
+                StepKind::Checkpoint => step::CHECKPOINT,
+            };
+            let span = Span {
+                start_ns: row.start_ns,
+                end_ns: row.end_ns,
+                class,
+                name: row.step,
+                ..Span::default()
+            };
+            self.push(LaneKind::Steps, span)?;
+        }
+        let mut stalls = Stream::<IndexedStall>::open(path, rank)?;
+        while let Some(row) = stalls.next() {
+            let late = row.late_rank.and_then(|late| session.ranks.get(late as usize));
+            let text = match late {
+                Some(late) => format!("{}: {}", row.cause.name(), late.name),
+                None => row.cause.name().to_owned(),
+            };
+            let name = self.writer.name(Name { text, bytes: None });
+            let span = Span {
+                start_ns: row.start_ns,
+                end_ns: row.end_ns,
+                name,
+                ..Span::default()
+            };
+            self.push(LaneKind::Stalls, span)?;
+        }
+        let mut pauses = Stream::<IndexedPause>::open(path, rank)?;
+        while let Some(row) = pauses.next() {
+            let name = self.name_of(row.kind.name(), None);
+            let span = Span {
+                start_ns: row.start_ns,
+                end_ns: row.end_ns,
+                name,
+                ..Span::default()
+            };
+            self.push(LaneKind::Pauses, span)?;
+        }
+        Ok(())
+    }
+
+    fn operation(&mut self, row: &IndexedOperation) -> Result<(), ViewError> {
+        let end_ns = match row.state {
+            // It is still going on.
+            OperationState::InFlight => self.end_ns,
+            OperationState::Enqueued | OperationState::Captured => row.returned_ns.unwrap_or(row.enter_ns),
+            // It never began.
+            OperationState::Queued => row.enter_ns,
+            OperationState::Completed | OperationState::Failed => row.leave_ns.unwrap_or(row.enter_ns),
+        }
+        .max(row.enter_ns);
+        let arrival_ns = row.issue_ns.unwrap_or(row.enter_ns).min(row.enter_ns);
+        let waited_until_ns = row.waited_until_ns.map_or(arrival_ns, |until| until.min(end_ns));
+        self.take_parts(row, end_ns, (arrival_ns, waited_until_ns));
+        let class = match row.state {
+            OperationState::InFlight | OperationState::Queued => operation::IN_FLIGHT,
+            OperationState::Enqueued | OperationState::Captured => operation::ENQUEUED,
+            OperationState::Failed => operation::FAILED,
+            OperationState::Completed => match (row.class, row.matched) {
+                (WaitClass::Inconclusive, _) => operation::INCONCLUSIVE,
+                (_, InstanceState::Complete | InstanceState::Alone) => operation::TRANSFER,
+                _ => operation::NOT_JUDGED,
+            },
+        };
+        let is_judged = matches!(class, operation::TRANSFER | operation::INCONCLUSIVE);
+        let wait_ns = if is_judged {
+            (waited_until_ns - row.enter_ns).max(0)
+        } else {
+            0
+        };
+        let name = self.name_of(row.operation.name(), row.bytes);
+        let span = Span {
+            start_ns: row.enter_ns,
+            end_ns,
+            wait_ns,
+            queued_ns: row.enter_ns - arrival_ns,
+            class,
+            name,
+            instance: row.instance,
+        };
+        let communicator = row.communicator;
+        self.push(LaneKind::Operations { communicator }, span)
+    }
+
+    /// As the merge counts: see `rank/mod.rs`, where communication and blocked time are told.
+    fn take_parts(&mut self, row: &IndexedOperation, end_ns: i64, (arrival_ns, waited_until_ns): (i64, i64)) {
+        if self.devices {
+            self.parts.waited(arrival_ns, waited_until_ns);
+            return;
+        }
+        let is_over = matches!(row.state, OperationState::Completed | OperationState::Failed);
+        let is_on_host = row.library != Library::Nccl;
+        if is_on_host && (is_over || row.state == OperationState::InFlight) {
+            self.parts.communicated(row.enter_ns, end_ns);
+            self.parts.waited(arrival_ns, waited_until_ns);
+            if row.direct {
+                self.parts
+                    .blocked(&mut self.writer, row.thread_id, row.enter_ns, end_ns);
+            }
+        } else if row.state == OperationState::Completed {
+            // On the device communication is all that is known: it counts as blocked throughout.
+            self.parts.communicated(row.enter_ns, end_ns);
+            self.parts.waited(arrival_ns, waited_until_ns);
+            let thread = *self.device_thread.get_or_insert(row.thread_id);
+            self.parts.blocked(&mut self.writer, thread, row.enter_ns, end_ns);
+        }
+    }
+
+    fn span(&mut self, row: &IndexedSpan) -> Result<(), ViewError> {
+        let class = match row.kind {
+            SpanKind::WorkWait
+            | SpanKind::SendWait
+            | SpanKind::ReceiveWait
+            | SpanKind::ReducerFinalize
+            | SpanKind::ProcessGroup => {
+                if !self.devices {
+                    self.parts
+                        .blocked(&mut self.writer, row.thread_id, row.start_ns, row.end_ns);
+                }
+                call::BLOCKED
+            }
+            SpanKind::Connect | SpanKind::Disconnect => call::CONNECT,
+            SpanKind::Group | SpanKind::HostCall | SpanKind::Launch => call::LAUNCH,
+            SpanKind::DeviceWait => call::DEVICE_WAIT,
+            SpanKind::Memory => call::MEMORY,
+            SpanKind::Failure => call::FAILURE,
+            SpanKind::Yielded => call::YIELDED,
+            SpanKind::Covered => {
+                self.parts.covered(&mut self.writer, row.start_ns, row.end_ns);
+                return Ok(());
+            }
+            SpanKind::Mark => 0,
+        };
+        let name = match &row.name {
+            Some(name) if !name.is_empty() => self.writer.name(Name {
+                text: name.to_string(),
+                bytes: None,
+            }),
+            _ => self.name_of(row.kind.name(), None),
+        };
+        let thread_id = row.thread_id;
+        let kind = match row.kind {
+            SpanKind::Mark => LaneKind::Marks { thread_id },
+            _ => LaneKind::Calls { thread_id },
+        };
+        let span = Span {
+            start_ns: row.start_ns,
+            end_ns: row.end_ns.max(row.start_ns),
+            class,
+            name,
+            ..Span::default()
+        };
+        self.push(kind, span)
+    }
+
+    fn work(&mut self, row: &IndexedWork) -> Result<(), ViewError> {
+        let class = match row.class {
+            WorkClass::Compute => {
+                self.parts.computed(row.start_ns, row.end_ns);
+                work::COMPUTE
+            }
+            WorkClass::Communication => {
+                self.parts.communicated(row.start_ns, row.end_ns);
+                work::COMMUNICATION
+            }
+            WorkClass::Memory => {
+                self.parts.moved(row.start_ns, row.end_ns);
+                work::MEMORY
+            }
+        };
+        let name = match row.name.and_then(|number| self.kernels.get(&number)) {
+            Some(&name) => name,
+            None => self.name_of(row.kind.name(), row.bytes),
+        };
+        let stream = row.stream;
+        let span = Span {
+            start_ns: row.start_ns,
+            end_ns: row.end_ns.max(row.start_ns),
+            class,
+            name,
+            ..Span::default()
+        };
+        self.push(LaneKind::Works { stream }, span)
+    }
+}

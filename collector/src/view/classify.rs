@@ -1,0 +1,75 @@
+//! Moments by which unions they lie in: from several unions to one row of intervals, each of a class.
+
+use crate::intervals::length;
+
+/// Hands on `from..until` as intervals of what `class_of` says of the set of unions (bit 0: the first) that cover them.
+/// Neighbours may be of one class. The unions are sorted, disjoint, and lie in the window.
+pub(super) fn classify<const N: usize>(
+    unions: [&[(i64, i64)]; N],
+    (from, until): (i64, i64),
+    class_of: impl Fn(u8) -> u8,
+    mut take: impl FnMut(i64, i64, u8),
+) {
+    debug_assert!(unions.iter().all(|union| length(union) <= until - from));
+    let mut next = [0usize; N];
+    let mut at = from;
+    while at < until {
+        let mut covered = 0u8;
+        let mut end = until;
+        for (bit, (union, next)) in unions.iter().zip(&mut next).enumerate() {
+            while union.get(*next).is_some_and(|interval| interval.1 <= at) {
+                *next += 1;
+            }
+            match union.get(*next) {
+                Some(&(start, _)) if start > at => end = end.min(start),
+                Some(&(_, stop)) => {
+                    covered |= 1 << bit;
+                    end = end.min(stop);
+                }
+                None => {}
+            }
+        }
+        take(at, end, class_of(covered));
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intervals::Intervals;
+    use proptest::prelude::*;
+
+    fn union_of(list: &[(i64, i64)]) -> Vec<(i64, i64)> {
+        let mut intervals = Intervals::default();
+        list.iter()
+            .for_each(|&(start, length)| intervals.add(start, start + length));
+        let mut out = Vec::new();
+        intervals.take(0, 240, &mut out);
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn every_moment_has_the_class_of_what_covers_it(
+            lists in proptest::array::uniform3(proptest::collection::vec((0i64..200, 0i64..30), 0..12)),
+        ) {
+            let unions = lists.map(|list| union_of(&list));
+            let mut all = Vec::new();
+            classify([&unions[0], &unions[1], &unions[2]], (0, 240), |set| set, |start, end, set| all.push((start, end, set)));
+            let mut at = 0;
+            for (start, end, set) in all {
+                prop_assert_eq!(start, at);
+                prop_assert!(end > start);
+                for t in start..end {
+                    for (bit, union) in unions.iter().enumerate() {
+                        let covers = union.iter().any(|&(from, to)| from <= t && t < to);
+                        prop_assert_eq!(covers, set & 1 << bit != 0);
+                    }
+                }
+                at = end;
+            }
+            prop_assert_eq!(at, 240);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Makes what is missing of a session's index, several ranks at once.
+
+use super::{ViewBuildError, build};
+use rankscope_formats::session::Session;
+use rankscope_formats::view::{ViewFile, view_path};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+/// True if a rank has an index, made of this session.
+pub fn is_current(path: &Path, session: &Session, rank: u32) -> bool {
+    ViewFile::open(&view_path(path, rank)).is_ok_and(|view| {
+        let footer = view.footer();
+        footer.session_written_unix_ns == session.written_unix_ns && footer.rank == rank
+    })
+}
+
+/// Makes the index of those of `ranks` that have none of this session, which lies in `path`. `progress` is called from this
+/// thread with the number of ranks that are done, and of all that had to be.
+pub fn ensure(
+    path: &Path,
+    session: &Session,
+    ranks: impl Iterator<Item = u32>,
+    progress: &mut dyn FnMut(u32, u32),
+) -> Result<(), ViewBuildError> {
+    let missing: Vec<u32> = ranks.filter(|&rank| !is_current(path, session, rank)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let next = AtomicUsize::new(0);
+    let cancelled = AtomicBool::new(false);
+    let all = missing.len() as u32;
+    progress(0, all);
+    std::thread::scope(|scope| {
+        let (done, outcomes) = channel();
+        for _ in 0..threads.min(missing.len()) {
+            let (done, next, missing, cancelled) = (done.clone(), &next, &missing, &cancelled);
+            scope.spawn(move || {
+                while let Some(&rank) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = build(path, session, rank, cancelled);
+                    if done.send(outcome).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut finished = 0;
+        while let Ok(outcome) = outcomes.recv() {
+            if let Err(error) = outcome {
+                cancelled.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+            finished += 1;
+            progress(finished, all);
+        }
+        if finished == all {
+            Ok(())
+        } else {
+            Err(ViewBuildError::Worker)
+        }
+    })
+}

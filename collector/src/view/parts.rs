@@ -1,0 +1,259 @@
+//! Where a rank's time went (METRICS.md, section 5), moment by moment: what the merge sums up per step, laid out.
+
+use super::classify::classify;
+use crate::intervals::Intervals;
+use rankscope_formats::view::{LaneKind, Span, ViewError, ViewWriter, part};
+
+/// Intervals of one kind that are collected at most before they are laid out.
+const FOLD_AT: usize = 1 << 15;
+
+/// Threads of a host that get a lane; of more those that came first.
+const MOST_THREADS: usize = 16;
+
+/// Lays out the parts of one rank. Intervals come nearly in order of their begin.
+#[derive(Default)]
+pub(super) struct Parts {
+    communication: Intervals,
+    waiting: Intervals,
+    compute: Intervals,
+    memory: Intervals,
+    threads: Vec<Thread>,
+    device: Option<Lane>,
+    /// All activity of the devices was recorded.
+    covered: Intervals,
+    start_ns: i64,
+    /// What lies before is laid out.
+    from_ns: i64,
+    scratch: [Vec<(i64, i64)>; 5],
+}
+
+struct Thread {
+    /// `None`: of a rank of which no thread was ever blocked.
+    id: Option<u32>,
+    blocked: Intervals,
+    blocked_ns: i64,
+    lane: Lane,
+}
+
+/// A lane whose last span may grow yet.
+struct Lane {
+    number: usize,
+    open: Option<Span>,
+}
+
+impl Lane {
+    fn new(writer: &mut ViewWriter, device: bool) -> Self {
+        Self {
+            number: writer.lane(LaneKind::Parts { device }, 0),
+            open: None,
+        }
+    }
+
+    fn take(
+        &mut self,
+        writer: &mut ViewWriter,
+        start_ns: i64,
+        end_ns: i64,
+        class: u8,
+    ) -> Result<(), ViewError> {
+        match &mut self.open {
+            Some(open) if open.class == class && open.end_ns == start_ns => open.end_ns = end_ns,
+            open => {
+                let span = Span {
+                    start_ns,
+                    end_ns,
+                    class,
+                    ..Span::default()
+                };
+                if let Some(before) = open.replace(span) {
+                    writer.push(self.number, before)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, writer: &mut ViewWriter) -> Result<(), ViewError> {
+        self.open
+            .take()
+            .map_or(Ok(()), |last| writer.push(self.number, last))
+    }
+}
+
+impl Parts {
+    /// Of a rank whose first record is at `from_ns`.
+    pub(super) fn new(from_ns: i64) -> Self {
+        Self {
+            start_ns: from_ns,
+            from_ns,
+            ..Self::default()
+        }
+    }
+
+    /// The library communicated, on the host or on the rank's devices: whichever the parts are of.
+    pub(super) fn communicated(&mut self, start_ns: i64, end_ns: i64) {
+        self.communication.add(start_ns, end_ns);
+    }
+
+    /// It waited for peers.
+    pub(super) fn waited(&mut self, start_ns: i64, end_ns: i64) {
+        self.waiting.add(start_ns, end_ns);
+    }
+
+    /// A thread was blocked for communication.
+    pub(super) fn blocked(&mut self, writer: &mut ViewWriter, thread_id: u32, start_ns: i64, end_ns: i64) {
+        let known = self
+            .threads
+            .iter()
+            .position(|thread| thread.id == Some(thread_id));
+        let position = match known {
+            Some(position) => position,
+            None if self.threads.len() < MOST_THREADS => {
+                let mut lane = Lane::new(writer, false);
+                // What was laid out before it was first blocked was all its own. Whether communication ran behind it is not
+                // known any more: of threads that are first blocked after many thousand intervals only.
+                if self.start_ns < self.from_ns {
+                    lane.open = Some(Span {
+                        start_ns: self.start_ns,
+                        end_ns: self.from_ns,
+                        class: part::OWN,
+                        ..Span::default()
+                    });
+                }
+                self.threads.push(Thread {
+                    id: Some(thread_id),
+                    blocked: Intervals::default(),
+                    blocked_ns: 0,
+                    lane,
+                });
+                self.threads.len() - 1
+            }
+            None => return,
+        };
+        let thread = &mut self.threads[position];
+        thread.blocked.add(start_ns, end_ns);
+        thread.blocked_ns += (end_ns - start_ns).max(0);
+    }
+
+    /// A device computed.
+    pub(super) fn computed(&mut self, start_ns: i64, end_ns: i64) {
+        self.compute.add(start_ns, end_ns);
+    }
+
+    /// A device moved memory.
+    pub(super) fn moved(&mut self, start_ns: i64, end_ns: i64) {
+        self.memory.add(start_ns, end_ns);
+    }
+
+    /// All activity of the devices was recorded; their parts are told of such times only.
+    pub(super) fn covered(&mut self, writer: &mut ViewWriter, start_ns: i64, end_ns: i64) {
+        self.device.get_or_insert_with(|| Lane::new(writer, true));
+        self.covered.add(start_ns, end_ns);
+    }
+
+    /// True if so much has gathered that it should be laid out.
+    pub(super) fn is_full(&self) -> bool {
+        let of_threads = self.threads.iter().map(|thread| thread.blocked.waiting());
+        [&self.communication, &self.waiting, &self.compute, &self.memory]
+            .map(Intervals::waiting)
+            .into_iter()
+            .chain(of_threads)
+            .any(|waiting| waiting > FOLD_AT)
+    }
+
+    /// Lays out what lies before a moment. What begins before it and comes later is lost to the parts.
+    pub(super) fn fold(&mut self, writer: &mut ViewWriter, until: i64) -> Result<(), ViewError> {
+        let from = self.from_ns;
+        if from >= until {
+            return Ok(());
+        }
+        let mut error = None;
+        let mut note = |outcome: Result<(), ViewError>| {
+            if let Err(refused) = outcome {
+                error.get_or_insert(refused);
+            }
+        };
+        let [communication, waiting, one, other, covered] = &mut self.scratch;
+        self.communication.take(from, until, communication);
+        self.waiting.take(from, until, waiting);
+        if let Some(lane) = &mut self.device {
+            self.compute.take(from, until, one);
+            self.memory.take(from, until, other);
+            self.covered.take(from, until, covered);
+            classify(
+                [one, communication, waiting, other, covered],
+                (from, until),
+                device_part,
+                |start, end, class| {
+                    if class != NOT_COVERED {
+                        note(lane.take(writer, start, end, class));
+                    }
+                },
+            );
+        } else {
+            for thread in &mut self.threads {
+                thread.blocked.take(from, until, one);
+                let lane = &mut thread.lane;
+                classify(
+                    [one, communication, waiting],
+                    (from, until),
+                    host_part,
+                    |start, end, class| note(lane.take(writer, start, end, class)),
+                );
+            }
+        }
+        self.from_ns = until;
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Lays out the rest, up to the rank's last record.
+    pub(super) fn finish(mut self, writer: &mut ViewWriter, until: i64) -> Result<(), ViewError> {
+        if self.device.is_none() && self.threads.is_empty() {
+            self.threads.push(Thread {
+                id: None,
+                blocked: Intervals::default(),
+                blocked_ns: 0,
+                lane: Lane::new(writer, false),
+            });
+        }
+        self.fold(writer, until)?;
+        if let Some(lane) = &mut self.device {
+            lane.end(writer)?;
+        }
+        // The thread that was blocked most is the rank's.
+        self.threads
+            .sort_by_key(|thread| std::cmp::Reverse(thread.blocked_ns));
+        for (layer, thread) in self.threads.iter_mut().enumerate() {
+            thread.lane.end(writer)?;
+            writer.set_layer(thread.lane.number, layer as u32);
+        }
+        Ok(())
+    }
+}
+
+/// No part: what the devices did was not recorded.
+const NOT_COVERED: u8 = u8::MAX;
+
+/// Compute is bit 0, communication 1, waiting 2, memory 3, covered 4.
+fn device_part(set: u8) -> u8 {
+    match (set & 1 != 0, set & 2 != 0) {
+        _ if set & 16 == 0 => NOT_COVERED,
+        (true, true) => part::OVERLAPPED,
+        (true, false) => part::OWN,
+        (false, true) if set & 4 != 0 => part::EXPOSED_WAIT,
+        (false, true) => part::EXPOSED_TRANSFER,
+        (false, false) if set & 8 != 0 => part::EXPOSED_MEMORY,
+        (false, false) => part::IDLE,
+    }
+}
+
+/// Blocked is bit 0, communication 1, waiting 2.
+fn host_part(set: u8) -> u8 {
+    match (set & 1 != 0, set & 2 != 0) {
+        (true, true) if set & 4 != 0 => part::EXPOSED_WAIT,
+        (true, true) => part::EXPOSED_TRANSFER,
+        (true, false) => part::OTHER_BLOCKED,
+        (false, true) => part::OVERLAPPED,
+        (false, false) => part::OWN,
+    }
+}

@@ -1,0 +1,76 @@
+//! A table of one rank, row by row in order of time.
+
+use rankscope_formats::session::{Table, TableError, TableReader, rank_path};
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// Rows that are held back, so that one that stands behind later ones finds its place. What is later still comes out of
+/// order.
+const HELD: usize = 1 << 15;
+
+/// Rows in order of their begin.
+pub(super) struct Stream<T: Table> {
+    reader: Option<TableReader<T>>,
+    rows: VecDeque<T>,
+    more: Vec<T>,
+    /// Rows that came out of order.
+    pub late: u64,
+    last: i64,
+    /// Why the table was not read to its end.
+    pub problem: Option<String>,
+}
+
+impl<T: Table> Stream<T> {
+    /// Opens a rank's table. One that is not there has no rows: not every rank has every table.
+    pub(super) fn open(session: &Path, rank: u32) -> Result<Self, TableError> {
+        let path = rank_path::<T>(session, rank);
+        let reader = if path.exists() {
+            Some(TableReader::open(&path)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            reader,
+            rows: VecDeque::new(),
+            more: Vec::new(),
+            late: 0,
+            last: i64::MIN,
+            problem: None,
+        })
+    }
+
+    /// Begin of the next row.
+    pub(super) fn peek(&mut self) -> Option<i64> {
+        if self.rows.len() <= HELD && self.reader.is_some() {
+            self.fill();
+        }
+        self.rows.front().map(T::sort_key)
+    }
+
+    /// The next row.
+    pub(super) fn next(&mut self) -> Option<T> {
+        self.peek()?;
+        let row = self.rows.pop_front()?;
+        let key = row.sort_key();
+        self.late += u64::from(key < self.last);
+        self.last = self.last.max(key);
+        Some(row)
+    }
+
+    fn fill(&mut self) {
+        while self.rows.len() < 2 * HELD {
+            let Some(reader) = &mut self.reader else { break };
+            match reader.next_rows(&mut self.more) {
+                Ok(true) => self.rows.extend(self.more.drain(..)),
+                Ok(false) => self.reader = None,
+                // What was read is shown, and what was not is told.
+                Err(error) => {
+                    self.problem = Some(error.to_string());
+                    self.reader = None;
+                }
+            }
+        }
+        // Fast on what is nearly in order.
+        self.rows.make_contiguous().sort_by_key(T::sort_key);
+    }
+}

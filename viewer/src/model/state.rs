@@ -1,0 +1,223 @@
+//! What is looked at: the part of time, what is selected, what the mouse points at.
+
+use super::{Action, PanelTab, Window};
+use rankscope_formats::view::{LaneKind, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Windows that can be gone back to.
+const MOST_UNDO: usize = 200;
+
+/// Under the mouse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hovered {
+    /// Position of the rank in the session.
+    pub rank: u32,
+    /// Position of the lane in the rank's index.
+    pub lane: usize,
+    /// What the lane shows.
+    pub kind: LaneKind,
+    /// What is there.
+    pub span: Span,
+}
+
+/// One instance that was picked, and where its spans are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PickedInstance {
+    /// Its number.
+    pub instance: u64,
+    /// Its communicator.
+    pub communicator: Option<u32>,
+    /// The span by which it was picked, ns.
+    pub from_ns: i64,
+    /// See `from_ns`.
+    pub to_ns: i64,
+}
+
+/// What is kept between two starts, per session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ViewState {
+    /// What is shown of time; `None`: all of it.
+    pub window: Option<Window>,
+    /// What is selected of time.
+    pub range: Option<Window>,
+    /// Ranks whose lanes are not shown one by one.
+    pub collapsed: BTreeSet<u32>,
+    /// Hosts whose ranks are not shown.
+    pub closed_hosts: BTreeSet<u32>,
+    /// Ranks that stay on top.
+    pub pinned: BTreeSet<u32>,
+    /// Ranks that are not shown.
+    pub hidden: BTreeSet<u32>,
+    /// Ranks in the order that was asked for; those that are not named follow in their own.
+    pub order: Vec<u32>,
+    /// What spans must be to be shown in colour; empty: all.
+    pub filter: String,
+    /// The drawer's tab.
+    pub tab: PanelTab,
+    /// The drawer below the timeline is open.
+    pub drawer: bool,
+    /// The list of findings beside it is open.
+    pub findings: bool,
+    /// Down from the top, points.
+    pub scroll: f32,
+}
+
+impl Default for ViewState {
+    fn default() -> Self {
+        Self {
+            window: None,
+            range: None,
+            collapsed: BTreeSet::new(),
+            closed_hosts: BTreeSet::new(),
+            pinned: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+            order: Vec::new(),
+            filter: String::new(),
+            tab: PanelTab::Time,
+            drawer: true,
+            findings: true,
+            scroll: 0.0,
+        }
+    }
+}
+
+/// What is looked at.
+pub struct State {
+    /// The part that is kept.
+    pub view: ViewState,
+    /// All there is.
+    pub whole: Window,
+    /// Under the mouse.
+    pub hovered: Option<Hovered>,
+    /// Picked with the mouse or by a key.
+    pub picked: Option<PickedInstance>,
+    /// Rank that keys refer to, and panels mark.
+    pub rank: Option<u32>,
+    /// Instances that a panel marks: those of a bin of a histogram, those that a search found.
+    pub marked: std::sync::Arc<BTreeSet<u64>>,
+    before: Vec<Window>,
+    after: Vec<Window>,
+    /// A wheel or a key that is held changes the window many times: that is one step back.
+    changed_at_s: f64,
+}
+
+/// Changes that follow each other faster than this are one, seconds.
+const ONE_CHANGE_S: f64 = 0.7;
+
+impl State {
+    /// Of a run of this length.
+    pub fn new(whole: Window, view: ViewState) -> Self {
+        Self {
+            view,
+            whole,
+            hovered: None,
+            picked: None,
+            rank: None,
+            marked: std::sync::Arc::default(),
+            before: Vec::new(),
+            after: Vec::new(),
+            changed_at_s: f64::NEG_INFINITY,
+        }
+    }
+
+    /// What is shown of time.
+    pub fn window(&self) -> Window {
+        self.view.window.unwrap_or(self.whole)
+    }
+
+    /// What panels tell of: the selection, else all.
+    pub fn selected(&self) -> Window {
+        self.view.range.unwrap_or(self.whole)
+    }
+
+    /// Does what was asked for, at a moment of the window's clock.
+    pub fn apply(&mut self, action: Action, now_s: f64) {
+        match action {
+            Action::Show(window) => self.show(window, now_s),
+            Action::ShowAll => self.show(self.whole, now_s),
+            Action::Back => {
+                if let Some(window) = self.before.pop() {
+                    self.after.push(self.window());
+                    self.view.window = Some(window);
+                    self.changed_at_s = f64::NEG_INFINITY;
+                }
+            }
+            Action::Forward => {
+                if let Some(window) = self.after.pop() {
+                    self.before.push(self.window());
+                    self.view.window = Some(window);
+                    self.changed_at_s = f64::NEG_INFINITY;
+                }
+            }
+            Action::Select(range) => self.view.range = range.map(|range| range.kept_in(self.whole)),
+            Action::Pick(picked) => self.picked = picked,
+            Action::Mark(instances) => self.marked = instances,
+            Action::Rank(rank) => self.rank = rank,
+            Action::Tab(tab) => {
+                self.view.tab = tab;
+                self.view.drawer = true;
+            }
+            Action::ToggleDrawer => self.view.drawer = !self.view.drawer,
+            Action::ToggleFindings => self.view.findings = !self.view.findings,
+            Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
+            Action::ToggleHost(host) => toggle(&mut self.view.closed_hosts, host),
+            Action::TogglePin(rank) => toggle(&mut self.view.pinned, rank),
+            Action::Hide(rank) => {
+                self.view.hidden.insert(rank);
+            }
+            Action::ShowHidden => self.view.hidden.clear(),
+            Action::Order(order) => self.view.order = order,
+            Action::Filter(text) => self.view.filter = text,
+        }
+    }
+
+    fn show(&mut self, window: Window, now_s: f64) {
+        let window = window.kept_in(self.whole.with_margin(0.02));
+        if window == self.window() {
+            return;
+        }
+        if now_s - self.changed_at_s > ONE_CHANGE_S {
+            self.before.push(self.window());
+            if self.before.len() > MOST_UNDO {
+                self.before.remove(0);
+            }
+            self.after.clear();
+        }
+        self.changed_at_s = now_s;
+        self.view.window = Some(window);
+    }
+}
+
+fn toggle(set: &mut BTreeSet<u32>, value: u32) {
+    if !set.remove(&value) {
+        set.insert(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_goes_back_over_changes_not_over_frames() {
+        let whole = Window::between(0, 1_000_000);
+        let mut state = State::new(whole, ViewState::default());
+        for step in 0..10 {
+            let window = state.window().zoomed(0.9, 0.5);
+            state.apply(Action::Show(window), f64::from(step) * 0.1);
+        }
+        let near = state.window();
+        state.apply(Action::Show(near.moved(1.0)), 5.0);
+        let moved = state.window();
+        state.apply(Action::Back, 5.1);
+        assert_eq!(state.window(), near);
+        state.apply(Action::Back, 5.2);
+        assert_eq!(state.window(), whole);
+        state.apply(Action::Back, 5.3);
+        state.apply(Action::Forward, 5.4);
+        state.apply(Action::Forward, 5.5);
+        assert_eq!(state.window(), moved);
+    }
+}

@@ -1,0 +1,233 @@
+//! Colours: by what they mean, distinguishable for the colour-blind (Okabe and Ito's palette), in light and dark.
+
+use egui::Color32;
+use rankscope_formats::view::{CLASSES, LaneKind, call, operation, part, step, work};
+
+/// Colours of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Theme {
+    /// Light on dark, or dark on light.
+    pub dark: bool,
+}
+
+const fn rgb(hex: u32) -> Color32 {
+    Color32::from_rgb((hex >> 16) as u8, (hex >> 8) as u8, hex as u8)
+}
+
+const BLUE: u32 = 0x3b8bc9;
+const SKY: u32 = 0x7cc4ef;
+const GREEN: u32 = 0x2fa37c;
+const ORANGE: u32 = 0xe69f00;
+const VERMILION: u32 = 0xd55e00;
+const PURPLE: u32 = 0xb676a3;
+const YELLOW: u32 = 0xd9c833;
+
+impl Theme {
+    /// The theme that a context has.
+    pub fn of(ctx: &egui::Context) -> Self {
+        Self {
+            dark: ctx.global_style().visuals.dark_mode,
+        }
+    }
+
+    fn pick(self, dark: u32, light: u32) -> Color32 {
+        rgb(if self.dark { dark } else { light })
+    }
+
+    /// Behind everything.
+    pub fn background(self) -> Color32 {
+        self.pick(0x16181b, 0xffffff)
+    }
+
+    /// Behind a rank's first row.
+    pub fn header(self) -> Color32 {
+        self.pick(0x1f2328, 0xf1f3f5)
+    }
+
+    /// Behind a host's row.
+    pub fn host(self) -> Color32 {
+        self.pick(0x2a3038, 0xe2e6ea)
+    }
+
+    /// Lines between rows.
+    pub fn line(self) -> Color32 {
+        self.pick(0x2c3137, 0xe0e3e7)
+    }
+
+    /// Text.
+    pub fn text(self) -> Color32 {
+        self.pick(0xdfe3e8, 0x1d2126)
+    }
+
+    /// Text that is there for who looks for it.
+    pub fn weak(self) -> Color32 {
+        self.pick(0x8f98a3, 0x646d78)
+    }
+
+    /// What is picked, and what belongs to it.
+    pub fn accent(self) -> Color32 {
+        self.pick(0xffffff, 0x000000)
+    }
+
+    /// A selection of time.
+    pub fn selection(self) -> Color32 {
+        self.pick(0x5aa9ff, 0x1d6fd1)
+    }
+
+    /// What was lost, what is wrong.
+    pub fn alarm(self) -> Color32 {
+        self.pick(0xff6b5e, 0xc22f1f)
+    }
+
+    /// Marked by a panel or a search.
+    pub fn mark(self) -> Color32 {
+        self.pick(0xffe14d, 0xc28a00)
+    }
+
+    /// Colours of the classes of a lane.
+    pub fn classes(self, kind: LaneKind) -> [Shade; CLASSES] {
+        let mut out = [Shade::plain(self.pick(0x6a7480, 0x9aa4af)); CLASSES];
+        let mut set = |class: u8, shade: Shade| out[usize::from(class)] = shade;
+        match kind {
+            LaneKind::Parts { .. } => {
+                set(part::OWN, Shade::plain(rgb(GREEN)));
+                set(part::OVERLAPPED, Shade::plain(rgb(SKY)));
+                set(part::EXPOSED_TRANSFER, Shade::plain(rgb(ORANGE)));
+                set(part::EXPOSED_WAIT, Shade::hatched(rgb(VERMILION)));
+                set(part::EXPOSED_MEMORY, Shade::plain(rgb(PURPLE)));
+                set(part::IDLE, Shade::plain(self.pick(0x3a4149, 0xd3d8dd)));
+                set(part::OTHER_BLOCKED, Shade::plain(self.pick(0x8a6d3b, 0xb59a62)));
+            }
+            LaneKind::Operations { .. } => {
+                set(operation::WAITING, Shade::hatched(rgb(VERMILION)));
+                set(operation::TRANSFER, Shade::plain(rgb(BLUE)));
+                set(operation::INCONCLUSIVE, Shade::dotted(rgb(PURPLE)));
+                set(operation::NOT_JUDGED, Shade::plain(self.pick(0x7a8794, 0x8d99a6)));
+                set(operation::ENQUEUED, Shade::plain(self.pick(0x56616d, 0xb5bec8)));
+                set(operation::IN_FLIGHT, Shade::dotted(self.alarm()));
+                set(operation::FAILED, Shade::plain(self.alarm()));
+            }
+            LaneKind::Calls { .. } => {
+                set(call::BLOCKED, Shade::plain(self.pick(0x9c7a3f, 0xc9a35c)));
+                set(call::CONNECT, Shade::plain(rgb(PURPLE)));
+                set(call::LAUNCH, Shade::plain(self.pick(0x5d7f9c, 0x8fb0ca)));
+                set(call::DEVICE_WAIT, Shade::hatched(self.pick(0x8d8f4d, 0xb3b35c)));
+                set(call::MEMORY, Shade::plain(rgb(PURPLE)));
+                set(call::FAILURE, Shade::plain(self.alarm()));
+                set(call::YIELDED, Shade::dotted(self.pick(0x767676, 0x999999)));
+            }
+            LaneKind::Works { .. } => {
+                set(work::COMPUTE, Shade::plain(rgb(GREEN)));
+                set(work::COMMUNICATION, Shade::plain(rgb(ORANGE)));
+                set(work::MEMORY, Shade::plain(rgb(PURPLE)));
+            }
+            LaneKind::Steps => {
+                set(step::TRAIN, Shade::plain(self.pick(0x3d4854, 0xc9d1d9)));
+                set(step::EVALUATE, Shade::plain(self.pick(0x4f5f3a, 0xc9d9b0)));
+                set(step::CHECKPOINT, Shade::plain(self.pick(0x5f4a63, 0xdcc7e0)));
+            }
+            LaneKind::Stalls => set(0, Shade::plain(rgb(VERMILION))),
+            LaneKind::Pauses => set(0, Shade::plain(rgb(YELLOW))),
+            LaneKind::Marks { .. } => set(0, Shade::plain(self.pick(0x6c7f93, 0xa9bacb))),
+        }
+        out
+    }
+
+    /// Colour of something that has a name of its own: the same wherever it stands.
+    pub fn of_name(self, number: u32) -> Color32 {
+        // Hues far from each other for neighbouring numbers; all of one lightness, so that text on them can be read.
+        let hue = (f64::from(number.wrapping_mul(0x9e37_79b1)) / f64::from(u32::MAX)).fract() as f32;
+        let (saturation, value) = if self.dark { (0.45, 0.62) } else { (0.35, 0.86) };
+        egui::ecolor::Hsva::new(hue, saturation, value, 1.0).into()
+    }
+
+    /// Text on a colour.
+    pub fn text_on(self, colour: Color32) -> Color32 {
+        let light =
+            0.299 * f32::from(colour.r()) + 0.587 * f32::from(colour.g()) + 0.114 * f32::from(colour.b());
+        if light > 120.0 {
+            Color32::from_gray(0x10)
+        } else {
+            Color32::from_gray(0xf4)
+        }
+    }
+}
+
+/// How a class is drawn: told apart also without its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shade {
+    /// Its colour.
+    pub colour: Color32,
+    /// Between lines or dots of it.
+    pub pattern: Pattern,
+}
+
+/// What is drawn over a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Nothing.
+    Plain,
+    /// Lines that go up: waiting.
+    Hatched,
+    /// Dots: it is not known.
+    Dotted,
+}
+
+impl Shade {
+    const fn plain(colour: Color32) -> Self {
+        Self {
+            colour,
+            pattern: Pattern::Plain,
+        }
+    }
+
+    const fn hatched(colour: Color32) -> Self {
+        Self {
+            colour,
+            pattern: Pattern::Hatched,
+        }
+    }
+
+    const fn dotted(colour: Color32) -> Self {
+        Self {
+            colour,
+            pattern: Pattern::Dotted,
+        }
+    }
+
+    /// The colour of a pixel.
+    #[inline]
+    pub fn at(self, x: usize, y: usize) -> Color32 {
+        let is_dim = match self.pattern {
+            Pattern::Plain => false,
+            Pattern::Hatched => (x + y) % 5 < 2,
+            Pattern::Dotted => x % 4 >= 2 || y % 4 >= 2,
+        };
+        if is_dim {
+            dimmed(self.colour)
+        } else {
+            self.colour
+        }
+    }
+}
+
+/// Half as bright.
+#[inline]
+pub fn dimmed(colour: Color32) -> Color32 {
+    Color32::from_rgb(
+        (u16::from(colour.r()) * 9 / 16) as u8,
+        (u16::from(colour.g()) * 9 / 16) as u8,
+        (u16::from(colour.b()) * 9 / 16) as u8,
+    )
+}
+
+/// Three parts of another colour.
+#[inline]
+pub fn faded(colour: Color32, into: Color32) -> Color32 {
+    let mix = |own: u8, other: u8| ((u16::from(own) + 4 * u16::from(other)) / 5) as u8;
+    Color32::from_rgb(
+        mix(colour.r(), into.r()),
+        mix(colour.g(), into.g()),
+        mix(colour.b(), into.b()),
+    )
+}
