@@ -63,6 +63,19 @@ impl OfRank {
     }
 }
 
+/// What each of `n` members of an instance, in the order of their arrivals, caused of the others' waiting, ns (METRICS.md,
+/// section 8): of each gap between arrivals k waited, and the n − k who were missing share k times the gap.
+pub fn caused_ns(n: usize, arrival_ns: impl Fn(usize) -> i64) -> impl Iterator<Item = f64> {
+    let mut caused = 0.0;
+    (0..n).map(move |position| {
+        if position > 0 {
+            let gap = (arrival_ns(position) - arrival_ns(position - 1)) as f64;
+            caused += position as f64 * gap / (n - position) as f64;
+        }
+        caused
+    })
+}
+
 impl BlameLedger {
     /// For this many ranks. `ahead`: operations by which one may be read ahead of another.
     pub fn new(ranks: usize, ahead: usize) -> Self {
@@ -205,12 +218,10 @@ impl BlameLedger {
                 }
             }
         }
-        let (mut caused, mut exposed, mut total, mut total_exposed) = (0.0, 0.0, 0.0, 0.0);
-        for position in 1..n {
-            let missing = (n - position) as f64;
+        let (mut exposed, mut total, mut total_exposed) = (0.0, 0.0, 0.0);
+        for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
             let gap = (arrival(position) - arrival(position - 1)) as f64;
-            caused += position as f64 * gap / missing;
-            exposed += self.gaps[position] / missing;
+            exposed += self.gaps[position] / (n - position) as f64;
             let rank = &mut self.ranks[ranks[self.order[position]] as usize];
             rank.caused += caused;
             rank.expose(exposed, self.in_step);
@@ -223,10 +234,7 @@ impl BlameLedger {
                 .map(|member| self.newly_exposed(member, i64::MIN, i64::MAX))
                 .sum();
             let share = exposed as f64 / total;
-            let mut caused = 0.0;
-            for position in 1..n {
-                let gap = (arrival(position) - arrival(position - 1)) as f64;
-                caused += position as f64 * gap / (n - position) as f64;
+            for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
                 self.ranks[ranks[self.order[position]] as usize].expose(caused * share, self.in_step);
             }
         }

@@ -44,6 +44,28 @@ impl Sketch {
         self.buckets[bucket] += 1;
     }
 
+    /// Adds what another one collected.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.below_one += other.below_one;
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum += count;
+        }
+    }
+
     /// How many numbers.
     pub fn count(&self) -> u64 {
         self.count
@@ -89,6 +111,21 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn two_merged_are_one_of_all(
+            one in proptest::collection::vec(0u64..1 << 40, 0..50),
+            other in proptest::collection::vec(0u64..1 << 40, 0..50),
+        ) {
+            let sketch = |values: &mut dyn Iterator<Item = &u64>| {
+                let mut sketch = Sketch::default();
+                values.for_each(|&value| sketch.add(value as f64));
+                sketch
+            };
+            let mut merged = sketch(&mut one.iter());
+            merged.merge(&sketch(&mut other.iter()));
+            prop_assert_eq!(merged.quantiles(), sketch(&mut one.iter().chain(&other)).quantiles());
+        }
+
         #[test]
         fn a_quantile_is_within_the_stated_error(mut values in proptest::collection::vec(0u64..1 << 40, 1..200), share in 0.0f64..1.0) {
             let mut sketch = Sketch::default();

@@ -1,2 +1,20 @@
-//! `rankscope-viewer`.
-fn main() {}
+//! `rankscope-viewer`: see [`rankscope_viewer`].
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RANKSCOPE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match rankscope_viewer::cli::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rankscope-viewer: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

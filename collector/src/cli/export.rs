@@ -3,12 +3,12 @@
 use super::progress::Progress;
 use super::rank_list::RankList;
 use super::size::Size;
-use super::time_range::TimeRange;
 use super::{Exit, merge, print, session};
 use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_collector::export::perfetto::{self, PerfettoOptions};
 use rankscope_collector::report::units;
+use rankscope_collector::time_range::TimeRange;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope export --perfetto shared/run1                         trace.pftrace beside the session
   rankscope export --perfetto shared/run1 --ranks 0-3 -o four.pftrace
-  rankscope export --perfetto shared/run1 --range 10s-12s --max-bytes 200M
+  rankscope export --perfetto shared/run1 --range 10s..12s --max-bytes 200M
 Open the file at https://ui.perfetto.dev with 'Open trace file'; it stays on your machine.";
 
 /// Write a session in a format that other tools open.
@@ -39,8 +39,8 @@ pub struct Export {
     #[arg(long, value_name = "LIST")]
     ranks: Option<RankList>,
 
-    /// Only this time since the session's start, for example 10s-12.5s.
-    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    /// Only this time since the session's start, for example 10s..12.5s.
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     range: Option<TimeRange>,
 
     /// About how large the file may become; the page still opens 1GiB.

@@ -2,7 +2,6 @@
 
 use super::progress::Progress;
 use super::rank_list::RankList;
-use super::time_range::TimeRange;
 use super::{Exit, print, session};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -12,6 +11,7 @@ use rankscope_collector::heatmap::steps::Chosen;
 use rankscope_collector::heatmap::theme::{DARK, LIGHT, Theme};
 use rankscope_collector::heatmap::{self, Kind, png, svg};
 use rankscope_collector::report::units;
+use rankscope_collector::time_range::TimeRange;
 use serde::Serialize;
 use std::fs;
 use std::ops::RangeInclusive;
@@ -72,8 +72,8 @@ pub struct Heatmap {
     #[arg(long, value_name = "FROM-TO", value_parser = steps)]
     steps: Option<RangeInclusive<u32>>,
 
-    /// Only steps in this time since the session's start, for example 10s-12.5s.
-    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    /// Only steps in this time since the session's start, for example 10s..12.5s.
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     range: Option<TimeRange>,
 
     /// How colours are spread; auto: by the logarithm where traffic or bandwidth differs by more than 100 times.

@@ -17,7 +17,7 @@ mod rules;
 mod run;
 mod session;
 mod size;
-mod time_range;
+mod view;
 
 pub use exit::Exit;
 
@@ -32,6 +32,7 @@ Examples:
   rankscope rules                                         what findings mean, and when there is none
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
   rankscope import kineto log/                            the same from traces of torch.profiler
+  rankscope view shared/run1                              a window: the timeline of all ranks
   rankscope heatmap shared/run1                           pictures: who waited when, who sends to whom, bandwidth
   rankscope doctor -- torchrun train.py                   would this be recorded?";
 
@@ -69,6 +70,7 @@ enum Command {
     Export(export::Export),
     Import(import::Import),
     Heatmap(heatmap::Heatmap),
+    View(view::View),
     Rules(rules::Rules),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
@@ -85,6 +87,7 @@ impl Cli {
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
             Command::Heatmap(heatmap) => heatmap.run(),
+            Command::View(view) => view.run(),
             Command::Rules(rules) => rules.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),

@@ -1,13 +1,22 @@
 //! `rankscope report`.
 
+use super::progress::Progress;
+use super::rank_list::RankList;
 use super::{Exit, merge, print, session};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use rankscope_collector::report::{self, Places};
 use rankscope_collector::rollup::{By, rollup};
+use rankscope_collector::selection::{self, Wanted};
 use rankscope_collector::stated::{self, ForScope, Stated};
-use rankscope_collector::{findings, heatmap, pause_summary, scorecard};
-use std::path::PathBuf;
+use rankscope_collector::time_range::TimeRange;
+use rankscope_collector::{findings, heatmap, pause_summary, scorecard, view};
+use rankscope_formats::session::{Selection, Session};
+use rankscope_formats::view::{ViewFile, view_path};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +24,7 @@ Examples:
   rankscope report shared/run1 --html out.html  write the page elsewhere
   rankscope report shared/run1 --json | jq .coverage
   rankscope report shared/run1 --by host        sums by host: time, waiting, traffic; also rank, device, role
+  rankscope report shared/run1 --range 10s..12s what happened in this window of time: --ranks 0-3 of some ranks
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
                                                 judge bandwidth and latency by what the machine can do";
 
@@ -56,6 +66,20 @@ pub struct Report {
     /// Print sums by rank, device or host, or of operations by the role of their communicators, instead of the summary.
     #[arg(long, value_name = "WHAT")]
     by: Option<Level>,
+
+    /// Print what happened in this time since the session's start instead, for example 10s..12.5s: where the ranks' time
+    /// went, operations, stalls, who was last.
+    #[arg(
+        long,
+        value_name = "FROM..TO",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["html", "by", "peak_busbw", "latency_limit", "tokens_per_step"]
+    )]
+    range: Option<TimeRange>,
+
+    /// With --range: only these ranks, for example 0-3,8, and operations on communicators with one of them.
+    #[arg(long, value_name = "LIST", requires = "range")]
+    ranks: Option<RankList>,
 }
 
 /// What sums are printed by.
@@ -86,6 +110,22 @@ impl Report {
             return Ok(Exit::Fine);
         };
         let (path, mut session) = session::read(&directory)?;
+        if let Some(range) = self.range {
+            let ranks = self.ranks.map(|wanted| wanted.positions(&session)).transpose()?;
+            let ranks = ranks.map(BTreeSet::from_iter);
+            let selection = select(&path, &session, range, ranks.as_ref())?;
+            if self.json {
+                print::json(&selection)?;
+            } else {
+                let look = report::Look::of_stdout();
+                print::text(&report::selection_text(&selection, &session, &look))?;
+            }
+            return Ok(if selection.adds_up() {
+                Exit::Fine
+            } else {
+                Exit::Inconclusive
+            });
+        }
         let stated = Stated {
             peaks: self.peak_busbw,
             latency_limits: self.latency_limit,
@@ -127,4 +167,30 @@ impl Report {
         merged.print(self.json)?;
         Ok(merged.exit())
     }
+}
+
+/// Sums up a window of the session in `path`. What of the index is missing or of another session is made first.
+fn select(
+    path: &Path,
+    session: &Session,
+    range: TimeRange,
+    ranks: Option<&BTreeSet<u32>>,
+) -> Result<Selection> {
+    let progress = Progress::new();
+    let all =
+        || (0..session.ranks.len() as u32).filter(|rank| ranks.is_none_or(|ranks| ranks.contains(rank)));
+    view::ensure(path, session, all(), &mut |done, all| {
+        progress.tell(
+            "indexing the session",
+            Some(f64::from(done) / f64::from(all.max(1))),
+        );
+    })?;
+    progress.tell("summing up", None);
+    let wanted = Wanted {
+        window: range.window(session),
+        ranks,
+        cancelled: &AtomicBool::new(false),
+    };
+    let view = |rank| ViewFile::open(&view_path(path, rank)).ok().map(Arc::new);
+    Ok(selection::select(path, session, &view, wanted)?)
 }

@@ -258,3 +258,8 @@ fn step_item(first: (u64, String), last: (u64, String)) -> Item {
         tick,
     }
 }
+
+/// The first step of a column of a grid made here; `None` of other columns.
+pub fn first_step(column: &Item) -> Option<u64> {
+    column.tick.parse().ok()
+}

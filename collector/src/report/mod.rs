@@ -12,16 +12,20 @@ mod places;
 pub mod prose;
 mod reasons;
 mod rollup_rows;
+pub mod selection_rows;
+mod selection_text;
 pub(crate) mod source;
 mod structure;
 mod summary_text;
+pub mod table_export;
 mod text_table;
 pub mod units;
-pub(crate) mod words;
+pub mod words;
 
 pub use html::page;
 pub use look::Look;
 pub use places::Places;
+pub use selection_text::selection_text;
 pub use summary_text::summary_text;
 
 use crate::heatmap;

@@ -1032,7 +1032,8 @@ pub fn finding_line(at: usize, finding: &Finding) -> Line {
     }
 }
 
-fn mood(severity: &str) -> Mood {
+/// How serious a finding is by its severity.
+pub fn mood(severity: &str) -> Mood {
     match severity {
         "critical" => Mood::Bad,
         "warning" => Mood::Warning,
@@ -1041,7 +1042,7 @@ fn mood(severity: &str) -> Mood {
 }
 
 /// What a finding cost, where it is known.
-fn cost(at: usize, finding: &Finding) -> Option<Prose> {
+pub fn cost(at: usize, finding: &Finding) -> Option<Prose> {
     let from = format!("/findings/{at}");
     let cost = time(*finding.cost_ns.get().ok()?, format!("{from}/cost_ns/value"));
     let mut text = prose!["cost: ", cost, " of the job"];
@@ -1102,7 +1103,7 @@ pub fn behind(at: usize, finding: &Finding) -> Vec<Prose> {
 }
 
 /// `late steps 98.0 % ≥ 50.0 %`.
-fn condition(condition: &Condition, from: &str) -> Prose {
+pub fn condition(condition: &Condition, from: &str) -> Prose {
     let is = match condition.is.as_str() {
         ">=" => "≥",
         "<=" => "≤",
@@ -1118,7 +1119,7 @@ fn condition(condition: &Condition, from: &str) -> Prose {
 }
 
 /// `step 7 at 1.20 s: rank 2 is 20 ms late`.
-fn moment(moment: &LookAt, from: &str) -> Prose {
+pub fn moment(moment: &LookAt, from: &str) -> Prose {
     prose![
         moment
             .step
@@ -1208,14 +1209,18 @@ pub fn operation(class: &OperationClass) -> String {
 
 /// Size class of a row: `64–128 KiB`.
 pub fn size_class(class: &OperationClass) -> Option<String> {
-    let (from, below) = (class.size_from_bytes?, class.size_below_bytes?);
+    Some(sizes(class.size_from_bytes?, class.size_below_bytes?))
+}
+
+/// From one size to another, that not included.
+pub fn sizes(from: u64, below: u64) -> String {
     if below <= from + 1 {
-        return Some(round(from));
+        return round(from);
     }
     let (from, below) = (round(from), round(below));
     match (from.rsplit_once(' '), below.rsplit_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => Some(format!("{number}–{below}")),
-        _ => Some(format!("{from}–{below}")),
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number}–{below}"),
+        _ => format!("{from}–{below}"),
     }
 }
 

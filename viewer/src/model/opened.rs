@@ -79,6 +79,13 @@ impl Opened {
         }
     }
 
+    /// True if the index of a rank was opened before.
+    pub fn is_open(&self, rank: u32) -> bool {
+        self.views
+            .get(rank as usize)
+            .is_some_and(|slot| slot.view.get().is_some())
+    }
+
     /// The index of a rank, if it is open or can be opened as it is.
     pub fn open_view(&self, rank: u32) -> Option<Arc<ViewFile>> {
         match self.view(rank) {

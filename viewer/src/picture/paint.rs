@@ -197,6 +197,7 @@ mod tests {
     use super::super::columns::tests::lane_of;
     use super::*;
     use proptest::prelude::*;
+    use std::collections::HashSet;
 
     const STYLE: Theme = Theme { dark: true };
 
@@ -249,11 +250,11 @@ mod tests {
         let marked = BTreeSet::new();
         let picture = paint(&view, view.lane(0).expect("a lane"), window, (100, 10), style(&marked));
         let shades = STYLE.classes(LaneKind::Operations { communicator: None });
-        let at = |x: usize| (0..10).map(|y| picture.image.pixels[y * 100 + x]).collect::<BTreeSet<_>>();
+        let at = |x: usize| (0..10).map(|y| picture.image.pixels[y * 100 + x]).collect::<HashSet<_>>();
         let waiting = shades[usize::from(operation::WAITING)].colour;
-        assert_eq!(at(30), BTreeSet::from([waiting, dimmed(waiting)]), "two colours: lines");
-        assert_eq!(at(70), BTreeSet::from([shades[usize::from(operation::TRANSFER)].colour]));
-        assert_eq!(at(5), BTreeSet::from([Color32::TRANSPARENT]));
+        assert_eq!(at(30), HashSet::from([waiting, dimmed(waiting)]), "two colours: lines");
+        assert_eq!(at(70), HashSet::from([shades[usize::from(operation::TRANSFER)].colour]));
+        assert_eq!(at(5), HashSet::from([Color32::TRANSPARENT]));
         assert_eq!(picture.named.len(), 1);
     }
 }

@@ -1,0 +1,47 @@
+//! `rankscope view`.
+
+use super::Exit;
+use anyhow::{Result, bail};
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
+  rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
+  rankscope view log/                             traces of torch.profiler, imported first
+  rankscope view shared/run1 --screenshot run.png --size 1920x1080
+                                                  a picture, without display or graphics card
+  rankscope-viewer --help                         all options";
+
+/// The program that has the window: it needs libraries that a machine without a display may lack.
+const PROGRAM: &str = "rankscope-viewer";
+
+/// Look at a run: a native viewer of runs, sessions and traces of torch.profiler.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct View {
+    /// A run, a session, or traces of torch.profiler; then the options of rankscope-viewer.
+    #[arg(required = true, value_name = "RUN|SESSION|TRACE", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl View {
+    pub fn run(self) -> Result<Exit> {
+        let beside = std::env::current_exe()
+            .ok()
+            .map(|own| own.with_file_name(PROGRAM))
+            .filter(|program| program.is_file());
+        let program = beside.unwrap_or_else(|| PathBuf::from(PROGRAM));
+        // It takes this process's place: signals and the exit status are its own.
+        let error = Command::new(&program).args(&self.arguments).exec();
+        bail!(
+            "cannot start {}: {error}. The viewer is a program of its own: build it with `make viewer`, or put it beside \
+             rankscope or on the PATH",
+            program.display()
+        )
+    }
+}

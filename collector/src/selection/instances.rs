@@ -1,0 +1,61 @@
+//! One pass over the instances that begin in the window.
+
+use super::lateness::Lateness;
+use super::operations::Operations;
+use super::parallel::{each_row, in_parallel};
+use super::scopes::Scopes;
+use super::{SelectError, Wanted};
+use rankscope_formats::session::{InstanceState, RowGroups, SelectedInstance, Session, part_path};
+use std::path::Path;
+
+/// What the instances of a window add up to.
+pub struct Found {
+    pub scopes: Scopes,
+    pub operations: Operations,
+    pub lateness: Lateness,
+}
+
+/// Adds up the instances that begin in the window, row group by row group.
+pub fn sum_up(directory: &Path, session: &Session, wanted: &Wanted<'_>) -> Result<Found, SelectError> {
+    let scopes = Scopes::new(session, wanted);
+    let make = || (Operations::default(), Lateness::new(session));
+    let (mut operations, mut lateness) = make();
+    let (from, to) = wanted.window;
+    let groups = RowGroups::<SelectedInstance>::open(&part_path::<SelectedInstance>(directory))?;
+    let needed = groups.between(from, to);
+    let sums = in_parallel(
+        needed.len(),
+        wanted.cancelled,
+        make,
+        |(operations, lateness), piece| {
+            each_row(
+                &groups,
+                needed[piece],
+                wanted.cancelled,
+                |row: &SelectedInstance| {
+                    if let Some(scope) = scope_of(row, wanted, &scopes) {
+                        operations.take(row, scope);
+                        lateness.take(row);
+                    }
+                },
+            )
+        },
+    )?;
+    for (more_operations, more_lateness) in &sums {
+        operations.merge(more_operations);
+        lateness.merge(more_lateness);
+    }
+    Ok(Found {
+        scopes,
+        operations,
+        lateness,
+    })
+}
+
+/// The scope of an instance that counts.
+pub fn scope_of(row: &SelectedInstance, wanted: &Wanted<'_>, scopes: &Scopes) -> Option<u32> {
+    let (from, to) = wanted.window;
+    // What was captured into a graph did not run: its replays are instances of their own.
+    let counts = row.start_ns >= from && row.start_ns < to && row.state != InstanceState::Template;
+    counts.then(|| scopes.number(row.communicator)).flatten()
+}

@@ -1,0 +1,103 @@
+//! Who arrived last in the launches of a window, and who waited in it.
+
+use super::Wanted;
+use rankscope_formats::session::{Figure, RankLateness, RankParts, SelectedInstance, Session};
+
+#[derive(Clone, Copy, Default)]
+struct OfRank {
+    last_arrivals: u64,
+    exposed_where_last: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct OfCommunicator {
+    /// Launches of all members.
+    launches: u64,
+    /// Messages between some of the members: whose, an instance does not tell.
+    messages: u64,
+}
+
+/// Sums by rank and by communicator.
+pub struct Lateness {
+    ranks: Vec<OfRank>,
+    communicators: Vec<OfCommunicator>,
+    sizes: Vec<u32>,
+}
+
+impl Lateness {
+    /// Of the ranks of a session.
+    pub fn new(session: &Session) -> Self {
+        Self {
+            ranks: vec![OfRank::default(); session.ranks.len()],
+            communicators: vec![OfCommunicator::default(); session.communicators.len()],
+            sizes: session.communicators.iter().map(|known| known.size).collect(),
+        }
+    }
+
+    /// Takes an instance that begins in the window.
+    pub fn take(&mut self, row: &SelectedInstance) {
+        let Some(last) = row.last_rank.filter(|_| row.members > 1) else {
+            return;
+        };
+        if let Some(rank) = self.ranks.get_mut(last as usize) {
+            rank.last_arrivals += 1;
+            rank.exposed_where_last += row.exposed_wait_rank_ns.unwrap_or(0);
+        }
+        let at = row.communicator as usize;
+        if let (Some(known), Some(&size)) = (self.communicators.get_mut(at), self.sizes.get(at)) {
+            if row.members == size {
+                known.launches += 1;
+            } else {
+                known.messages += 1;
+            }
+        }
+    }
+
+    /// Adds what another thread found.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.ranks.iter_mut().zip(&other.ranks) {
+            sum.last_arrivals += more.last_arrivals;
+            sum.exposed_where_last += more.exposed_where_last;
+        }
+        for (sum, more) in self.communicators.iter_mut().zip(&other.communicators) {
+            sum.launches += more.launches;
+            sum.messages += more.messages;
+        }
+    }
+
+    /// One entry per wanted rank. What a rank waited itself is among its `parts`.
+    pub fn table(&self, session: &Session, wanted: &Wanted<'_>, parts: &[RankParts]) -> Vec<RankLateness> {
+        let mut of_rank = vec![OfCommunicator::default(); session.ranks.len()];
+        for (known, sums) in session.communicators.iter().zip(&self.communicators) {
+            for &rank in known.members.iter().flatten() {
+                if let Some(sum) = of_rank.get_mut(rank as usize) {
+                    sum.launches += sums.launches;
+                    sum.messages += sums.messages;
+                }
+            }
+        }
+        let row = |rank: u32| {
+            let at = rank as usize;
+            let sums = self.ranks.get(at).copied().unwrap_or_default();
+            let took_part = of_rank.get(at).copied().unwrap_or_default();
+            // A rank's last level says most: its devices', where their work was recorded.
+            let waited = parts.iter().rfind(|entry| entry.rank == rank);
+            RankLateness {
+                rank,
+                last_arrivals: sums.last_arrivals,
+                launches: if took_part.messages == 0 {
+                    Figure::known(took_part.launches)
+                } else {
+                    Figure::unknown("messages do not tell here whose they were")
+                },
+                exposed_wait_where_last_rank_ns: sums.exposed_where_last,
+                exposed_wait_ns: match waited.map(|entry| entry.parts.get()) {
+                    Some(Ok(parts)) => parts.exposed_wait_ns.clone(),
+                    Some(Err(reason)) => Figure::unknown(reason),
+                    None => Figure::unknown("nothing was recorded of where its time went"),
+                },
+            }
+        };
+        wanted.ranks_of(session).into_iter().map(row).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! The instances that a bin of a histogram counts, so that a viewer can mark them.
+
+use super::instances::scope_of;
+use super::operations::{Key, duration_of, key_of, transfer_of};
+use super::parallel::{each_row, in_parallel};
+use super::scopes::Scopes;
+use super::{SelectError, Wanted};
+use crate::matching::size_class;
+use rankscope_formats::session::{
+    RowGroups, SelectedInstance, SelectedOperations, Session, TimeHistogram, part_path,
+};
+use std::ops::Range;
+use std::path::Path;
+
+/// An instance to mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its number in the table `instances`.
+    pub instance: u64,
+    /// Position in [`Session::communicators`].
+    pub communicator: u32,
+    /// First enter, ns on the axis.
+    pub start_ns: i64,
+    /// Last leave, ns on the axis.
+    pub end_ns: i64,
+}
+
+/// Instances to mark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// In the order of their begins, as many as were asked for at most.
+    pub list: Vec<Mark>,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// The instances of a class of a selection whose time, of which `class.histogram` tells, lies in `times_ns`: the first
+/// `most` of them in the order of their begins.
+pub fn marks(
+    directory: &Path,
+    session: &Session,
+    class: &SelectedOperations,
+    times_ns: Range<i64>,
+    most: usize,
+    wanted: Wanted<'_>,
+) -> Result<Marks, SelectError> {
+    let scopes = Scopes::new(session, &wanted);
+    let Ok(TimeHistogram { of, .. }) = class.histogram.get() else {
+        return Ok(Marks::default());
+    };
+    let time_of = if of == "transfer" {
+        transfer_of
+    } else {
+        duration_of
+    };
+    let is_of_class = |key: Key| {
+        // Sizes are given by their limits: the first size of a class names it.
+        let size = class.size_from_bytes.map_or(u32::MAX, size_class);
+        key.size == size
+            && key.is_launch == class.launches
+            && key.operation.name() == class.operation
+            && scopes.get(key.scope).is_some_and(|scope| {
+                scope.library == class.library
+                    && scope.role == class.role
+                    && scope.scope == class.scope
+                    && scope.members == class.members
+            })
+    };
+    let (from, to) = wanted.window;
+    let groups = RowGroups::<SelectedInstance>::open(&part_path::<SelectedInstance>(directory))?;
+    let needed = groups.between(from, to);
+    let found = in_parallel(needed.len(), wanted.cancelled, Marks::default, |found, piece| {
+        each_row(
+            &groups,
+            needed[piece],
+            wanted.cancelled,
+            |row: &SelectedInstance| {
+                let in_bin = time_of(row).is_some_and(|ns| times_ns.contains(&ns));
+                let scope = in_bin.then(|| scope_of(row, &wanted, &scopes)).flatten();
+                if scope.is_some_and(|scope| is_of_class(key_of(row, scope))) {
+                    found.take(
+                        Mark {
+                            instance: row.instance,
+                            communicator: row.communicator,
+                            start_ns: row.start_ns,
+                            end_ns: row.end_ns,
+                        },
+                        most,
+                    );
+                }
+            },
+        )
+    })?;
+    let mut all = Marks::default();
+    for of_thread in found {
+        all.total += of_thread.total;
+        all.list.extend(of_thread.list);
+    }
+    all.keep_first(most);
+    Ok(all)
+}
+
+impl Marks {
+    fn take(&mut self, mark: Mark, most: usize) {
+        self.total += 1;
+        self.list.push(mark);
+        // Row groups come in no order: any may have earlier ones.
+        if self.list.len() >= most.saturating_mul(2).max(1024) {
+            self.keep_first(most);
+        }
+    }
+
+    fn keep_first(&mut self, most: usize) {
+        self.list
+            .sort_unstable_by_key(|mark| (mark.start_ns, mark.instance));
+        self.list.truncate(most);
+    }
+}

@@ -1,0 +1,117 @@
+//! Stretches without compute that begin in the window. One that begins before it belongs to an earlier window, and one
+//! that ends behind it to this one, with all of its time: so windows side by side add up.
+
+use super::parallel::{each_row, in_parallel};
+use super::{SelectError, Wanted};
+use rankscope_formats::session::{
+    CauseSum, Figure, RowGroups, SelectedStall, SelectedStallRow, SelectedStalls, Selection, Session,
+    StallCause, rank_path,
+};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+#[derive(Default)]
+struct Sums {
+    causes: BTreeMap<StallCause, (u64, i64)>,
+    /// The longest so far, and up to as many again.
+    longest: Vec<(u32, SelectedStallRow)>,
+}
+
+impl Sums {
+    fn take(&mut self, rank: u32, row: &SelectedStallRow) {
+        let sum = self.causes.entry(row.cause).or_default();
+        sum.0 += 1;
+        sum.1 += row.end_ns - row.start_ns;
+        self.longest.push((rank, row.clone()));
+        if self.longest.len() >= 2 * Selection::MAX_STALLS {
+            self.keep_longest();
+        }
+    }
+
+    fn keep_longest(&mut self) {
+        self.longest
+            .sort_by_key(|(rank, row)| (Reverse(row.end_ns - row.start_ns), row.start_ns, *rank));
+        self.longest.truncate(Selection::MAX_STALLS);
+    }
+}
+
+/// The stalls of the wanted ranks' devices.
+pub fn stalls(
+    directory: &Path,
+    session: &Session,
+    wanted: &Wanted<'_>,
+) -> Result<Figure<SelectedStalls>, SelectError> {
+    let told = session.activity.iter();
+    let told: Vec<_> = told
+        .filter(|entry| wanted.has(entry.rank) && (entry.covered_ns > 0 || entry.device_stalls.count > 0))
+        .collect();
+    if told.is_empty() {
+        return Ok(Figure::unknown(
+            "stalls are told of devices, and of none of them all work was recorded",
+        ));
+    }
+    // A rank without stalls has no table of them.
+    let with_stalls: Vec<u32> = told
+        .iter()
+        .filter(|entry| entry.device_stalls.count > 0)
+        .map(|entry| entry.rank)
+        .collect();
+    let (from, to) = wanted.window;
+    let found = in_parallel(
+        with_stalls.len(),
+        wanted.cancelled,
+        Sums::default,
+        |sums, piece| {
+            let rank = with_stalls[piece];
+            let groups = RowGroups::open(&rank_path::<SelectedStallRow>(directory, rank))?;
+            for group in groups.between(from, to) {
+                each_row(&groups, group, wanted.cancelled, |row: &SelectedStallRow| {
+                    if row.start_ns >= from && row.start_ns < to {
+                        sums.take(rank, row);
+                    }
+                })?;
+            }
+            Ok(())
+        },
+    )?;
+    let mut all = Sums::default();
+    for sums in found {
+        for (cause, (count, ns)) in sums.causes {
+            let sum = all.causes.entry(cause).or_default();
+            sum.0 += count;
+            sum.1 += ns;
+        }
+        all.longest.extend(sums.longest);
+    }
+    all.keep_longest();
+    let mut by_cause: Vec<CauseSum> = all
+        .causes
+        .into_iter()
+        .map(|(cause, (count, ns))| CauseSum {
+            cause: cause.name().to_owned(),
+            count,
+            ns,
+        })
+        .collect();
+    by_cause.sort_by_key(|cause| Reverse(cause.ns));
+    Ok(Figure::known(SelectedStalls {
+        of_ranks: told.len() as u64,
+        count: by_cause.iter().map(|cause| cause.count).sum(),
+        ns: by_cause.iter().map(|cause| cause.ns).sum(),
+        by_cause,
+        longest: all
+            .longest
+            .into_iter()
+            .map(|(rank, row)| SelectedStall {
+                rank,
+                start_ns: row.start_ns,
+                end_ns: row.end_ns,
+                cause: row.cause.name().to_owned(),
+                wait_ns: row.wait_ns,
+                late_rank: row.late_rank,
+                step: row.step,
+            })
+            .collect(),
+    }))
+}

@@ -1,0 +1,264 @@
+//! The row groups of one file: which there are, which of them a stretch of time needs, and a reader of just those.
+//!
+//! The footer says of each row group between which keys its rows lie, and rows are in order inside it: so a part of a
+//! long table is read without the rest, its row groups in any order and on several threads.
+
+use super::table::{Table, TableError, TableReader};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::statistics::Statistics;
+use std::fs::File;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+/// Rows that are decoded at once.
+const ROWS_PER_BATCH: usize = 8192;
+
+/// The row groups of a file of table `T`. Its footer is read once, however many readers are made.
+pub struct RowGroups<T: Table> {
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+    projection: ProjectionMask,
+    /// Where each column of the row type stands in what is read.
+    order: Vec<usize>,
+    /// Between which keys the rows of each lie; `None` where the file does not say.
+    ranges: Vec<Option<(i64, i64)>>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> RowGroups<T> {
+    /// Reads the footer of a file. Columns are found by name; columns that the row type lacks (those of later versions, or
+    /// all that a narrow row type of the same table leaves out) are not decoded.
+    pub fn open(path: &Path) -> Result<Self, TableError> {
+        let file = open_file(path)?;
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|source| {
+            TableError::Parquet {
+                path: path.to_path_buf(),
+                source,
+            }
+        })?;
+        let schema = metadata.schema();
+        let mut columns = Vec::new();
+        for (name, expected, _, _) in T::columns() {
+            match schema.index_of(name) {
+                Ok(index) if *schema.field(index).data_type() == expected => columns.push(index),
+                _ => {
+                    let (path, column) = (path.to_path_buf(), name.to_owned());
+                    return Err(TableError::Column {
+                        path,
+                        column,
+                        expected,
+                    });
+                }
+            }
+        }
+        // What is read has these columns alone, in the file's order.
+        let order = columns
+            .iter()
+            .map(|index| columns.iter().filter(|other| *other < index).count())
+            .collect();
+        let key = T::SORT_COLUMN.and_then(|name| schema.index_of(name).ok());
+        let ranges = metadata
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(|group| key_range(group, key?))
+            .collect();
+        Ok(Self {
+            path: path.to_path_buf(),
+            projection: ProjectionMask::roots(metadata.parquet_schema(), columns),
+            metadata,
+            order,
+            ranges,
+            table: PhantomData,
+        })
+    }
+
+    /// How many row groups there are.
+    pub fn count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Rows in the file.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// Least and largest key ([`Table::sort_key`]) of a row group; `None` where the file does not say.
+    pub fn range(&self, group: usize) -> Option<(i64, i64)> {
+        self.ranges.get(group).copied().flatten()
+    }
+
+    /// The row groups in which rows may lie whose key is in `from..to`.
+    pub fn between(&self, from: i64, to: i64) -> Vec<usize> {
+        let may_lie = |group: &usize| {
+            self.range(*group)
+                .is_none_or(|(least, most)| least < to && most >= from)
+        };
+        (0..self.count()).filter(may_lie).collect()
+    }
+
+    /// A reader of these row groups, in this order.
+    pub fn reader(&self, groups: Vec<usize>) -> Result<TableReader<T>, TableError> {
+        let rows_of = |&group: &usize| {
+            let group = self.metadata.metadata().row_groups().get(group);
+            group.map_or(0, |group| u64::try_from(group.num_rows()).unwrap_or(0))
+        };
+        let rows = groups.iter().map(rows_of).sum();
+        let file = open_file(&self.path)?;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_projection(self.projection.clone())
+            .with_row_groups(groups)
+            .with_batch_size(ROWS_PER_BATCH)
+            .build()
+            .map_err(|source| TableError::Parquet {
+                path: self.path.clone(),
+                source,
+            })?;
+        Ok(TableReader::new(
+            reader,
+            self.path.clone(),
+            self.order.clone(),
+            rows,
+        ))
+    }
+
+    /// A reader of the whole file.
+    pub fn read(&self) -> Result<TableReader<T>, TableError> {
+        self.reader((0..self.count()).collect())
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, TableError> {
+    File::open(path).map_err(|source| TableError::Io {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// What the footer says of a column of whole numbers.
+fn key_range(group: &RowGroupMetaData, column: usize) -> Option<(i64, i64)> {
+    match group.columns().get(column)?.statistics()? {
+        Statistics::Int64(of) => Some((*of.min_opt()?, *of.max_opt()?)),
+        Statistics::Int32(of) => Some((i64::from(*of.min_opt()?), i64::from(*of.max_opt()?))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::TableWriter;
+    use crate::session::table::table;
+    use proptest::prelude::*;
+
+    table! {
+        /// As it is written.
+        Whole = "things", sorted by |row| row.start_ns;
+        /// A name.
+        name: String = Plain,
+        /// A size.
+        bytes: Option<u64> = Dictionary,
+        /// The key.
+        start_ns: i64 = Moment,
+        /// An end.
+        end_ns: i64 = Moment,
+    }
+
+    table! {
+        /// Less of it, in another order.
+        Narrow = "things", sorted by |row| row.start_ns;
+        /// The key.
+        start_ns: i64 = Moment,
+        /// A size.
+        bytes: Option<u64> = Dictionary,
+    }
+
+    fn thing(start_ns: i64) -> Whole {
+        Whole {
+            name: format!("thing {start_ns}"),
+            bytes: (start_ns % 3 != 0).then_some(start_ns as u64 % 7),
+            start_ns,
+            end_ns: start_ns + 5,
+        }
+    }
+
+    fn write(path: &Path, starts: &[i64], per_group: usize) {
+        let mut writer = TableWriter::create(path, per_group).expect("create");
+        for starts in starts.chunks(100) {
+            let mut rows: Vec<Whole> = starts.iter().copied().map(thing).collect();
+            writer.write(&mut rows).expect("write");
+        }
+        writer.finish().expect("finish");
+    }
+
+    #[test]
+    fn a_narrow_row_has_its_columns_wherever_they_stand() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("things.parquet");
+        let starts: Vec<i64> = (0..5000).collect();
+        write(&path, &starts, 1 << 12);
+        let narrow = TableReader::<Narrow>::read_all(&path).expect("read");
+        let expected: Vec<Narrow> = starts
+            .iter()
+            .map(|&start| thing(start))
+            .map(|row| Narrow {
+                start_ns: row.start_ns,
+                bytes: row.bytes,
+            })
+            .collect();
+        assert_eq!(narrow, expected);
+    }
+
+    #[test]
+    fn a_key_that_is_no_column_skips_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("problems.parquet");
+        let mut writer = TableWriter::create(&path, 1).expect("create");
+        let problem = |what: &str| crate::session::ProblemRow {
+            rank: None,
+            file: None,
+            offset_bytes: None,
+            what: what.to_owned(),
+        };
+        writer
+            .write(&mut vec![problem("one"), problem("two")])
+            .expect("write");
+        writer.finish().expect("finish");
+        let groups = RowGroups::<crate::session::ProblemRow>::open(&path).expect("open");
+        assert_eq!(groups.range(0), None);
+        assert_eq!(groups.between(7, 8).len(), groups.count());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_skipped_has_nothing_of_the_stretch(
+            mut starts in proptest::collection::vec(-50_000i64..50_000, 0..6000),
+            from in -60_000i64..60_000,
+            length in 0i64..30_000,
+            sorted in any::<bool>(),
+        ) {
+            if sorted {
+                starts.sort_unstable();
+            }
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let path = folder.path().join("things.parquet");
+            write(&path, &starts, 1024);
+            let to = from + length;
+            let groups = RowGroups::<Whole>::open(&path).expect("open");
+            let mut reader = groups.reader(groups.between(from, to)).expect("reader");
+            let mut some = Vec::new();
+            while reader.next_rows(&mut some).expect("rows") {}
+            let mut all = TableReader::<Whole>::read_all(&path).expect("read");
+            prop_assert_eq!(groups.rows(), all.len() as u64);
+            prop_assert_eq!(reader.rows(), some.len() as u64);
+            for rows in [&mut some, &mut all] {
+                rows.retain(|row| (from..to).contains(&row.start_ns));
+            }
+            prop_assert_eq!(some, all);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The window: what is opened, dialogs that belong to no session, and what is kept between two starts.
+
+use crate::model::ViewState;
+use crate::open::{self, Opening};
+use crate::screenshot::png_file;
+use crate::search::{Palette, help::help_window};
+use crate::workspace::{Request, Workspace};
+use egui::{Color32, ColorImage, Context, RichText, Ui};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Sessions of which it is kept how they were looked at.
+const MOST_KEPT: usize = 40;
+const KEPT: &str = "rankscope";
+
+/// What is kept between two starts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kept {
+    /// Light instead of dark.
+    pub light: bool,
+    /// How sessions were looked at, the last one last.
+    pub views: Vec<(PathBuf, ViewState)>,
+}
+
+impl Kept {
+    fn of(&self, path: &Path) -> Option<ViewState> {
+        let kept = self.views.iter().rev().find(|(of, _)| of == path)?;
+        Some(kept.1.clone())
+    }
+
+    fn keep(&mut self, path: &Path, view: ViewState) {
+        self.views.retain(|(of, _)| of != path);
+        self.views.push((path.to_path_buf(), view));
+        let too_many = self.views.len().saturating_sub(MOST_KEPT);
+        self.views.drain(..too_many);
+    }
+}
+
+enum Stage {
+    Opening(Receiver<Opening>, String),
+    Open(Box<Workspace>),
+    Failed(String),
+}
+
+/// What the command line said of the view.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Part of time.
+    pub range: Option<(Option<i64>, Option<i64>)>,
+    /// Selected part of time.
+    pub select_range: bool,
+    /// Instance to pick.
+    pub instance: Option<u64>,
+    /// Tab of the drawer.
+    pub tab: Option<crate::model::PanelTab>,
+    /// Light instead of dark; `None`: as last time.
+    pub light: Option<bool>,
+    /// Filter of the timeline.
+    pub filter: Option<String>,
+}
+
+/// The program's window.
+pub struct App {
+    stage: Stage,
+    kept: Kept,
+    start: Start,
+    palette: Palette,
+    help: bool,
+    asks_path: Option<String>,
+    said: Option<(String, f64)>,
+    /// What threads want said: pictures are written on one of their own.
+    news: (Sender<String>, Receiver<String>),
+}
+
+/// How long something is said, seconds.
+const SAID_S: f64 = 6.0;
+
+impl App {
+    /// Opens paths, and wakes the window when there is something to show.
+    pub fn new(paths: Vec<PathBuf>, start: Start, kept: Kept, ctx: &Context) -> Self {
+        let mut app = Self {
+            stage: Stage::Failed(String::new()),
+            kept,
+            start,
+            palette: Palette::default(),
+            help: false,
+            asks_path: None,
+            said: None,
+            news: channel(),
+        };
+        app.set_theme(app.start.light.unwrap_or(app.kept.light), ctx);
+        ctx.options_mut(|options| options.zoom_with_keyboard = false);
+        app.open(paths, ctx);
+        app
+    }
+
+    fn set_theme(&mut self, light: bool, ctx: &Context) {
+        self.kept.light = light;
+        ctx.set_theme(if light { egui::Theme::Light } else { egui::Theme::Dark });
+    }
+
+    fn open(&mut self, paths: Vec<PathBuf>, ctx: &Context) {
+        self.keep();
+        let doing = paths
+            .first()
+            .map_or_else(String::new, |path| format!("opening {}", path.display()));
+        let wake = ctx.clone();
+        self.stage = Stage::Opening(open::start(paths, move || wake.request_repaint()), doing);
+    }
+
+    /// True if all that is to be seen is there; an error is.
+    pub fn is_ready(&self) -> bool {
+        match &self.stage {
+            Stage::Opening(..) => false,
+            Stage::Open(workspace) => workspace.is_ready(),
+            Stage::Failed(_) => true,
+        }
+    }
+
+    /// Why nothing could be opened.
+    pub fn failure(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Failed(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The session that is open.
+    pub fn workspace(&mut self) -> Option<&mut Workspace> {
+        match &mut self.stage {
+            Stage::Open(workspace) => Some(workspace),
+            _ => None,
+        }
+    }
+
+    /// What is kept until the next start.
+    pub fn kept(&mut self) -> &Kept {
+        self.keep();
+        &self.kept
+    }
+
+    fn keep(&mut self) {
+        if let Stage::Open(workspace) = &self.stage {
+            self.kept
+                .keep(&workspace.opened.path, workspace.state.view.clone());
+        }
+    }
+
+    fn advance(&mut self, ctx: &Context) {
+        let Stage::Opening(coming, doing) = &mut self.stage else {
+            return;
+        };
+        while let Ok(news) = coming.try_recv() {
+            match news {
+                Opening::Doing(what) => *doing = what,
+                Opening::Failed(why) => {
+                    self.stage = Stage::Failed(why);
+                    return;
+                }
+                Opening::Done(opened) => {
+                    let (path, session) = *opened;
+                    let path = path.canonicalize().unwrap_or(path);
+                    let kept = self.kept.of(&path);
+                    let mut workspace = Workspace::new(&path, session, kept, ctx);
+                    apply(&mut workspace, &self.start);
+                    self.start = Start::default();
+                    self.stage = Stage::Open(Box::new(workspace));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Draws a frame.
+    pub fn show(&mut self, ui: &mut Ui) {
+        let ctx = ui.ctx().clone();
+        self.advance(&ctx);
+        let mut requests = Vec::new();
+        match &mut self.stage {
+            Stage::Opening(_, doing) => {
+                ui.centered_and_justified(|ui| {
+                    ui.vertical_centered(|ui| {
+                        ui.add_space(ui.available_height() / 2.0 - 40.0);
+                        ui.spinner();
+                        ui.label(doing.as_str());
+                    });
+                });
+            }
+            Stage::Failed(why) => {
+                let why = why.clone();
+                egui::CentralPanel::default().show(ui, |ui| {
+                    ui.add_space(24.0);
+                    ui.heading("This cannot be shown");
+                    ui.add_space(8.0);
+                    ui.label(why);
+                    ui.add_space(12.0);
+                    if ui.button("Open something else… (Ctrl+O)").clicked() {
+                        requests.push(Request::Open);
+                    }
+                });
+                if ctx.input_mut(|input| input.consume_key(egui::Modifiers::COMMAND, egui::Key::O)) {
+                    requests.push(Request::Open);
+                }
+            }
+            Stage::Open(workspace) => requests = workspace.show(ui),
+        }
+        if let Some(command) = self.palette.show(&ctx)
+            && let Stage::Open(workspace) = &mut self.stage
+        {
+            let mut actions = Vec::new();
+            workspace.command(command, &mut actions, &mut requests);
+            let now_s = ctx.input(|input| input.time);
+            for action in actions {
+                workspace.state.apply(action, now_s);
+            }
+        }
+        help_window(&ctx, &mut self.help);
+        self.ask_path(&ctx);
+        for request in requests {
+            self.request(request, &ctx);
+        }
+        self.say(&ctx);
+    }
+
+    fn request(&mut self, request: Request, ctx: &Context) {
+        match request {
+            Request::Open => self.asks_path = Some(String::new()),
+            Request::Help => self.help = !self.help,
+            Request::Palette => self.palette.open(),
+            Request::ToggleTheme => self.set_theme(!self.kept.light, ctx),
+            Request::Screenshot | Request::Export => {
+                if let Stage::Open(workspace) = &self.stage {
+                    let path = free_name(&workspace.opened.path);
+                    let (news, wake, scale) = (self.news.0.clone(), ctx.clone(), ctx.pixels_per_point());
+                    // The frame as the graphics card has it.
+                    ctx.request_screenshot(move |image| {
+                        std::thread::spawn(move || {
+                            let _ = news.send(write_picture(&path, &image, scale));
+                            wake.request_repaint();
+                        });
+                    });
+                }
+            }
+        }
+    }
+
+    fn ask_path(&mut self, ctx: &Context) {
+        let Some(text) = &mut self.asks_path else { return };
+        let mut chosen = None;
+        let mut is_over = false;
+        let modal = egui::Modal::new(egui::Id::unique("open")).show(ctx, |ui| {
+            ui.set_width(520.0);
+            ui.heading("Open");
+            ui.label(RichText::new("a run, a session, or a folder with traces of torch.profiler").weak());
+            let response = ui.add(
+                egui::TextEdit::singleline(text)
+                    .desired_width(f32::INFINITY)
+                    .hint_text("path"),
+            );
+            response.request_focus();
+            let entered = ui.input(|input| input.key_pressed(egui::Key::Enter));
+            ui.horizontal(|ui| {
+                if (ui.button("Open").clicked() || entered) && !text.trim().is_empty() {
+                    chosen = Some(PathBuf::from(text.trim()));
+                }
+                if ui.button("Cancel").clicked() {
+                    is_over = true;
+                }
+            });
+        });
+        if let Some(path) = chosen {
+            self.asks_path = None;
+            self.open(vec![path], ctx);
+        } else if is_over || modal.should_close() {
+            self.asks_path = None;
+        }
+    }
+
+    fn say(&mut self, ctx: &Context) {
+        let now = ctx.input(|input| input.time);
+        if let Ok(text) = self.news.1.try_recv() {
+            self.said = Some((text, now));
+        }
+        let Some((text, since)) = &self.said else { return };
+        if now - since > SAID_S {
+            self.said = None;
+            return;
+        }
+        let left = SAID_S - (now - since);
+        ctx.request_repaint_after(std::time::Duration::from_secs_f64(left.max(0.0) + 0.05));
+        egui::Area::new(egui::Id::unique("said"))
+            .anchor(egui::Align2::CENTER_BOTTOM, egui::vec2(0.0, -24.0))
+            .show(ctx, |ui| {
+                egui::Frame::popup(ui.style()).show(ui, |ui| ui.label(text));
+            });
+    }
+}
+
+fn write_picture(path: &Path, image: &ColorImage, pixels_per_point: f32) -> String {
+    match png_file::write(path, image, pixels_per_point) {
+        Ok(()) => format!("saved {}", path.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// `view-1.png` beside a session, or the first number that is free.
+fn free_name(session: &Path) -> PathBuf {
+    let folder = if session.ends_with("session") {
+        session.parent().unwrap_or(session)
+    } else {
+        session
+    };
+    let mut number = 1;
+    loop {
+        let path = folder.join(format!("view-{number}.png"));
+        if !path.exists() {
+            return path;
+        }
+        number += 1;
+    }
+}
+
+fn apply(workspace: &mut Workspace, start: &Start) {
+    let whole = workspace.state.whole;
+    if let Some((from, to)) = start.range {
+        let range = crate::model::Window::between(
+            from.unwrap_or(whole.from_ns).max(whole.from_ns),
+            to.unwrap_or(whole.to_ns).min(whole.to_ns),
+        );
+        workspace.state.view.window = Some(range);
+        if start.select_range {
+            workspace.state.view.range = Some(range);
+        }
+    }
+    if let Some(tab) = start.tab {
+        workspace.state.view.tab = tab;
+        workspace.state.view.drawer = true;
+    }
+    if let Some(filter) = &start.filter {
+        workspace.state.view.filter.clone_from(filter);
+    }
+    if let Some(instance) = start.instance {
+        workspace.pick_by_number(instance);
+    }
+}
+
+impl eframe::App for App {
+    fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
+        self.show(ui);
+    }
+
+    fn save(&mut self, storage: &mut dyn eframe::Storage) {
+        eframe::set_value(storage, KEPT, self.kept());
+    }
+
+    fn clear_color(&self, _visuals: &egui::Visuals) -> [f32; 4] {
+        Color32::BLACK.to_normalized_gamma_f32()
+    }
+}
+
+/// What was kept by the last start.
+pub fn kept(storage: Option<&dyn eframe::Storage>) -> Kept {
+    storage
+        .and_then(|storage| eframe::get_value(storage, KEPT))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_forty_views_are_kept() {
+        let mut kept = Kept::default();
+        for number in 0..50 {
+            let view = ViewState {
+                scroll: number as f32,
+                ..ViewState::default()
+            };
+            kept.keep(&PathBuf::from(format!("run{}", number % 45)), view);
+        }
+        assert_eq!(kept.views.len(), MOST_KEPT);
+        assert_eq!(kept.of(Path::new("run4")).map(|view| view.scroll), Some(49.0));
+        assert_eq!(kept.of(Path::new("run6")), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! The command line of the viewer.
+
+use crate::app::{App, Start, kept};
+use crate::model::PanelTab;
+use crate::screenshot::{self, Frames, Readiness, png_file};
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+use rankscope_collector::time_range::TimeRange;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
+  rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
+  rankscope view log/                             traces of torch.profiler, imported first
+  rankscope view shared/run1 --screenshot run.png --size 1920x1080 --panel operations
+                                                  a picture, without display or graphics card";
+
+/// See who waits for whom: a native viewer of runs, sessions and traces of torch.profiler.
+#[derive(Debug, Parser)]
+#[command(name = "rankscope-viewer", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// A run, a session, or traces of torch.profiler; what was not merged or imported yet is, first.
+    #[arg(required = true, value_name = "RUN|SESSION|TRACE")]
+    paths: Vec<PathBuf>,
+
+    /// Show this part of time, and let panels tell of it: 1.5s..2s, 250ms.., ..10s.
+    #[arg(long, value_name = "FROM..TO")]
+    range: Option<TimeRange>,
+
+    /// Show one instance, by its number in the session's tables, across all ranks.
+    #[arg(long, value_name = "INSTANCE")]
+    select: Option<u64>,
+
+    /// Show only spans like these in colour; the language of the search.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
+    /// Open this tab below the timeline.
+    #[arg(long, value_name = "TAB")]
+    panel: Option<Tab>,
+
+    /// Dark or light; without it as last time.
+    #[arg(long)]
+    theme: Option<Theme>,
+
+    /// Write a picture instead of opening a window. It needs no display, no graphics card and no OpenGL.
+    #[arg(long, value_name = "FILE.png")]
+    screenshot: Option<PathBuf>,
+
+    /// Size of the picture or the window, in points.
+    #[arg(long, value_name = "WxH", default_value = "1600x1000", value_parser = size)]
+    size: (f32, f32),
+
+    /// Pixels per point of the picture.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
+    scale: f32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Tab {
+    Time,
+    Operations,
+    Stalls,
+    Lateness,
+    HeatMaps,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Theme {
+    Dark,
+    Light,
+}
+
+fn size(text: &str) -> Result<(f32, f32), String> {
+    let wrong = || format!("'{text}' is not a size; write it as 1600x1000");
+    let (width, height) = text.split_once('x').ok_or_else(wrong)?;
+    let side = |side: &str| {
+        side.parse::<u16>()
+            .ok()
+            .filter(|&side| (100..=16_384).contains(&side))
+            .map(f32::from)
+            .ok_or_else(|| format!("{}: sides have from 100 to 16384 points", wrong()))
+    };
+    Ok((side(width)?, side(height)?))
+}
+
+fn scale(text: &str) -> Result<f32, String> {
+    text.parse::<f32>()
+        .ok()
+        .filter(|factor| (0.25..=8.0).contains(factor))
+        .ok_or_else(|| format!("'{text}' is not a factor from 0.25 to 8"))
+}
+
+impl Cli {
+    fn start(&self) -> Start {
+        Start {
+            range: self.range.map(|range| (range.from_ns, range.to_ns)),
+            select_range: self.range.is_some(),
+            instance: self.select,
+            tab: self.panel.map(|tab| match tab {
+                Tab::Time => PanelTab::Time,
+                Tab::Operations => PanelTab::Operations,
+                Tab::Stalls => PanelTab::Stalls,
+                Tab::Lateness => PanelTab::Lateness,
+                Tab::HeatMaps => PanelTab::HeatMaps,
+            }),
+            light: self.theme.map(|theme| matches!(theme, Theme::Light)),
+            filter: self.filter.clone(),
+        }
+    }
+
+    /// Does what was asked for.
+    pub fn run(self) -> Result<()> {
+        match &self.screenshot {
+            Some(path) => self.picture(path),
+            None => self.window(),
+        }
+    }
+
+    fn picture(&self, path: &std::path::Path) -> Result<()> {
+        let mut app = None;
+        let frames = Frames {
+            deadline: Duration::from_secs(600),
+            ..Frames::default()
+        };
+        let size = egui::vec2(self.size.0, self.size.1);
+        let picture = screenshot::render(size, self.scale, frames, |ui| {
+            let app = app.get_or_insert_with(|| {
+                App::new(self.paths.clone(), self.start(), Default::default(), ui.ctx())
+            });
+            app.show(ui);
+            if app.is_ready() {
+                Readiness::Ready
+            } else {
+                Readiness::NotReady
+            }
+        })?;
+        if let Some(why) = app.as_ref().and_then(App::failure) {
+            bail!("{why}");
+        }
+        png_file::write(path, &picture.image, picture.pixels_per_point)?;
+        Ok(())
+    }
+
+    fn window(self) -> Result<()> {
+        // What cannot be opened is told where it was asked for, before there is a window.
+        crate::open::find(&self.paths).map_err(anyhow::Error::msg)?;
+        let options = eframe::NativeOptions {
+            viewport: egui::ViewportBuilder::default()
+                .with_title("rankscope")
+                .with_app_id("rankscope")
+                .with_inner_size([self.size.0, self.size.1]),
+            persist_window: true,
+            ..Default::default()
+        };
+        let start = self.start();
+        eframe::run_native(
+            "rankscope",
+            options,
+            Box::new(move |creation| {
+                let kept = kept(creation.storage);
+                Ok(Box::new(App::new(
+                    self.paths,
+                    start,
+                    kept,
+                    &creation.egui_ctx,
+                )))
+            }),
+        )
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .context(
+            "cannot open a window: it takes a display (DISPLAY or WAYLAND_DISPLAY) and OpenGL, in software too. \
+             On a machine without one, --screenshot FILE.png writes a picture",
+        )
+    }
+}

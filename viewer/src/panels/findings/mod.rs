@@ -1,0 +1,314 @@
+//! What a person should know of the run, the costliest first, and what was read of it: each moment, rank and instance that
+//! is named is a link.
+//!
+//! [`told`] makes the sentences, by the words of the report; here they are drawn.
+
+mod told;
+
+use super::mood::colour;
+use super::session_key::SessionKey;
+use crate::model::{Action, Opened, State};
+use crate::theme::Theme;
+use egui::{
+    Align, CollapsingHeader, FontId, Label, Rect, Response, RichText, Role, ScrollArea, Sense, Stroke,
+    StrokeKind, TextStyle, Ui, WidgetInfo, pos2, vec2,
+};
+use rankscope_collector::report::words::Mood;
+use std::collections::BTreeSet;
+use told::{MOST_LOSSES, Said, Told, ToldFinding, ToldMoment};
+
+/// Width of the column of costs, points.
+const COST_WIDTH: f32 = 62.0;
+/// Left of a finding's title: its colour and a triangle, points.
+const LEFT: f32 = 22.0;
+/// Between what is in a finding's head and its edge, points.
+const PADDING: f32 = 4.0;
+/// Problems of the viewer's own index that are listed.
+const MOST_PROBLEMS: usize = 200;
+/// How old the list of these may be, seconds.
+const PROBLEMS_AGE_S: f64 = 0.5;
+
+/// The list of findings.
+#[derive(Default)]
+pub struct FindingsPanel {
+    told: Option<(SessionKey, Told)>,
+    /// Positions of the findings that are open.
+    open: BTreeSet<usize>,
+    /// What the viewer's own index could not have, and when this was asked, seconds.
+    problems: Vec<String>,
+    asked_at_s: Option<f64>,
+}
+
+impl FindingsPanel {
+    /// Draws it into the room there is, and asks for what is clicked.
+    pub fn show(&mut self, ui: &mut Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+        if !self.told.as_ref().is_some_and(|(key, _)| key.is_of(opened)) {
+            self.told = Some((SessionKey::of(opened), Told::of(opened)));
+            // The costliest is what most people came for.
+            self.open = BTreeSet::from([0]);
+            self.asked_at_s = None;
+        }
+        self.ask_for_problems(ui, opened);
+        let Some((_, told)) = &self.told else {
+            return;
+        };
+        let open = &mut self.open;
+        let index_problems = &self.problems;
+        ScrollArea::vertical()
+            .id_salt("findings")
+            .auto_shrink([false, false])
+            .show(ui, |ui| {
+                ui.spacing_mut().item_spacing.y = 3.0;
+                coverage(ui, told);
+                ui.add_space(4.0);
+                if let Some(headline) = &told.headline {
+                    say(ui, headline);
+                }
+                for (at, finding) in told.findings.iter().enumerate() {
+                    ui.push_id(("finding", at), |ui| {
+                        let is_open = open.contains(&at);
+                        if head(ui, finding, is_open).clicked() && !open.remove(&at) {
+                            open.insert(at);
+                        }
+                        if is_open {
+                            body(ui, finding, state, actions);
+                        }
+                    });
+                }
+                ui.add_space(6.0);
+                losses(ui, told, actions);
+                matching(ui, told);
+                problems(ui, told, index_problems);
+            });
+    }
+
+    /// The list is behind a lock and as long as the job has ranks: it is not taken for every frame.
+    fn ask_for_problems(&mut self, ui: &Ui, opened: &Opened) {
+        let now_s = ui.input(|input| input.time);
+        match self.asked_at_s.map(|at_s| now_s - at_s) {
+            Some(age_s) if (0.0..PROBLEMS_AGE_S).contains(&age_s) => {
+                // What was added meanwhile must not wait for the mouse to move.
+                ui.ctx()
+                    .request_repaint_after_secs((PROBLEMS_AGE_S - age_s) as f32);
+            }
+            _ => {
+                self.problems = opened.problems();
+                self.asked_at_s = Some(now_s);
+            }
+        }
+    }
+}
+
+fn coverage(ui: &mut Ui, told: &Told) {
+    say(ui, &told.coverage);
+    for note in &told.coverage_notes {
+        say(ui, note);
+    }
+}
+
+/// A sentence in the colour of its mood, and below it what to do.
+fn say(ui: &mut Ui, said: &Said) {
+    let colour = colour(ui, said.mood);
+    ui.add(Label::new(RichText::new(&said.text).color(colour)).wrap());
+    if let Some(advice) = &said.advice {
+        ui.indent("advice", |ui| {
+            ui.add(Label::new(RichText::new(advice).color(Theme { dark: ui.visuals().dark_mode }.weak())).wrap());
+        });
+    }
+}
+
+/// A finding's line: a bar in the colour of its severity, title, cost, share of the run.
+fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
+    let theme = Theme {
+        dark: ui.visuals().dark_mode,
+    };
+    let width = ui.available_width();
+    let title_width = (width - LEFT - COST_WIDTH - 3.0 * PADDING).max(60.0);
+    let font = TextStyle::Body.resolve(ui.style());
+    let mono = FontId::monospace(font.size);
+    let painter = ui.painter();
+    let title = painter.layout(finding.title.clone(), font, theme.text(), title_width);
+    let cost = painter.layout_no_wrap(finding.cost.clone(), mono.clone(), theme.text());
+    let share = painter.layout_no_wrap(finding.share.clone(), mono, theme.weak());
+    let height = title.size().y.max(cost.size().y + share.size().y) + 2.0 * PADDING;
+    let (rect, response) = ui.allocate_exact_size(vec2(width, height), Sense::click());
+    response.widget_info(|| {
+        let label = format!("{}, {} {}", finding.title, finding.cost, finding.share);
+        WidgetInfo::selected(Role::DisclosureTriangle, true, is_open, label.trim_end())
+    });
+    if ui.is_rect_visible(rect) {
+        let painter = ui.painter();
+        let fill = if response.hovered() || response.has_focus() {
+            theme.host()
+        } else {
+            theme.header()
+        };
+        painter.rect_filled(rect, 3.0, fill);
+        let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
+        painter.rect_filled(bar, 1.0, colour(ui, finding.mood));
+        triangle(ui, pos2(rect.left() + 12.0, rect.top() + PADDING + 7.0), is_open, theme);
+        painter.galley(rect.min + vec2(LEFT, PADDING), title, theme.text());
+        let right = rect.right() - PADDING;
+        let below = rect.top() + PADDING + cost.size().y;
+        painter.galley(pos2(right - cost.size().x, rect.top() + PADDING), cost, theme.text());
+        painter.galley(pos2(right - share.size().x, below), share, theme.weak());
+        if finding.share_of_run > 0.0 {
+            // Along the lower edge: how much of the run it took.
+            let line = Rect::from_min_max(
+                pos2(rect.left() + 3.0, rect.bottom() - 2.0),
+                pos2(rect.left() + 3.0 + (rect.width() - 3.0) * finding.share_of_run, rect.bottom()),
+            );
+            painter.rect_filled(line, 0.0, colour(ui, finding.mood));
+        }
+        if response.has_focus() {
+            painter.rect_stroke(rect, 3.0, Stroke::new(1.0, theme.selection()), StrokeKind::Inside);
+        }
+    }
+    let cost_at = Rect::from_min_max(pos2(rect.right() - COST_WIDTH, rect.top()), rect.max);
+    ui.interact(cost_at, response.id.with("cost"), Sense::hover())
+        .on_hover_text(&finding.cost_meaning);
+    response
+}
+
+fn triangle(ui: &Ui, middle: egui::Pos2, is_open: bool, theme: Theme) {
+    let corners = if is_open {
+        [vec2(-4.0, -2.0), vec2(4.0, -2.0), vec2(0.0, 3.5)]
+    } else {
+        [vec2(-2.0, -4.0), vec2(3.5, 0.0), vec2(-2.0, 4.0)]
+    };
+    let corners = corners.map(|corner| middle + corner).to_vec();
+    ui.painter()
+        .add(egui::Shape::convex_polygon(corners, theme.weak(), Stroke::NONE));
+}
+
+fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Action>) {
+    ui.indent("body", |ui| {
+        ui.label(RichText::new(&finding.class).small().weak())
+            .on_hover_text("How serious it is, and the rule that found it: rankscope rules says when it fires");
+        for text in finding.evidence.iter().chain(&finding.basis) {
+            ui.add(Label::new(text).wrap());
+        }
+        if let Some(advice) = &finding.advice {
+            heading(ui, "What to try", "What the rule advises");
+            ui.add(Label::new(advice).wrap());
+        }
+        if !finding.conditions.is_empty() {
+            heading(ui, "Decided by", "The conditions that were checked, in their order: all of them hold");
+            for condition in &finding.conditions {
+                ui.add(Label::new(RichText::new(condition).color(ui.visuals().text_color())).wrap());
+            }
+        }
+        if !finding.moments.is_empty() {
+            heading(ui, "Look at", "The most telling moments: a click shows them in the timeline");
+            for moment in &finding.moments {
+                go_link(ui, moment, actions);
+            }
+        }
+        if !finding.ranks.is_empty() {
+            heading(ui, "Ranks", "A click makes it the rank that keys and panels refer to");
+            ui.horizontal_wrapped(|ui| {
+                for (rank, name) in &finding.ranks {
+                    let text = RichText::new(name);
+                    let text = if state.rank == Some(*rank) { text.strong() } else { text };
+                    if ui.link(text).clicked() {
+                        actions.push(Action::Rank(Some(*rank)));
+                    }
+                }
+                if finding.more_ranks > 0 {
+                    ui.label(RichText::new(format!("and {} more", finding.more_ranks)).weak());
+                }
+            });
+        }
+        if !finding.hosts.is_empty() {
+            heading(ui, "Hosts", "Hosts concerned");
+            ui.add(Label::new(finding.hosts.join(", ")).wrap());
+        }
+        ui.add_space(4.0);
+    });
+}
+
+fn heading(ui: &mut Ui, text: &str, meaning: &str) {
+    ui.add_space(2.0);
+    ui.label(RichText::new(text).small().strong()).on_hover_text(meaning);
+}
+
+fn go_link(ui: &mut Ui, moment: &ToldMoment, actions: &mut Vec<Action>) {
+    if ui.link(&moment.text).clicked() {
+        moment.go(actions);
+    }
+}
+
+/// A part that can be opened, its head in the colour of the worst that it tells.
+fn section(ui: &mut Ui, name: &str, head: &str, mood: Mood, content: impl FnOnce(&mut Ui)) {
+    let colour = colour(ui, mood);
+    ui.with_layout(egui::Layout::top_down_justified(Align::Min), |ui| {
+        CollapsingHeader::new(RichText::new(head).color(colour))
+            .id_salt(name)
+            .show(ui, content);
+    });
+}
+
+fn losses(ui: &mut Ui, told: &Told, actions: &mut Vec<Action>) {
+    let Some((sum, causes)) = told.losses.split_first() else {
+        return;
+    };
+    if causes.is_empty() && told.lost.is_empty() {
+        say(ui, sum);
+        return;
+    }
+    section(ui, "losses", &sum.text, sum.mood, |ui| {
+        for cause in causes {
+            say(ui, cause);
+        }
+        heading(ui, "Where", "Rank or log, how many of which kind, why, first to last of them");
+        for loss in &told.lost {
+            go_link(ui, loss, actions);
+        }
+        more(ui, told.more_lost, MOST_LOSSES);
+    });
+}
+
+fn matching(ui: &mut Ui, told: &Told) {
+    let Some(worst) = told.matching.iter().map(|line| line.mood).max() else {
+        return;
+    };
+    section(ui, "matching", "Calls that do not match", worst, |ui| {
+        for line in &told.matching {
+            say(ui, line);
+        }
+    });
+}
+
+fn problems(ui: &mut Ui, told: &Told, of_index: &[String]) {
+    if told.problems_total > 0 {
+        let plural = if told.problems_total == 1 { "" } else { "s" };
+        let head = format!("{} problem{plural} when the logs were read", told.problems_total);
+        section(ui, "problems", &head, Mood::Warning, |ui| {
+            list(ui, &told.problems, told.problems_total as usize);
+        });
+    }
+    if !of_index.is_empty() {
+        let plural = if of_index.len() == 1 { "" } else { "s" };
+        let head = format!("{} problem{plural} of the viewer's index", of_index.len());
+        section(ui, "index", &head, Mood::Bad, |ui| {
+            list(ui, of_index, of_index.len());
+        });
+    }
+}
+
+fn list(ui: &mut Ui, texts: &[String], total: usize) {
+    for text in texts.iter().take(MOST_PROBLEMS) {
+        ui.add(Label::new(text).wrap());
+    }
+    let shown = texts.len().min(MOST_PROBLEMS);
+    more(ui, total.saturating_sub(shown), shown);
+}
+
+fn more(ui: &mut Ui, left_out: usize, shown: usize) {
+    if left_out > 0 {
+        ui.label(RichText::new(format!("the first {shown}; there are {left_out} more")).weak());
+    }
+}
+
+#[cfg(test)]
+mod tests;

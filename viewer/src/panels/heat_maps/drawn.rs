@@ -1,0 +1,91 @@
+//! From a map's values to images of one pixel per place, in the library's colours; and back from a place to what it shows.
+
+use egui::{Color32, ColorImage};
+use rankscope_collector::heatmap::cividis;
+use rankscope_collector::heatmap::grid::{Cell, Fitted, Grid, Reduction};
+use rankscope_collector::heatmap::picture::Picture;
+use rankscope_collector::heatmap::scale::Scale;
+use std::ops::Range;
+
+/// A map that can be shown.
+pub struct Drawn {
+    /// Which value has which colour; one for all grids.
+    pub scale: Scale,
+    /// One per grid of the picture, in its order.
+    pub grids: Vec<DrawnGrid>,
+}
+
+/// A grid as an image.
+pub struct DrawnGrid {
+    /// Its values, place by place.
+    pub fitted: Fitted,
+    /// A pixel per place; nothing where there is no value.
+    pub image: ColorImage,
+    /// Some place has no value.
+    pub has_missing: bool,
+    /// How several values became one, if so.
+    pub reduced: Option<String>,
+}
+
+/// Draws a map into at most so many rows and columns of places. `clips`: see [`Scale::of`].
+pub fn draw(picture: &Picture, most_rows: usize, most_columns: usize, clips: bool) -> Option<Drawn> {
+    let unit = picture.grids.first()?.unit;
+    let fitted: Vec<Fitted> = picture
+        .grids
+        .iter()
+        .map(|grid| grid.fit(most_rows, most_columns))
+        .collect();
+    let values = fitted.iter().flat_map(|fitted| fitted.values.iter().flatten());
+    let scale = Scale::of(values.copied(), unit, None, picture.prefers_log, clips);
+    let grids = picture.grids.iter().zip(fitted).map(|(grid, fitted)| DrawnGrid {
+        image: image(&fitted, &scale),
+        has_missing: fitted.values.iter().any(Option::is_none),
+        reduced: grid.note(&fitted).map(|note| note.plain()),
+        fitted,
+    });
+    let grids: Vec<DrawnGrid> = grids.collect();
+    let has_places = grids.iter().any(|grid| !grid.fitted.values.is_empty());
+    has_places.then_some(Drawn { scale, grids })
+}
+
+/// The colour of a value.
+pub fn colour(scale: &Scale, value: f64) -> Color32 {
+    let [r, g, b] = cividis::colour(scale.number(value));
+    Color32::from_rgb(r, g, b)
+}
+
+fn image(fitted: &Fitted, scale: &Scale) -> ColorImage {
+    let pixels = fitted
+        .values
+        .iter()
+        .map(|value| value.map_or(Color32::TRANSPARENT, |value| colour(scale, value)));
+    ColorImage::new([fitted.columns.len(), fitted.rows.len()], pixels.collect())
+}
+
+/// The row of a grid whose value a place shows, where several share it: the one with the largest.
+pub fn row_of_place(grid: &Grid, rows: Range<usize>, columns: &Range<usize>) -> Option<usize> {
+    let value = |row: usize| value_of_row(grid, row, columns);
+    rows.filter_map(|row| Some((row, value(row)?)))
+        // Of equal ones the first.
+        .reduce(|best, other| if other.1 > best.1 { other } else { best })
+        .map(|(row, _)| row)
+}
+
+/// What a row has in neighbouring columns, by the grid's own rule.
+fn value_of_row(grid: &Grid, row: usize, columns: &Range<usize>) -> Option<f64> {
+    let place = |cell: &Cell| (cell.row as usize, cell.column as usize);
+    let from = grid
+        .cells
+        .partition_point(|cell| place(cell) < (row, columns.start));
+    let cells = grid.cells[from..]
+        .iter()
+        .take_while(|cell| place(cell) < (row, columns.end))
+        .map(|cell| cell.value);
+    let (count, sum, largest) = cells.fold((0u32, 0.0, f64::NEG_INFINITY), |(count, sum, largest), value| {
+        (count + 1, sum + value, value.max(largest))
+    });
+    (count > 0).then(|| match grid.reduction {
+        Reduction::MeanOfColumnsThenLargest => sum / f64::from(count),
+        Reduction::Largest => largest,
+    })
+}

@@ -1,0 +1,513 @@
+//! Heat maps: rank × step, rank × rank, operation × size, the same pictures as in the report and from the same code, in which
+//! a place is a way to what it shows.
+//!
+//! In the order of the data: [`read`] reads the values of a map, [`drawn`] gives them places and colours, both on other threads;
+//! [`map`] shows a grid and [`legend`] its scale.
+
+mod drawn;
+mod legend;
+mod map;
+mod read;
+
+use super::background::{Background, DIED, Polled};
+use super::mood;
+use super::session_key::SessionKey;
+use crate::model::{Action, Opened, State, Window};
+use drawn::{Drawn, draw, row_of_place};
+use egui::{
+    Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui, UiBuilder,
+    Vec2, pos2, vec2,
+};
+use legend::Legend;
+use map::{Layout, Map, Place, Touched, Zoom, around, layout, room_for_places};
+use rankscope_collector::heatmap::Kind;
+use rankscope_collector::heatmap::picture::Picture;
+use rankscope_collector::heatmap::steps::first_step;
+use rankscope_collector::report::words::Mood;
+use read::{Group, Maps, maps, window_of_steps};
+use std::sync::Arc;
+
+/// Room around a step that is shown, as a share of it.
+const MARGIN: f64 = 0.1;
+/// Width of the column with the scale, points.
+const BESIDE: f32 = 230.0;
+/// From this width on there is such a column.
+const WIDE: f32 = 640.0;
+/// Places of a map at most, over all its grids: 4 bytes of a texture and 16 of values each.
+const MOST_PLACES: usize = 1 << 22;
+
+/// Heat maps, one at a time.
+pub struct HeatMapsPanel {
+    kind: Kind,
+    clips: bool,
+    zoom: Zoom,
+    session: Option<SessionKey>,
+    steps: Source,
+    traffic: Source,
+    bandwidth: Source,
+    drawing: Option<(Key, Background<Option<Drawn>>)>,
+    /// That which could not be drawn is not tried in every frame.
+    not_drawn: Option<Key>,
+    shown: Option<Shown>,
+    legend: Legend,
+    cursor: Option<Place>,
+    /// The step that was clicked is looked for.
+    going: Option<Background<Result<Window, String>>>,
+    /// Why it cannot be shown.
+    not_gone: Option<String>,
+}
+
+/// Maps that are read together.
+#[derive(Default)]
+enum Source {
+    #[default]
+    Unread,
+    Reading(Background<Maps>),
+    Read(Maps),
+}
+
+/// What a map must be drawn anew for, beside another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    kind: Kind,
+    clips: bool,
+    /// Rows and columns of a grid that share a place.
+    shared: (usize, usize),
+}
+
+/// A map with its textures.
+struct Shown {
+    key: Key,
+    picture: Arc<Picture>,
+    drawn: Drawn,
+    textures: Vec<TextureHandle>,
+}
+
+impl Default for HeatMapsPanel {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Wait,
+            clips: false,
+            zoom: Zoom::default(),
+            session: None,
+            steps: Source::default(),
+            traffic: Source::default(),
+            bandwidth: Source::default(),
+            drawing: None,
+            not_drawn: None,
+            shown: None,
+            legend: Legend::default(),
+            cursor: None,
+            going: None,
+            not_gone: None,
+        }
+    }
+}
+
+impl HeatMapsPanel {
+    /// Draws it into the room there is, and asks for what is clicked.
+    pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+        if !self.session.as_ref().is_some_and(|key| key.is_of(opened)) {
+            *self = Self {
+                kind: self.kind,
+                clips: self.clips,
+                zoom: self.zoom,
+                session: Some(SessionKey::of(opened)),
+                ..Self::default()
+            };
+        }
+        self.controls(ui);
+        self.arrive(ui, actions);
+        let picture = match self.picture(ui.ctx(), opened) {
+            Ok(Some(picture)) => picture,
+            Ok(None) => {
+                wait(ui, &format!("Reading {}", Group::of(self.kind).name()));
+                return;
+            }
+            Err(Nothing::Reason(reason)) => {
+                ui.label(format!("There is no such map: {reason}."));
+                return;
+            }
+            Err(Nothing::Failed(error)) => {
+                ui.colored_label(mood::colour(ui, Mood::Bad), error);
+                if ui.button("Try again").clicked() {
+                    *self.source() = Source::Unread;
+                }
+                return;
+            }
+        };
+        let full = ui.available_rect_before_wrap();
+        let is_wide = full.width() >= WIDE;
+        let mut places = full;
+        if is_wide {
+            places.max.x -= BESIDE;
+        }
+        let arounds: Vec<Vec2> = picture.grids.iter().map(|grid| around(ui, grid)).collect();
+        self.draw(ui, &picture, &arounds, places.size());
+        let Some(shown) = &self.shown else {
+            if self.drawing.is_some() {
+                wait(ui, "Drawing");
+            } else {
+                ui.colored_label(mood::colour(ui, Mood::Bad), "This map cannot be drawn.");
+            }
+            return;
+        };
+        if !is_wide {
+            self.legend.show(ui, &picture, &shown.drawn.scale, shown.has_missing());
+            places = ui.available_rect_before_wrap();
+        }
+        let mut touched = None;
+        ui.scope_builder(UiBuilder::new().max_rect(places), |ui| {
+            touched = self.maps(ui, &arounds, places.size(), state);
+        });
+        if is_wide {
+            let beside = Rect::from_min_max(pos2(places.right() + 10.0, full.top()), full.max);
+            ui.scope_builder(UiBuilder::new().max_rect(beside), |ui| {
+                ScrollArea::vertical().id_salt("legend").show(ui, |ui| self.beside(ui));
+            });
+        }
+        ui.advance_cursor_after_rect(full);
+        if let Some(place) = touched {
+            self.go(ui.ctx(), opened, place, actions);
+        }
+    }
+
+    /// True when the map that is asked for is there, or it is known why not: what a picture of the window waits for.
+    pub fn is_ready(&self) -> bool {
+        let is_read = match Group::of(self.kind) {
+            Group::Steps => &self.steps,
+            Group::Traffic => &self.traffic,
+            Group::Bandwidth => &self.bandwidth,
+        };
+        match is_read {
+            Source::Unread | Source::Reading(_) => false,
+            Source::Read(Err(_)) => true,
+            Source::Read(Ok(maps)) => {
+                let is_shown = self.shown.as_ref().is_some_and(|shown| shown.key.kind == self.kind);
+                let has_map = maps.iter().any(|(kind, made)| *kind == self.kind && made.is_ok());
+                !has_map || (is_shown && self.drawing.is_none())
+            }
+        }
+    }
+
+    fn controls(&mut self, ui: &mut Ui) {
+        ui.horizontal_wrapped(|ui| {
+            for kind in Kind::ALL {
+                let (name, meaning) = words(kind);
+                let response = ui.selectable_label(self.kind == kind, name).on_hover_text(meaning);
+                if response.clicked() && self.kind != kind {
+                    self.kind = kind;
+                    self.cursor = None;
+                    self.not_gone = None;
+                }
+            }
+            ui.separator();
+            let mut rows = self.zoom == Zoom::Rows;
+            ui.checkbox(&mut rows, "Every row")
+                .on_hover_text("Rows high enough to be told apart; the map is scrolled. Else all of it is seen, and neighbours may share a place");
+            self.zoom = if rows { Zoom::Rows } else { Zoom::Whole };
+            ui.checkbox(&mut self.clips, "Clip")
+                .on_hover_text("Where a few values are far beyond all others, the scale ends at the 99th percentile; these get its last colour");
+        });
+    }
+
+    fn source(&mut self) -> &mut Source {
+        match Group::of(self.kind) {
+            Group::Steps => &mut self.steps,
+            Group::Traffic => &mut self.traffic,
+            Group::Bandwidth => &mut self.bandwidth,
+        }
+    }
+
+    /// The map that is asked for; nothing while it is being read.
+    fn picture(&mut self, ctx: &Context, opened: &Arc<Opened>) -> Result<Option<Arc<Picture>>, Nothing> {
+        let kind = self.kind;
+        let source = self.source();
+        if let Source::Unread = source {
+            let opened = opened.clone();
+            let group = Group::of(kind);
+            *source = Source::Reading(Background::start(ctx, move || maps(&opened, group)));
+        }
+        if let Source::Reading(reading) = source {
+            match reading.poll() {
+                Polled::Pending => return Ok(None),
+                Polled::Done(maps) => *source = Source::Read(maps),
+                Polled::Died => *source = Source::Read(Err(DIED.to_owned())),
+            }
+        }
+        match source {
+            Source::Read(Ok(maps)) => {
+                let made = maps.iter().find(|(of, _)| *of == kind).map(|(_, made)| made);
+                match made {
+                    Some(Ok(picture)) => Ok(Some(picture.clone())),
+                    Some(Err(reason)) => Err(Nothing::Reason(reason.clone())),
+                    None => Err(Nothing::Reason("it was not read".to_owned())),
+                }
+            }
+            Source::Read(Err(error)) => Err(Nothing::Failed(error.clone())),
+            Source::Unread | Source::Reading(_) => Ok(None),
+        }
+    }
+
+    /// Has the map drawn for this room, if it is not; what was shown of it stays until then.
+    fn draw(&mut self, ui: &Ui, picture: &Arc<Picture>, arounds: &[Vec2], room: Vec2) {
+        let Some(first) = picture.grids.first() else {
+            return;
+        };
+        let (rows, columns) = (first.rows.items.len(), first.columns.items.len());
+        let most = self.most(ui, (rows, columns), arounds, room);
+        let key = Key {
+            kind: self.kind,
+            clips: self.clips,
+            shared: (rows.div_ceil(most.0), columns.div_ceil(most.1)),
+        };
+        if let Some((of, drawing)) = &self.drawing {
+            match drawing.poll() {
+                Polled::Pending => return self.forget_other_map(),
+                Polled::Done(Some(drawn)) => {
+                    // What was asked for may be another map by now.
+                    if of.kind == key.kind {
+                        self.shown = Some(Shown::new(ui.ctx(), *of, picture.clone(), drawn));
+                    }
+                }
+                Polled::Done(None) | Polled::Died => (self.shown, self.not_drawn) = (None, Some(*of)),
+            }
+            self.drawing = None;
+        }
+        self.forget_other_map();
+        if self.not_drawn != Some(key) && self.shown.as_ref().is_none_or(|shown| shown.key != key) {
+            let (picture, clips) = (picture.clone(), self.clips);
+            let drawing = Background::start(ui.ctx(), move || draw(&picture, most.0, most.1, clips));
+            self.drawing = Some((key, drawing));
+        }
+    }
+
+    /// A map of something else must not stand under this name.
+    fn forget_other_map(&mut self) {
+        if self.shown.as_ref().is_some_and(|shown| shown.key.kind != self.kind) {
+            self.shown = None;
+        }
+    }
+
+    /// Places of a grid at most: as many as there are pixels, or as a texture may have.
+    fn most(&self, ui: &Ui, (rows, columns): (usize, usize), arounds: &[Vec2], room: Vec2) -> (usize, usize) {
+        let side = ui.input(|input| input.max_texture_side).max(64);
+        let grids = arounds.len().max(1);
+        let room = vec2(room.x / grids as f32, room.y);
+        let widest = arounds.iter().copied().fold(Vec2::ZERO, Vec2::max);
+        let pixels = room_for_places(room, widest) * ui.pixels_per_point();
+        let fits = |pixels: f32| (pixels.floor().max(1.0) as usize).min(side);
+        if self.zoom == Zoom::Whole {
+            return (fits(pixels.y), fits(pixels.x));
+        }
+        let (mut most_rows, mut most_columns) = (rows.clamp(1, side), columns.clamp(1, side));
+        while most_rows * most_columns * grids > MOST_PLACES {
+            if most_rows >= most_columns {
+                most_rows = most_rows.div_ceil(2);
+            } else {
+                most_columns = most_columns.div_ceil(2);
+            }
+        }
+        (most_rows, most_columns)
+    }
+
+    /// Draws the grids beside each other, and says what is clicked.
+    fn maps(&mut self, ui: &mut Ui, arounds: &[Vec2], room: Vec2, state: &State) -> Option<Place> {
+        let shown = self.shown.as_ref()?;
+        let (legend, cursor) = (&mut self.legend, &mut self.cursor);
+        let each = vec2(room.x / arounds.len().max(1) as f32, room.y - 2.0);
+        let maps: Vec<Map> = (0..shown.textures.len())
+            .zip(arounds)
+            .map(|(at, around)| shown.map(at, state, |places| layout(ui, &shown.picture, places, *around, each, self.zoom)))
+            .collect();
+        let mut touched = Touched::default();
+        ScrollArea::both()
+            .id_salt(("map", self.kind.name()))
+            .auto_shrink([false, false])
+            .show(ui, |ui| {
+                let width: f32 = maps.iter().map(|map| map.size().x).sum();
+                let height = maps.iter().map(|map| map.size().y).fold(0.0, f32::max);
+                let (_, rect) = ui.allocate_space(vec2(width, height));
+                let mut from = rect.min;
+                for map in &maps {
+                    let of_map = map.show(ui, from, legend, cursor);
+                    touched.hovered = touched.hovered.or(of_map.hovered);
+                    touched.clicked = touched.clicked.or(of_map.clicked);
+                    from.x += map.size().x;
+                }
+                if let Some(place) = touched.hovered {
+                    tooltip(ui, &maps, place);
+                }
+            });
+        touched.clicked
+    }
+
+    /// The scale and what one must know to read the map.
+    fn beside(&mut self, ui: &mut Ui) {
+        let Some(shown) = &self.shown else {
+            return;
+        };
+        self.legend
+            .show(ui, &shown.picture, &shown.drawn.scale, shown.has_missing());
+        let notes = shown.picture.notes.iter().map(|note| note.plain());
+        let reduced = shown.drawn.grids.first().and_then(|grid| grid.reduced.clone());
+        for text in notes.chain(reduced) {
+            ui.add(Label::new(RichText::new(text).small().weak()).wrap());
+        }
+        if let Some(error) = &self.not_gone {
+            ui.colored_label(mood::colour(ui, Mood::Warning), error);
+        }
+    }
+
+    /// To the step on the rank, or to the rank that sends.
+    fn go(&mut self, ctx: &Context, opened: &Arc<Opened>, place: Place, actions: &mut Vec<Action>) {
+        let Some((rank, steps)) = self.shown.as_ref().and_then(|shown| shown.of_place(place)) else {
+            return;
+        };
+        let Some(rank) = rank.and_then(|rank| u32::try_from(rank).ok()) else {
+            return;
+        };
+        actions.push(Action::Rank(Some(rank)));
+        if let Some(steps) = steps {
+            self.not_gone = None;
+            let opened = opened.clone();
+            self.going = Some(Background::start(ctx, move || window_of_steps(&opened, rank, steps)));
+        }
+    }
+
+    /// Shows the step that was looked for.
+    fn arrive(&mut self, ui: &mut Ui, actions: &mut Vec<Action>) {
+        let Some(going) = &self.going else {
+            return;
+        };
+        match going.poll() {
+            Polled::Pending => return,
+            Polled::Done(Ok(window)) => actions.push(Action::Show(window.with_margin(MARGIN))),
+            Polled::Done(Err(error)) => self.not_gone = Some(error),
+            Polled::Died => self.not_gone = Some(DIED.to_owned()),
+        }
+        self.going = None;
+        // What was asked for is to be seen.
+        ui.ctx().request_repaint();
+    }
+}
+
+/// Why there is no map.
+enum Nothing {
+    /// There is nothing of the kind in the session.
+    Reason(String),
+    /// It could not be read.
+    Failed(String),
+}
+
+impl Shown {
+    fn new(ctx: &Context, key: Key, picture: Arc<Picture>, mut drawn: Drawn) -> Self {
+        let textures = drawn.grids.iter_mut().map(|grid| {
+            let image = std::mem::take(&mut grid.image);
+            ctx.load_texture(format!("heat-map-{}", key.kind.name()), image, TextureOptions::NEAREST)
+        });
+        Self {
+            key,
+            textures: textures.collect(),
+            picture,
+            drawn,
+        }
+    }
+
+    fn map(&self, at: usize, state: &State, layout: impl FnOnce((usize, usize)) -> Layout) -> Map<'_> {
+        let drawn = &self.drawn.grids[at];
+        let places = (drawn.fitted.rows.len(), drawn.fitted.columns.len());
+        let rank = state.rank.filter(|_| Group::of(self.key.kind) != Group::Bandwidth);
+        let of_rank = |rank: u32| drawn.fitted.rows.iter().position(|rows| rows.contains(&(rank as usize)));
+        Map {
+            at,
+            picture: &self.picture,
+            grid: &self.picture.grids[at],
+            drawn,
+            texture: &self.textures[at],
+            scale: &self.drawn.scale,
+            layout: layout(places),
+            marked_row: rank.and_then(of_rank),
+        }
+    }
+
+    fn has_missing(&self) -> bool {
+        self.drawn.grids.iter().any(|grid| grid.has_missing)
+    }
+
+    /// The rank whose value a place shows, and of maps of steps which they are.
+    fn of_place(&self, place: Place) -> Option<(Option<usize>, Option<std::ops::Range<u64>>)> {
+        let (grid, drawn) = (self.picture.grids.get(place.grid)?, self.drawn.grids.get(place.grid)?);
+        let rows = drawn.fitted.rows.get(place.row)?.clone();
+        let columns = drawn.fitted.columns.get(place.column)?;
+        // Of a place without a value the first rank: it lacks the step, and that is something to look at.
+        let row = row_of_place(grid, rows.clone(), columns).or(Some(rows.start));
+        match Group::of(self.key.kind) {
+            Group::Steps => {
+                let items = &grid.columns.items;
+                let first = items.get(columns.start).and_then(first_step)?;
+                let until = items.get(columns.end).and_then(first_step).unwrap_or(u64::MAX);
+                Some((row, Some(first..until)))
+            }
+            Group::Traffic => Some((row, None)),
+            Group::Bandwidth => None,
+        }
+    }
+}
+
+fn tooltip(ui: &Ui, maps: &[Map], place: Place) {
+    let Some(map) = maps.get(place.grid) else {
+        return;
+    };
+    let mut words = map.words(place);
+    let Some(value) = words.pop() else {
+        return;
+    };
+    let id = ui.scope_id().with("place");
+    Tooltip::always_open(ui.ctx().clone(), ui.layer_id(), id, PopupAnchor::Pointer)
+        .gap(14.0)
+        .show(|ui| {
+            for name in words {
+                ui.label(RichText::new(name).weak());
+            }
+            ui.label(RichText::new(value).monospace());
+        });
+}
+
+fn wait(ui: &mut Ui, what: &str) {
+    ui.horizontal(|ui| {
+        ui.spinner();
+        ui.label(what);
+    });
+}
+
+/// A map's name on its button, and what its numbers mean (METRICS.md).
+fn words(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Wait => (
+            "Exposed wait",
+            "Rank × step: time in which the program was blocked, waiting for peers that came later",
+        ),
+        Kind::Communication => (
+            "Exposed communication",
+            "Rank × step: time in which nothing but communication went on, exposed wait and exposed transfer together",
+        ),
+        Kind::StepTime => ("Step time", "Rank × step: from the begin of the step to its end"),
+        Kind::Delay => (
+            "Own delay",
+            "Rank × step: how late the rank came by itself, its waits for others taken out, against the median of its peers",
+        ),
+        Kind::Busbw => (
+            "Bus bandwidth",
+            "Operation × size: bytes over transfer time, made comparable between operations and numbers of ranks; the median of launches with a wait share of at most 20 %",
+        ),
+        Kind::Traffic => ("Bytes sent", "Rank × rank: bytes from one to the other over the run"),
+        Kind::TrafficBandwidth => (
+            "Traffic bandwidth",
+            "Rank × rank: bytes over the time of the transfers in which they went",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! Panels beside and below the timeline.
+//!
+//! [`findings`] is what a person should know, [`instance`] one instance across its ranks, [`heat_maps`] the run at a glance, [`notes`] what people write to it.
+//! [`background`] reads and computes for them on other threads, [`mood`] is how serious something looks, [`session_key`] tells
+//! when what they made is of another session.
+
+pub mod background;
+pub mod findings;
+pub mod heat_maps;
+pub mod instance;
+mod mood;
+pub mod notes;
+mod session_key;
+
+pub use findings::FindingsPanel;
+pub use heat_maps::HeatMapsPanel;
+pub use notes::{Note, Notes, NotesPanel};
+
+#[cfg(test)]
+mod test_support;

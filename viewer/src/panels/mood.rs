@@ -1,0 +1,56 @@
+//! The colour of a sentence by how serious it is: readable on both papers, and never the only sign of it.
+
+use crate::theme::Theme;
+use egui::{Color32, Ui};
+use rankscope_collector::report::words::Mood;
+
+/// Of letters and bars.
+pub fn colour(ui: &Ui, mood: Mood) -> Color32 {
+    of(
+        Theme {
+            dark: ui.visuals().dark_mode,
+        },
+        mood,
+    )
+}
+
+fn of(theme: Theme, mood: Mood) -> Color32 {
+    match (mood, theme.dark) {
+        (Mood::Bad, _) => theme.alarm(),
+        (Mood::Warning, true) => Color32::from_rgb(0xf0, 0xb4, 0x3c),
+        (Mood::Warning, false) => Color32::from_rgb(0x8a, 0x5a, 0x00),
+        (Mood::Good, true) => Color32::from_rgb(0x6c, 0xc9, 0xa1),
+        (Mood::Good, false) => Color32::from_rgb(0x1f, 0x74, 0x55),
+        (Mood::Plain, _) => theme.text(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance as the contrast rules of the web define it.
+    fn luminance(colour: Color32) -> f64 {
+        let channel = |value: u8| {
+            let value = f64::from(value) / 255.0;
+            if value <= 0.04045 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(colour.r()) + 0.7152 * channel(colour.g()) + 0.0722 * channel(colour.b())
+    }
+
+    #[test]
+    fn every_mood_can_be_read() {
+        for theme in [Theme { dark: true }, Theme { dark: false }] {
+            let paper = luminance(theme.background());
+            for mood in [Mood::Good, Mood::Plain, Mood::Warning, Mood::Bad] {
+                let letters = luminance(of(theme, mood));
+                let contrast = (letters.max(paper) + 0.05) / (letters.min(paper) + 0.05);
+                assert!(contrast >= 4.5, "{theme:?} {mood:?}: {contrast:.2}");
+            }
+        }
+    }
+}

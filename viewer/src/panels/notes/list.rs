@@ -1,0 +1,255 @@
+//! The list of notes: where they are, what they say.
+
+use super::{Note, Notes};
+use crate::model::{Action, Opened, State, duration_text, moment_text};
+use crate::panels::mood;
+use egui::{Align, Key, Label, Layout, RichText, TextEdit, Ui};
+use egui_extras::{Column, TableBuilder};
+use rankscope_collector::report::words::Mood;
+
+/// Room around a note that is shown, as a share of it.
+const MARGIN: f64 = 0.25;
+/// Height of a line, points.
+const LINE: f32 = 22.0;
+
+/// The list of notes.
+#[derive(Default)]
+pub struct NotesPanel {
+    /// What is being written for a new one.
+    draft: String,
+    /// The note that is being changed, and what is written; whether the keys are led there.
+    editing: Option<(u64, String, bool)>,
+    /// The last that was removed.
+    removed: Option<Note>,
+    /// Why the last change was not made.
+    refused: Option<String>,
+}
+
+/// What is asked for in a line of the list.
+enum Asked {
+    Go(Note),
+    Edit(Note),
+    Save(u64, String),
+    Cancel,
+    Remove(u64),
+}
+
+impl NotesPanel {
+    /// Draws it into the room there is, and does and asks for what is clicked.
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        notes: &mut Notes,
+        opened: &Opened,
+        state: &State,
+        actions: &mut Vec<Action>,
+    ) {
+        notes.poll();
+        if let Some(reason) = notes.read_only() {
+            let text = format!("Notes cannot be changed, and the file is left as it is: {reason}");
+            ui.add(Label::new(RichText::new(text).color(mood::colour(ui, Mood::Bad))).wrap());
+        } else {
+            self.new_note(ui, notes, opened, state);
+        }
+        let refused = self.refused.as_deref().or(notes.not_saved());
+        if let Some(text) = refused {
+            let text = format!("Not saved: {text}");
+            ui.add(Label::new(RichText::new(text).color(mood::colour(ui, Mood::Bad))).wrap());
+        }
+        self.undo(ui, notes);
+        if notes.all().is_empty() {
+            if notes.read_only().is_none() {
+                ui.label(RichText::new("No notes yet.").weak());
+            }
+            return;
+        }
+        let asked = self.list(ui, notes, opened, state);
+        self.act(asked, notes, actions);
+    }
+
+    /// A line for a new one: of what is selected, else of what is shown.
+    fn new_note(&mut self, ui: &mut Ui, notes: &mut Notes, opened: &Opened, state: &State) {
+        let at = state.view.range.unwrap_or_else(|| state.window());
+        let what = if state.view.range.is_some() { "what is selected" } else { "what is shown" };
+        let of = state.rank.map_or_else(|| "all ranks".to_owned(), |rank| opened.name_of(rank).to_owned());
+        ui.horizontal(|ui| {
+            let button = egui::Button::new("Add note");
+            let mut is_asked = ui
+                .add(button)
+                .on_hover_text(format!("Of {what}, {} on {of}", duration_text(at.length_ns())))
+                .clicked();
+            let field = TextEdit::singleline(&mut self.draft)
+                .hint_text(format!("Note on {what}, {of}"))
+                .desired_width(f32::INFINITY);
+            let field = ui.add(field);
+            is_asked |= field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            if is_asked {
+                let text = self.draft.trim().to_owned();
+                match notes.add(at, state.rank, text) {
+                    Ok(_) => {
+                        self.draft.clear();
+                        self.refused = None;
+                    }
+                    Err(error) => self.refused = Some(error.to_string()),
+                }
+            }
+        });
+    }
+
+    fn undo(&mut self, ui: &mut Ui, notes: &mut Notes) {
+        let Some(note) = &self.removed else {
+            return;
+        };
+        let mut is_done = false;
+        ui.horizontal(|ui| {
+            is_done = ui.button("Undo").on_hover_text("Put the note back").clicked();
+            let name = if note.text.is_empty() { "a bookmark" } else { &note.text };
+            ui.add(Label::new(RichText::new(format!("Removed: {name}")).weak()).truncate());
+        });
+        if is_done && let Some(note) = self.removed.take() {
+            self.refused = notes.put_back(note).err().map(|error| error.to_string());
+        }
+    }
+
+    fn list(&mut self, ui: &mut Ui, notes: &Notes, opened: &Opened, state: &State) -> Option<Asked> {
+        let all = notes.all();
+        let can_change = notes.read_only().is_none();
+        // Moments of all notes are written alike: as fine as the shortest needs.
+        let finest_ns = (state.whole.length_ns() / 100_000).max(1);
+        let mut asked = None;
+        let editing = &mut self.editing;
+        TableBuilder::new(ui)
+            .id_salt("notes")
+            .striped(true)
+            .cell_layout(Layout::left_to_right(Align::Center))
+            .column(Column::auto().at_least(90.0))
+            .column(Column::auto().at_least(64.0))
+            .column(Column::auto().at_least(64.0).clip(true))
+            .column(Column::remainder().at_least(60.0).clip(true))
+            .column(Column::exact(if can_change { 104.0 } else { 4.0 }))
+            .header(18.0, |mut header| {
+                for (name, meaning) in [
+                    ("At", "Its begin, seconds since the session's first event"),
+                    ("Length", "From its begin to its end"),
+                    ("Rank", "The rank it is of; all where it is of none"),
+                    ("Note", ""),
+                    ("", ""),
+                ] {
+                    header.col(|ui| {
+                        let label = ui.label(RichText::new(name).small().weak());
+                        if !meaning.is_empty() {
+                            label.on_hover_text(meaning);
+                        }
+                    });
+                }
+            })
+            .body(|body| {
+                body.rows(LINE, all.len(), |mut row| {
+                    let note = &all[row.index()];
+                    row.col(|ui| {
+                        let text = moment_text(note.at.from_ns, finest_ns);
+                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                            let link = ui.link(RichText::new(text).monospace());
+                            if link.on_hover_text("Show it in the timeline").clicked() {
+                                asked = Some(Asked::Go(note.clone()));
+                            }
+                        });
+                    });
+                    row.col(|ui| {
+                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                            ui.monospace(duration_text(note.at.length_ns()));
+                        });
+                    });
+                    row.col(|ui| {
+                        let name = match note.rank {
+                            Some(rank) => opened.name_of(rank),
+                            None => "all",
+                        };
+                        ui.add(Label::new(name).truncate());
+                    });
+                    let is_edited = editing.as_ref().is_some_and(|(id, ..)| *id == note.id);
+                    row.col(|ui| match editing {
+                        Some((id, text, is_new)) if *id == note.id => {
+                            let field = TextEdit::singleline(text).hint_text("Note").desired_width(f32::INFINITY);
+                            let field = ui.add(field);
+                            if std::mem::take(is_new) {
+                                field.request_focus();
+                            } else if field.lost_focus() {
+                                let is_kept = ui.input(|input| input.key_pressed(Key::Enter));
+                                let is_left = ui.input(|input| input.key_pressed(Key::Escape));
+                                if is_kept {
+                                    asked = Some(Asked::Save(note.id, text.trim().to_owned()));
+                                } else if is_left {
+                                    asked = Some(Asked::Cancel);
+                                }
+                            }
+                        }
+                        _ => {
+                            let label = if note.text.is_empty() {
+                                Label::new(RichText::new("bookmark").weak())
+                            } else {
+                                Label::new(&note.text)
+                            };
+                            ui.add(label.truncate());
+                        }
+                    });
+                    row.col(|ui| {
+                        if !can_change {
+                            return;
+                        }
+                        if is_edited {
+                            if ui.small_button("Save").clicked()
+                                && let Some((id, text, _)) = editing
+                            {
+                                asked = Some(Asked::Save(*id, text.trim().to_owned()));
+                            }
+                            if ui.small_button("Cancel").clicked() {
+                                asked = Some(Asked::Cancel);
+                            }
+                        } else {
+                            if ui.small_button("Edit").clicked() {
+                                asked = Some(Asked::Edit(note.clone()));
+                            }
+                            if ui.small_button("Remove").clicked() {
+                                asked = Some(Asked::Remove(note.id));
+                            }
+                        }
+                    });
+                });
+            });
+        asked
+    }
+
+    fn act(&mut self, asked: Option<Asked>, notes: &mut Notes, actions: &mut Vec<Action>) {
+        let refused = match asked {
+            None => return,
+            Some(Asked::Go(note)) => {
+                actions.push(Action::Show(note.at.with_margin(MARGIN)));
+                if note.rank.is_some() {
+                    actions.push(Action::Rank(note.rank));
+                }
+                return;
+            }
+            Some(Asked::Edit(note)) => {
+                self.editing = Some((note.id, note.text, true));
+                return;
+            }
+            Some(Asked::Cancel) => {
+                self.editing = None;
+                return;
+            }
+            Some(Asked::Save(id, text)) => {
+                self.editing = None;
+                notes.edit(id, text).err()
+            }
+            Some(Asked::Remove(id)) => match notes.remove(id) {
+                Ok(removed) => {
+                    self.removed = removed;
+                    None
+                }
+                Err(error) => Some(error),
+            },
+        };
+        self.refused = refused.map(|error| error.to_string());
+    }
+}

@@ -1,0 +1,517 @@
+//! The search bar: what is looked for, what was found, and the way there.
+
+use super::expression::Filter;
+use super::find::{Found, Search};
+use super::go_to::{Place, place_of, window_text};
+use super::parse::{FilterError, parse};
+use super::row::{self, Cell};
+use crate::model::{
+    Action, Opened, PickedInstance, State, Window, bytes_text, duration_text, moment_text,
+};
+use egui::text::{CCursor, CCursorRange, LayoutJob, TextFormat};
+use egui::{Align, EventFilter, FontSelection, Id, Key, Modifiers, ScrollArea, Stroke, TextEdit, Ui};
+use rankscope_collector::time_range::TimeRange;
+use rankscope_formats::view::LaneKind;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+/// Instances that are marked on the timeline at most.
+const MOST_MARKED: usize = 4096;
+
+/// Rows of the list that are seen at once.
+const ROWS: f32 = 8.0;
+
+/// Until marks follow what is being found, seconds.
+const BETWEEN_MARKS_S: f64 = 0.3;
+
+/// What is found is shown in a window this many times as long, where the one that is shown does not fit.
+const ROOM: f64 = 8.0;
+
+/// The search bar. It is closed at first.
+#[derive(Default)]
+pub struct SearchBar {
+    is_open: bool,
+    /// It was opened to go somewhere, and closes when that is done.
+    is_going: bool,
+    text: String,
+    wants_focus: bool,
+    /// The whole text shall be selected, so that typing replaces it.
+    wants_selection: bool,
+    /// What was looked for, and where.
+    searched: Option<(String, Weak<Opened>)>,
+    place: Option<Result<Place, String>>,
+    error: Option<FilterError>,
+    search: Search,
+    current: Option<Found>,
+    scroll_to: Option<usize>,
+    filters: bool,
+    /// The timeline's filter as it was seen or asked for last.
+    filter: String,
+    marked_at_s: f64,
+    marks_are_old: bool,
+}
+
+impl SearchBar {
+    /// Opens it, with what was typed last.
+    pub fn open(&mut self) {
+        self.is_open = true;
+        self.is_going = false;
+        self.wants_focus = true;
+        self.wants_selection = true;
+        self.searched = None;
+    }
+
+    /// Opens it to go to a time or step: with the window that is shown, as it is typed.
+    pub fn open_to_go(&mut self, state: &State) {
+        self.open();
+        self.is_going = true;
+        self.text = window_text(state.window());
+    }
+
+    /// Closes it: nothing is looked for any more, and what was found is not marked any more. A filter of the timeline stays.
+    pub fn close(&mut self, actions: &mut Vec<Action>) {
+        if self.is_open && !self.search.found().is_empty() {
+            actions.push(Action::Mark(Arc::default()));
+        }
+        self.is_open = false;
+        self.search.clear();
+        self.current = None;
+        self.searched = None;
+    }
+
+    /// True while it is shown.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// What was found until now.
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// Goes to the next of what was found, or the previous one: from the one that was shown last, if it is still in the
+    /// window, else from the window.
+    pub fn step(&mut self, forward: bool, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+        let window = state.window();
+        let here = self
+            .current
+            .filter(|found| window.touches(found.span.start_ns, found.span.end_ns));
+        let next = match (here, forward) {
+            (Some(found), true) => self.search.next(&found),
+            (Some(found), false) => self.search.previous(&found),
+            (None, true) => self.search.first_from(window.from_ns),
+            (None, false) => self.search.last_before(window.to_ns),
+        };
+        if let Some(next) = next {
+            self.show_found(next, opened, state, actions);
+            self.scroll_to = Some(next);
+        }
+    }
+
+    fn show_found(&mut self, position: usize, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+        let Some(&found) = self.search.found().get(position) else {
+            return;
+        };
+        self.current = Some(found);
+        let (from_ns, to_ns) = (found.span.start_ns, found.span.end_ns);
+        actions.push(Action::Show(window_for(state.window(), from_ns, to_ns)));
+        actions.push(Action::Rank(Some(found.rank)));
+        let communicator = match kind_of(opened, &found) {
+            Some(LaneKind::Operations { communicator }) => Some(communicator),
+            _ => None,
+        };
+        let picked = communicator.zip(found.span.instance);
+        actions.push(Action::Pick(picked.map(|(communicator, instance)| PickedInstance {
+            instance,
+            communicator,
+            from_ns,
+            to_ns,
+        })));
+        actions.push(self.marks());
+        self.marks_are_old = false;
+    }
+
+    fn marks(&self) -> Action {
+        let mut instances = BTreeSet::new();
+        for instance in self.search.found().iter().filter_map(|found| found.span.instance) {
+            if instances.len() == MOST_MARKED {
+                break;
+            }
+            instances.insert(instance);
+        }
+        Action::Mark(Arc::new(instances))
+    }
+
+    /// Shows it while it is open, over the whole width of `ui`. Actions must be applied before the next frame.
+    pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+        if !self.is_open {
+            return;
+        }
+        self.follow_filter(state);
+        if self.keys(ui, opened, state, actions) {
+            return;
+        }
+        ui.horizontal(|ui| self.line(ui, opened, state, actions));
+        self.look(ui, opened, state, actions);
+        self.news(ui, actions);
+        self.hint(ui);
+        self.list(ui, opened, state, actions);
+    }
+
+    /// The filter of the timeline may be changed elsewhere, too.
+    fn follow_filter(&mut self, state: &State) {
+        if state.view.filter != self.filter {
+            self.filter.clone_from(&state.view.filter);
+            self.filters = !self.filter.is_empty();
+        }
+        if self.wants_focus && self.text.is_empty() {
+            self.text.clone_from(&self.filter);
+        }
+    }
+
+    /// Takes the keys that are the bar's; true if it is closed.
+    fn keys(&mut self, ui: &Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) -> bool {
+        if !ui.memory(|memory| memory.has_focus(text_id())) {
+            return false;
+        }
+        // The one with more modifiers first: the other would take it, too.
+        let pressed = |modifiers, key| ui.input_mut(|input| input.consume_key(modifiers, key));
+        let back = pressed(Modifiers::SHIFT, Key::Enter) || pressed(Modifiers::NONE, Key::ArrowUp);
+        let enter = pressed(Modifiers::NONE, Key::Enter);
+        let on = enter || pressed(Modifiers::NONE, Key::ArrowDown);
+        if pressed(Modifiers::NONE, Key::Escape) {
+            self.close(actions);
+            return true;
+        }
+        match &self.place {
+            Some(Ok(place)) if enter => {
+                actions.push(Action::Show(place.window));
+                if self.is_going {
+                    self.close(actions);
+                    return true;
+                }
+            }
+            _ if on || back => self.step(on, opened, state, actions),
+            _ => {}
+        }
+        false
+    }
+
+    fn line(&mut self, ui: &mut Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+        let label = ui.label(if self.is_going { "Go to" } else { "Search" });
+        let mut layouter = |ui: &Ui, text: &dyn egui::TextBuffer, _: f32| {
+            let job = underlined(ui, text.as_str());
+            ui.fonts_mut(|fonts| fonts.layout_job(job))
+        };
+        let hint = if self.is_going {
+            "1.5s..2s, 1.5s or step 12"
+        } else {
+            "all-reduce rank:0-7 size>1MiB, or 1.5s..2s, or step 12"
+        };
+        let output = TextEdit::singleline(&mut self.text)
+            .id(text_id())
+            .hint_text(hint)
+            .desired_width((ui.available_width() - 420.0).max(160.0))
+            .layouter(&mut layouter)
+            .event_filter(EventFilter {
+                horizontal_arrows: true,
+                vertical_arrows: true,
+                escape: true,
+                ..EventFilter::default()
+            })
+            .show(ui);
+        let response = output.response.response.labelled_by(label.id);
+        response.clone().on_hover_text(SYNTAX);
+        if std::mem::take(&mut self.wants_focus) {
+            response.request_focus();
+        }
+        if std::mem::take(&mut self.wants_selection) {
+            let mut edit = output.state;
+            let all = CCursorRange::two(CCursor::new(0), CCursor::new(self.text.chars().count()));
+            edit.cursor.set_char_range(Some(all));
+            edit.store(ui.ctx(), response.id);
+        }
+        let has_found = !self.search.found().is_empty();
+        ui.add_enabled_ui(has_found, |ui| {
+            if ui.button("Previous").on_hover_text("Shift+Enter").clicked() {
+                self.step(false, opened, state, actions);
+            }
+            if ui.button("Next").on_hover_text("Enter").clicked() {
+                self.step(true, opened, state, actions);
+            }
+        });
+        let before = self.filters;
+        ui.checkbox(&mut self.filters, "Filter the timeline")
+            .on_hover_text("show in colour only what is like this");
+        if self.filters != before {
+            self.push_filter(actions);
+        }
+        if ui.button("Close").on_hover_text("Escape").clicked() {
+            self.close(actions);
+        }
+    }
+
+    /// Asks for the text as the filter of the timeline, if it can be one.
+    fn push_filter(&mut self, actions: &mut Vec<Action>) {
+        let is_time = self.text.trim().parse::<TimeRange>().is_ok();
+        let filter = match parse(&self.text) {
+            _ if !self.filters => String::new(),
+            Ok(_) if !is_time => self.text.trim().to_owned(),
+            _ => return,
+        };
+        if filter != self.filter {
+            self.filter.clone_from(&filter);
+            actions.push(Action::Filter(filter));
+        }
+    }
+
+    /// Looks for what is typed, if that is new.
+    fn look(&mut self, ui: &Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+        let is_same = self.searched.as_ref().is_some_and(|(text, session)| {
+            *text == self.text && std::ptr::eq(session.as_ptr(), Arc::as_ptr(opened))
+        });
+        if is_same || !self.is_open {
+            return;
+        }
+        let was_searched = self.searched.is_some();
+        self.searched = Some((self.text.clone(), Arc::downgrade(opened)));
+        let had_found = !self.search.found().is_empty();
+        self.search.clear();
+        self.current = None;
+        self.error = None;
+        self.place = place_of(&self.text, opened, state, self.is_going);
+        if self.place.is_none() {
+            match parse(&self.text) {
+                Ok(Filter::All) => {}
+                Ok(filter) => {
+                    let ctx = ui.ctx().clone();
+                    let matcher = Arc::new(filter.compile(opened));
+                    self.search.start(opened, &matcher, move || ctx.request_repaint());
+                }
+                Err(error) => self.error = Some(error),
+            }
+        }
+        if was_searched && self.filters {
+            self.push_filter(actions);
+        }
+        if had_found && !self.search.is_running() {
+            actions.push(Action::Mark(Arc::default()));
+        }
+    }
+
+    /// Takes in what was found.
+    fn news(&mut self, ui: &Ui, actions: &mut Vec<Action>) {
+        if self.search.poll() {
+            self.marks_are_old = true;
+            // There may be more than one frame takes.
+            ui.ctx().request_repaint();
+        }
+        if !self.marks_are_old {
+            return;
+        }
+        // Marks follow slowly: whoever draws them looks through them.
+        let now = ui.input(|input| input.time);
+        if !self.search.is_running() || now - self.marked_at_s > BETWEEN_MARKS_S {
+            self.marked_at_s = now;
+            self.marks_are_old = false;
+            actions.push(self.marks());
+        }
+    }
+
+    /// One line below the text: what is wrong, where it leads, or how much was found.
+    fn hint(&self, ui: &mut Ui) {
+        let wrong = ui.visuals().error_fg_color;
+        match (&self.place, &self.error) {
+            (Some(Ok(place)), _) => {
+                ui.label(format!("Enter goes to {}", place.text));
+            }
+            (Some(Err(reason)), _) => {
+                ui.colored_label(wrong, reason);
+            }
+            (None, Some(error)) => {
+                ui.colored_label(wrong, &error.hint);
+            }
+            (None, None) if self.text.trim().is_empty() => {
+                ui.weak(SYNTAX_LINE);
+            }
+            (None, None) => {
+                ui.label(self.counts());
+            }
+        }
+    }
+
+    fn counts(&self) -> String {
+        let search = &self.search;
+        let (kept, count) = (search.found().len(), search.count());
+        let at = self.current.and_then(|current| search.position(&current));
+        let mut out = match (at, kept) {
+            (Some(at), _) => format!("{} of {count}", at + 1),
+            (None, 0) if !search.is_running() => "nothing is like this".to_owned(),
+            _ => format!("{count} found"),
+        };
+        if (kept as u64) < count {
+            out += &format!(", the first {kept} are listed");
+        }
+        if search.is_running() {
+            let progress = search.progress();
+            out += &format!(
+                " in {} of {} ranks, going on …",
+                progress.ranks_done, progress.ranks
+            );
+        }
+        out
+    }
+
+    fn list(&mut self, ui: &mut Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+        let count = self.search.found().len();
+        if count == 0 {
+            return;
+        }
+        let height = row::height(ui);
+        let whole = height + ui.spacing().item_spacing.y;
+        let mut area = ScrollArea::vertical()
+            .id_salt("search results")
+            .max_height(whole * ROWS)
+            .auto_shrink([false, true]);
+        if let Some(row) = self.scroll_to.take() {
+            // In the middle: what comes before and after is seen, too.
+            let offset = (row as f32 - (ROWS - 1.0) / 2.0) * whole;
+            area = area.vertical_scroll_offset(offset.max(0.0));
+        }
+        let current = self
+            .current
+            .and_then(|current| self.search.position(&current));
+        let mut clicked = None;
+        area.show_rows(ui, height, count, |ui, rows| {
+            for at in rows {
+                let Some(found) = self.search.found().get(at) else {
+                    continue;
+                };
+                let cells = cells_of(opened, found);
+                let texts: Vec<&str> = cells.iter().map(|cell| cell.text.as_str()).collect();
+                if row::show(ui, current == Some(at), &texts.join(", "), &cells).clicked() {
+                    clicked = Some(at);
+                }
+            }
+        });
+        if let Some(clicked) = clicked {
+            self.show_found(clicked, opened, state, actions);
+        }
+    }
+}
+
+/// What can be typed, in one line.
+const SYNTAX_LINE: &str = "words, \"phrases\", rank:0-7, role:data, op:all-reduce, class:failed, size>1MiB, wait>20%, or, not, ( )";
+
+/// What can be typed.
+const SYNTAX: &str = "\
+words and \"phrases\" are looked for in names
+rank:3  rank:0-7,12  host:NAME  thread:1234  step:12
+op:all-reduce  comm:NAME  role:data  scope:across-hosts
+kind:operation, call, mark, kernel, step, stall, pause, part
+class:waiting  class:failed  class:in-flight
+size>1MiB  duration>5ms  wait>1ms  wait>20%
+or, not (also -), parentheses
+1.5s..2s and step 12 are places to go to";
+
+fn text_id() -> Id {
+    Id::unique("rankscope search text")
+}
+
+fn kind_of(opened: &Opened, found: &Found) -> Option<LaneKind> {
+    let view = opened.open_view(found.rank)?;
+    view.footer().lanes.get(found.lane).map(|lane| lane.kind)
+}
+
+/// The window that shows a span: that which is shown if it does already and one can see it, else moved, else longer or
+/// shorter.
+fn window_for(shown: Window, from_ns: i64, to_ns: i64) -> Window {
+    let duration = to_ns.saturating_sub(from_ns);
+    let share = duration as f64 / shown.length_ns() as f64;
+    let is_inside = shown.from_ns <= from_ns && to_ns <= shown.to_ns;
+    let middle = from_ns + duration / 2;
+    if !(0.002..=0.9).contains(&share) {
+        let half = ((duration.max(1_000) as f64 * ROOM / 2.0) as i64).max(1);
+        return Window::between(middle.saturating_sub(half), middle.saturating_add(half));
+    }
+    if is_inside {
+        return shown;
+    }
+    let from_ns = middle.saturating_sub(shown.length_ns() / 2);
+    Window::between(from_ns, from_ns.saturating_add(shown.length_ns()))
+}
+
+fn cells_of(opened: &Opened, found: &Found) -> [Cell; 4] {
+    let span = &found.span;
+    let name = opened.open_view(found.rank).map(|view| {
+        let kind = view.footer().lanes.get(found.lane).map(|lane| lane.kind);
+        match (kind, view.name(span.name)) {
+            (Some(LaneKind::Steps), _) => format!("step {}", span.name),
+            (Some(LaneKind::Parts { .. }), _) => rankscope_formats::view::part::NAMES
+                .get(usize::from(span.class))
+                .map_or(String::new(), |name| (*name).to_owned()),
+            (_, Some(name)) => match name.bytes {
+                Some(bytes) => format!("{} {}", name.text, bytes_text(bytes)),
+                None => name.text.clone(),
+            },
+            _ => String::new(),
+        }
+    });
+    let cell = |text: String, share, align| Cell {
+        text,
+        strong: Vec::new(),
+        share,
+        align,
+    };
+    [
+        cell(name.unwrap_or_default(), 0.5, Align::Min),
+        cell(opened.name_of(found.rank).to_owned(), 0.2, Align::Min),
+        cell(moment_text(span.start_ns, 1_000), 0.18, Align::Max),
+        cell(
+            duration_text(span.end_ns.saturating_sub(span.start_ns)),
+            0.12,
+            Align::Max,
+        ),
+    ]
+}
+
+/// The text as it is typed, with a line below what cannot be read.
+fn underlined(ui: &Ui, text: &str) -> LayoutJob {
+    let format = TextFormat {
+        font_id: FontSelection::Default.resolve(ui.style()),
+        color: ui.visuals().text_color(),
+        ..TextFormat::default()
+    };
+    let wrong = TextFormat {
+        underline: Stroke::new(2.0, ui.visuals().error_fg_color),
+        ..format.clone()
+    };
+    let place = fault(text).unwrap_or(text.len()..text.len());
+    let mut job = LayoutJob {
+        break_on_newline: false,
+        keep_trailing_whitespace: true,
+        ..LayoutJob::default()
+    };
+    let piece = |range: Range<usize>| text.get(range).unwrap_or_default();
+    job.append(piece(0..place.start), 0.0, format.clone());
+    if !place.is_empty() {
+        job.append(piece(place.clone()), 0.0, wrong);
+        job.append(piece(place.end..text.len()), 0.0, format);
+    }
+    job
+}
+
+/// What of a text cannot be read, at least one character of it; bytes.
+fn fault(text: &str) -> Option<Range<usize>> {
+    if text.trim().parse::<TimeRange>().is_ok() {
+        return None;
+    }
+    let place = parse(text).err()?.place;
+    if !place.is_empty() {
+        return Some(place);
+    }
+    // What is missing at the end is shown by what stands before it.
+    let last = text.get(..place.end)?.trim_end().char_indices().last()?;
+    Some(last.0..last.0 + last.1.len_utf8())
+}

@@ -1,0 +1,338 @@
+//! What a filter asks for. It prints as it is typed: what is printed is read as the same filter again.
+
+use super::parse::Key;
+use rankscope_formats::Operation;
+use rankscope_formats::view::LaneKind;
+use std::fmt::{self, Display, Formatter, Write};
+
+/// What spans must be like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Filter {
+    /// Anything: nothing was typed.
+    #[default]
+    All,
+    /// All of these; at least two.
+    And(Vec<Self>),
+    /// One of these; at least two.
+    Or(Vec<Self>),
+    /// Not this.
+    Not(Box<Self>),
+    /// One condition.
+    Is(Test),
+}
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test {
+    /// The name contains this; in lower case. Steps are called `step 12`; where the time went has no names.
+    Name(String),
+    /// On a rank of these numbers (in its world).
+    Rank(Ranges),
+    /// On a host whose name contains this; in lower case.
+    Host(String),
+    /// An operation on this communicator.
+    Communicator(Communicator),
+    /// An operation on a communicator of this role.
+    Role(String),
+    /// An operation on a communicator of this scope.
+    Scope(String),
+    /// On a thread with one of these system ids.
+    Thread(Ranges),
+    /// This operation.
+    Operation(Operation),
+    /// In lanes of this kind.
+    Kind(Kind),
+    /// Of a class with this name, else of those whose names begin so; in lower case, words joined by hyphens.
+    Class(String),
+    /// Its payload, bytes. Nothing that has none, or none that is known.
+    Size(Comparison, u64),
+    /// From begin to end, ns.
+    Duration(Comparison, i64),
+    /// An operation's waiting, ns. Nothing of which waiting is not known.
+    Wait(Comparison, i64),
+    /// An operation's waiting as a share of its duration, percent.
+    WaitShare(Comparison, f64),
+    /// In a step of these numbers, or partly so.
+    Step(Ranges),
+}
+
+/// Which communicator is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Communicator {
+    /// Its position in [`rankscope_formats::session::Session::communicators`].
+    Number(u32),
+    /// Its name contains this; in lower case.
+    Name(String),
+}
+
+/// How two numbers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `=`
+    Equal,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    More,
+}
+
+impl Comparison {
+    /// True if `value` is so, compared with `limit`.
+    #[inline]
+    pub fn holds<T: PartialOrd>(self, value: T, limit: T) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::AtMost => value <= limit,
+            Self::Equal => value == limit,
+            Self::AtLeast => value >= limit,
+            Self::More => value > limit,
+        }
+    }
+}
+
+/// Whole numbers: ranges with both ends, in the order in which they were typed; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranges(pub Vec<(u32, u32)>);
+
+impl Ranges {
+    /// True if a number is one of them.
+    #[inline]
+    pub fn contains(&self, number: u32) -> bool {
+        self.0.iter().any(|&(from, to)| from <= number && number <= to)
+    }
+
+    /// The number, if there is only one.
+    pub fn single(&self) -> Option<u32> {
+        match self.0[..] {
+            [(from, to)] if from == to => Some(from),
+            _ => None,
+        }
+    }
+}
+
+/// Kinds of lanes, as people tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Training steps, evaluations, checkpoints.
+    Step,
+    /// Where the time went.
+    Part,
+    /// Stretches without compute.
+    Stall,
+    /// Calls of threads.
+    Call,
+    /// The program's marks.
+    Mark,
+    /// What named the host's time.
+    Pause,
+    /// Operations.
+    Operation,
+    /// Works of devices: kernels, copies.
+    Kernel,
+}
+
+impl Kind {
+    /// In the order of their lanes.
+    pub const ALL: [Self; 8] = [
+        Self::Step,
+        Self::Part,
+        Self::Stall,
+        Self::Call,
+        Self::Mark,
+        Self::Pause,
+        Self::Operation,
+        Self::Kernel,
+    ];
+
+    /// Of a lane.
+    #[inline]
+    pub fn of(lane: LaneKind) -> Self {
+        match lane {
+            LaneKind::Steps => Self::Step,
+            LaneKind::Parts { .. } => Self::Part,
+            LaneKind::Stalls => Self::Stall,
+            LaneKind::Calls { .. } => Self::Call,
+            LaneKind::Marks { .. } => Self::Mark,
+            LaneKind::Pauses => Self::Pause,
+            LaneKind::Operations { .. } => Self::Operation,
+            LaneKind::Works { .. } => Self::Kernel,
+        }
+    }
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Part => "part",
+            Self::Stall => "stall",
+            Self::Call => "call",
+            Self::Mark => "mark",
+            Self::Pause => "pause",
+            Self::Operation => "operation",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// What the classes of its lanes are called; nothing where there is only one.
+    pub fn classes(self) -> &'static [&'static str] {
+        use rankscope_formats::view;
+        match self {
+            Self::Step => &view::step::NAMES,
+            Self::Part => &view::part::NAMES,
+            Self::Call => &view::call::NAMES,
+            Self::Operation => &view::operation::NAMES,
+            Self::Kernel => &view::work::NAMES,
+            Self::Stall | Self::Mark | Self::Pause => &[],
+        }
+    }
+}
+
+/// Roles that a communicator can have; several are joined by `+`, and each of them is then its role.
+pub const ROLES: [&str; 8] = [
+    "world",
+    "self",
+    "tensor",
+    "pipeline",
+    "data",
+    "expert",
+    "context",
+    "sub-group",
+];
+
+/// Scopes that a communicator can have.
+pub const SCOPES: [&str; 4] = ["inside-host", "across-hosts", "mixed", "unknown"];
+
+impl Display for Filter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut Formatter<'_>, parts: &[Self], between: &str| {
+            parts.iter().enumerate().try_for_each(|(at, part)| {
+                f.write_str(if at == 0 { "" } else { between })?;
+                part.fmt_inside(f)
+            })
+        };
+        match self {
+            Self::All => Ok(()),
+            Self::And(parts) => list(f, parts, " "),
+            Self::Or(parts) => list(f, parts, " or "),
+            Self::Not(part) => {
+                f.write_char('-')?;
+                part.fmt_inside(f)
+            }
+            Self::Is(test) => test.fmt(f),
+        }
+    }
+}
+
+impl Filter {
+    fn fmt_inside(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::And(_) | Self::Or(_) => write!(f, "({self})"),
+            // Two hyphens would look like a word.
+            Self::Not(part) if matches!(**part, Self::Not(_)) => write!(f, "({self})"),
+            _ => self.fmt(f),
+        }
+    }
+}
+
+impl Display for Test {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(text) => Quoted(text).fmt(f),
+            Self::Rank(numbers) => write!(f, "rank:{numbers}"),
+            Self::Host(text) => write!(f, "host:{}", Quoted(text)),
+            Self::Communicator(Communicator::Number(number)) => write!(f, "comm:{number}"),
+            // A number in quotes is a name.
+            Self::Communicator(Communicator::Name(text)) if text.bytes().all(|c| c.is_ascii_digit()) => {
+                write!(f, "comm:\"{text}\"")
+            }
+            Self::Communicator(Communicator::Name(text)) => write!(f, "comm:{}", Quoted(text)),
+            Self::Role(text) => write!(f, "role:{text}"),
+            Self::Scope(text) => write!(f, "scope:{text}"),
+            Self::Thread(numbers) => write!(f, "thread:{numbers}"),
+            Self::Operation(operation) => write!(f, "op:{}", operation.name()),
+            Self::Kind(kind) => write!(f, "kind:{}", kind.name()),
+            Self::Class(text) => write!(f, "class:{text}"),
+            Self::Size(is, bytes) => write!(f, "size{is}{}", Exact(*bytes, &SIZES)),
+            Self::Duration(is, ns) => write!(f, "duration{is}{}", Exact(ns.unsigned_abs(), &TIMES)),
+            Self::Wait(is, ns) => write!(f, "wait{is}{}", Exact(ns.unsigned_abs(), &TIMES)),
+            Self::WaitShare(is, percent) => write!(f, "wait{is}{percent}%"),
+            Self::Step(numbers) => write!(f, "step:{numbers}"),
+        }
+    }
+}
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Equal => "=",
+            Self::AtLeast => ">=",
+            Self::More => ">",
+        })
+    }
+}
+
+impl Display for Ranges {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.iter().enumerate().try_for_each(|(at, &(from, to))| {
+            f.write_str(if at == 0 { "" } else { "," })?;
+            match to {
+                _ if from == to => write!(f, "{from}"),
+                u32::MAX => write!(f, "{from}-"),
+                _ => write!(f, "{from}-{to}"),
+            }
+        })
+    }
+}
+
+/// A name, in quotes where it would be read as something else.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let text = self.0;
+        let is_plain = text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+            && text
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '#' | '@'));
+        let means_more = matches!(text, "and" | "or" | "not") || Key::named(text).is_some();
+        if is_plain && !means_more {
+            return f.write_str(text);
+        }
+        f.write_char('"')?;
+        for c in text.chars() {
+            if matches!(c, '"' | '\\') {
+                f.write_char('\\')?;
+            }
+            f.write_char(c)?;
+        }
+        f.write_char('"')
+    }
+}
+
+/// Units in which a number is printed and read, the largest first.
+pub(super) type Units = [(&'static str, u64)];
+
+pub(super) const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+pub(super) const TIMES: [(&str, u64); 4] =
+    [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// A number in the largest unit in which it is whole.
+struct Exact<'a>(u64, &'a Units);
+
+impl Display for Exact<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(value, units) = *self;
+        let whole = |&&(_, unit): &&(&str, u64)| value >= unit && value.is_multiple_of(unit);
+        match units.iter().find(whole).or(units.last()) {
+            Some((name, unit)) => write!(f, "{}{name}", value / unit),
+            None => write!(f, "{value}"),
+        }
+    }
+}

@@ -1,0 +1,516 @@
+//! Looks for spans in all ranks behind the window: the earliest of them are kept, all of them are counted.
+
+use super::matcher::{LaneMatch, Matcher};
+use crate::model::{Opened, View};
+use rankscope_formats::view::{Lane, Span};
+use std::cmp::Ordering as Order;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Longest list of what was found. The counts are always whole.
+pub const MOST_FOUND: usize = 10_000;
+
+/// Spans between two messages of a thread, and between two looks at whether it is still wanted.
+const SPANS_PER_BATCH: u64 = 1 << 16;
+
+/// Batches that are taken in per frame: a frame must not last longer because there is much to find.
+const BATCHES_PER_FRAME: usize = 64;
+
+/// Until somebody looks again for indices that are still being made.
+const UNTIL_NEXT_LOOK: Duration = Duration::from_millis(50);
+
+/// Threads of a search.
+const MOST_THREADS: usize = 4;
+
+/// A span that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Position of the rank in the session.
+    pub rank: u32,
+    /// Position of the lane in the rank's index.
+    pub lane: usize,
+    /// What is there.
+    pub span: Span,
+}
+
+impl Found {
+    fn key(&self) -> (i64, u32, usize, i64) {
+        (self.span.start_ns, self.rank, self.lane, self.span.end_ns)
+    }
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Ranks that were looked through, or need not be.
+    pub ranks_done: u32,
+    /// All ranks.
+    pub ranks: u32,
+}
+
+/// What is looked for, and what was found of it until now.
+#[derive(Default)]
+pub struct Search {
+    running: Option<Running>,
+    found: Vec<Found>,
+    count: u64,
+    per_rank: Vec<u64>,
+    progress: Progress,
+}
+
+struct Running {
+    batches: Receiver<Batch>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Batch {
+    rank: u32,
+    /// In order of time.
+    found: Vec<Found>,
+    count: u64,
+    is_last: bool,
+}
+
+impl Search {
+    /// Begins to look; what was looked for before is given up. `notify` is called when there is something new.
+    pub fn start(
+        &mut self,
+        opened: &Arc<Opened>,
+        matcher: &Arc<Matcher>,
+        notify: impl Fn() + Send + Sync + 'static,
+    ) {
+        let ranks = opened.session.ranks.len() as u32;
+        let wanted: VecDeque<u32> = (0..ranks).filter(|&rank| matcher.rank(rank)).collect();
+        let threads = thread::available_parallelism().map_or(2, usize::from);
+        let threads = threads.min(MOST_THREADS).min(wanted.len());
+        *self = Self {
+            per_rank: vec![0; ranks as usize],
+            progress: Progress {
+                ranks_done: ranks - wanted.len() as u32,
+                ranks,
+            },
+            ..Self::default()
+        };
+        let (sender, batches) = channel();
+        let cancelled = Arc::<AtomicBool>::default();
+        let wanted = Arc::new(Mutex::new(wanted));
+        let notify: Arc<dyn Fn() + Send + Sync> = Arc::new(notify);
+        for _ in 0..threads {
+            let worker = Worker {
+                opened: opened.clone(),
+                matcher: matcher.clone(),
+                wanted: wanted.clone(),
+                sender: sender.clone(),
+                cancelled: cancelled.clone(),
+                notify: notify.clone(),
+            };
+            thread::spawn(move || worker.run());
+        }
+        self.running = Some(Running { batches, cancelled });
+    }
+
+    /// Gives up, and forgets what was found.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes in what was found since the last call; true if there was something. Never waits.
+    pub fn poll(&mut self) -> bool {
+        let Some(running) = &self.running else {
+            return false;
+        };
+        let mut batches = Vec::new();
+        let mut is_over = false;
+        while batches.len() < BATCHES_PER_FRAME {
+            match running.batches.try_recv() {
+                Ok(batch) => batches.push(batch),
+                Err(TryRecvError::Empty) => break,
+                // All threads have ended: they are through, or the session was closed.
+                Err(TryRecvError::Disconnected) => {
+                    is_over = true;
+                    break;
+                }
+            }
+        }
+        let has_news = !batches.is_empty();
+        for batch in batches {
+            self.count += batch.count;
+            if let Some(count) = self.per_rank.get_mut(batch.rank as usize) {
+                *count += batch.count;
+            }
+            self.progress.ranks_done += u32::from(batch.is_last);
+            self.found = earliest(std::mem::take(&mut self.found), batch.found);
+        }
+        if is_over || self.progress.ranks_done >= self.progress.ranks {
+            self.running = None;
+        }
+        has_news
+    }
+
+    /// True until all was looked through.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The earliest of what was found, in order of time; at most [`MOST_FOUND`].
+    pub fn found(&self) -> &[Found] {
+        &self.found
+    }
+
+    /// How many were found, also those that are not kept.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many were found on each rank.
+    pub fn per_rank(&self) -> &[u64] {
+        &self.per_rank
+    }
+
+    /// Position of something found, if it is still kept.
+    pub fn position(&self, found: &Found) -> Option<usize> {
+        self.found
+            .binary_search_by(|other| other.key().cmp(&found.key()))
+            .ok()
+    }
+
+    /// Position of what comes after something found; after the last comes the first.
+    pub fn next(&self, found: &Found) -> Option<usize> {
+        let after = self.found.partition_point(|other| other.key() <= found.key());
+        self.around(after)
+    }
+
+    /// Position of what comes before something found; before the first comes the last.
+    pub fn previous(&self, found: &Found) -> Option<usize> {
+        let at = self.found.partition_point(|other| other.key() < found.key());
+        self.around(at.checked_sub(1).unwrap_or(self.found.len().saturating_sub(1)))
+    }
+
+    /// Position of the first that begins at a moment or later; after the last comes the first.
+    pub fn first_from(&self, ns: i64) -> Option<usize> {
+        self.around(self.found.partition_point(|other| other.span.start_ns < ns))
+    }
+
+    /// Position of the last that begins before a moment; before the first comes the last.
+    pub fn last_before(&self, ns: i64) -> Option<usize> {
+        let after = self.found.partition_point(|other| other.span.start_ns < ns);
+        self.around(after.checked_sub(1).unwrap_or(self.found.len().saturating_sub(1)))
+    }
+
+    fn around(&self, at: usize) -> Option<usize> {
+        match self.found.len() {
+            0 => None,
+            count if at >= count => Some(0),
+            _ => Some(at),
+        }
+    }
+}
+
+/// The earliest of two lists that are in order.
+fn earliest(one: Vec<Found>, other: Vec<Found>) -> Vec<Found> {
+    let (Some(first), last) = (other.first(), one.last()) else {
+        return one;
+    };
+    if one.len() == MOST_FOUND && last.is_some_and(|last| last.key() <= first.key()) {
+        return one;
+    }
+    let mut out = Vec::with_capacity((one.len() + other.len()).min(MOST_FOUND));
+    let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
+    while out.len() < MOST_FOUND {
+        let next = match (one.peek(), other.peek()) {
+            (Some(first), Some(second)) if first.key().cmp(&second.key()) == Order::Greater => other.next(),
+            (None, _) => other.next(),
+            _ => one.next(),
+        };
+        let Some(next) = next else { break };
+        out.push(next);
+    }
+    out
+}
+
+struct Worker {
+    opened: Arc<Opened>,
+    matcher: Arc<Matcher>,
+    wanted: Arc<Mutex<VecDeque<u32>>>,
+    sender: Sender<Batch>,
+    cancelled: Arc<AtomicBool>,
+    notify: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Worker {
+    fn run(self) {
+        // Ranks that were found not to be ready, one after the other.
+        let mut not_ready = 0;
+        while !self.is_cancelled() {
+            let Some((rank, left)) = self.wanted.lock().ok().and_then(|mut wanted| {
+                let rank = wanted.pop_front()?;
+                Some((rank, wanted.len()))
+            }) else {
+                return;
+            };
+            match self.opened.view(rank) {
+                View::Open(_) | View::Missing => {
+                    not_ready = 0;
+                    if self.look_through(rank).is_none() {
+                        return;
+                    }
+                }
+                // Its index is being made: others first.
+                View::Coming => {
+                    if let Ok(mut wanted) = self.wanted.lock() {
+                        wanted.push_back(rank);
+                    }
+                    not_ready += 1;
+                    if not_ready > left {
+                        not_ready = 0;
+                        thread::sleep(UNTIL_NEXT_LOOK);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed) || self.opened.is_closed()
+    }
+
+    /// `None` if nobody wants to know any more.
+    fn look_through(&self, rank: u32) -> Option<()> {
+        // What is later than this many of the same rank is not kept.
+        let mut kept = Vec::new();
+        if let Some(view) = self.opened.open_view(rank) {
+            for position in 0..view.footer().lanes.len() {
+                let Some(lane) = view.lane(position) else { continue };
+                let matches = self.matcher.lane(rank, lane.info);
+                let is_meant = |span: &Span| match matches {
+                    LaneMatch::None => false,
+                    LaneMatch::All => true,
+                    LaneMatch::Some => self.matcher.span(rank, lane.info, span, &view),
+                };
+                match matches {
+                    LaneMatch::None => {}
+                    LaneMatch::All => self.whole_lane(rank, position, lane, &mut kept)?,
+                    LaneMatch::Some => self.lane(rank, position, lane, is_meant, &mut kept)?,
+                }
+            }
+        }
+        self.send(rank, &mut kept, 0, true)
+    }
+
+    /// All spans are meant: what is not kept need not be read.
+    fn whole_lane(&self, rank: u32, position: usize, lane: Lane<'_>, kept: &mut Vec<Found>) -> Option<()> {
+        let mut left = MOST_FOUND;
+        lane.spans_in(i64::MIN, i64::MAX, |span| {
+            let lane = position;
+            kept.push(Found {
+                rank,
+                lane,
+                span: *span,
+            });
+            left -= 1;
+            left > 0
+        });
+        self.send(rank, kept, lane.info.spans, false)
+    }
+
+    fn lane(
+        &self,
+        rank: u32,
+        position: usize,
+        lane: Lane<'_>,
+        is_meant: impl Fn(&Span) -> bool,
+        kept: &mut Vec<Found>,
+    ) -> Option<()> {
+        let (mut seen, mut count, mut in_lane) = (0u64, 0u64, 0usize);
+        let mut is_wanted = Some(());
+        lane.spans_in(i64::MIN, i64::MAX, |span| {
+            seen += 1;
+            if is_meant(span) {
+                count += 1;
+                if in_lane < MOST_FOUND {
+                    in_lane += 1;
+                    let lane = position;
+                    kept.push(Found {
+                        rank,
+                        lane,
+                        span: *span,
+                    });
+                }
+            }
+            if seen.is_multiple_of(SPANS_PER_BATCH) {
+                is_wanted = if self.is_cancelled() {
+                    None
+                } else if count > 0 {
+                    self.send(rank, kept, std::mem::take(&mut count), false)
+                } else {
+                    Some(())
+                };
+            }
+            is_wanted.is_some()
+        });
+        is_wanted?;
+        match count {
+            0 => Some(()),
+            _ => self.send(rank, kept, count, false),
+        }
+    }
+
+    fn send(&self, rank: u32, kept: &mut Vec<Found>, count: u64, is_last: bool) -> Option<()> {
+        let found = std::mem::take(kept);
+        let batch = Batch {
+            rank,
+            found,
+            count,
+            is_last,
+        };
+        self.sender.send(batch).ok()?;
+        (self.notify)();
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Made, Planned, RANKS};
+    use super::super::parse::parse;
+    use super::*;
+    use rankscope_formats::view::{LaneKind, Name};
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Instant;
+
+    fn searched(made: &Made, text: &str) -> Search {
+        let matcher = Arc::new(parse(text).expect(text).compile(&made.opened));
+        let mut search = Search::default();
+        let called = Arc::new(AtomicUsize::new(0));
+        let calls = called.clone();
+        search.start(&made.opened, &matcher, move || {
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+        wait(&mut search);
+        assert!(called.load(Ordering::Relaxed) > 0 || search.count() == 0);
+        search
+    }
+
+    fn wait(search: &mut Search) {
+        let begin = Instant::now();
+        while search.is_running() {
+            search.poll();
+            thread::sleep(Duration::from_millis(1));
+            assert!(begin.elapsed() < Duration::from_secs(30), "still looking");
+        }
+    }
+
+    #[test]
+    fn all_ranks_are_looked_through_in_order_of_time() {
+        let made = Made::new();
+        let mut search = searched(&made, "all-reduce");
+        assert_eq!((search.count(), search.found().len()), (20, 20));
+        assert_eq!(search.per_rank(), [5, 5, 5, 5]);
+        assert_eq!(
+            search.progress(),
+            Progress {
+                ranks_done: 4,
+                ranks: 4
+            }
+        );
+        assert!(
+            search
+                .found()
+                .windows(2)
+                .all(|pair| pair[0].span.start_ns < pair[1].span.start_ns)
+        );
+        let first = search.found()[0];
+        assert_eq!(
+            (search.next(&first), search.previous(&first), search.position(&first)),
+            (Some(1), Some(19), Some(0))
+        );
+        let last = search.found()[19];
+        assert_eq!((search.next(&last), search.previous(&last)), (Some(0), Some(18)));
+        assert_eq!((search.first_from(0), search.last_before(0)), (Some(0), Some(19)));
+        assert_eq!(
+            (search.first_from(100_000), search.last_before(100_000)),
+            (Some(4), Some(3))
+        );
+        assert_eq!(search.first_from(i64::MAX), Some(0));
+        search.clear();
+        assert_eq!(
+            (search.count(), search.first_from(0), search.next(&first)),
+            (0, None, None)
+        );
+        assert_eq!(searched(&made, "role:data").per_rank(), [1, 1, 0, 0]);
+        assert_eq!(searched(&made, "rank:99").count(), 0);
+    }
+
+    #[test]
+    fn the_earliest_are_kept_and_all_are_counted() {
+        let planned: Vec<Planned> = (0..30_000u32)
+            .map(|number| Planned {
+                rank: number % RANKS,
+                kind: LaneKind::Marks { thread_id: 1 },
+                name: Name {
+                    text: if number % 8 < 4 { "even" } else { "odd" }.to_owned(),
+                    bytes: None,
+                },
+                span: Span {
+                    start_ns: i64::from(number) * 10,
+                    end_ns: i64::from(number) * 10 + 5,
+                    ..Span::default()
+                },
+            })
+            .collect();
+        let made = Made::with(&planned);
+        // With whole lanes, and with spans that are asked one by one.
+        for (text, count) in [("kind:mark", 30_000), ("even", 15_000)] {
+            let search = searched(&made, text);
+            assert_eq!((search.count(), search.found().len()), (count, MOST_FOUND), "{text}");
+            assert_eq!(search.per_rank().iter().sum::<u64>(), count);
+            let last = if count == 30_000 { 99_990 } else { 199_950 - 120 + 100 };
+            let expected: Vec<i64> = planned
+                .iter()
+                .filter(|planned| text == "kind:mark" || planned.name.text == text)
+                .take(MOST_FOUND)
+                .map(|planned| planned.span.start_ns)
+                .collect();
+            let found: Vec<i64> = search.found().iter().map(|found| found.span.start_ns).collect();
+            assert_eq!(found, expected, "{last}");
+        }
+    }
+
+    #[test]
+    fn the_newest_question_wins_and_missing_indices_are_waited_for() {
+        let made = Made::new();
+        std::fs::remove_file(rankscope_formats::view::view_path(&made.opened.path, 2)).expect("remove");
+        let ask = |text: &str| Arc::new(parse(text).expect(text).compile(&made.opened));
+        let mut search = Search::default();
+        search.start(&made.opened, &ask("kind:step"), || {});
+        let begin = Instant::now();
+        while search.progress().ranks_done < 3 && begin.elapsed() < Duration::from_secs(30) {
+            search.poll();
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(search.is_running());
+        assert_eq!(search.count(), 3);
+        search.start(&made.opened, &ask("send rank:0"), || {});
+        wait(&mut search);
+        assert_eq!(search.per_rank(), [1, 0, 0, 0]);
+        // Closing the session ends what would wait for ever.
+        search.start(&made.opened, &ask("kind:step"), || {});
+        made.opened.close();
+        wait(&mut search);
+    }
+}

@@ -1,0 +1,102 @@
+//! Names that are meant by a few of their letters.
+//!
+//! By hand: a few dozen names of a few words need none of what fuzzy matchers are made for, which is hundreds of thousands
+//! of paths.
+
+/// How well a name fits what was typed, and which of its characters were meant: `None` if not all that was typed is in it,
+/// in order. Spaces that were typed mean nothing. Higher is better: letters side by side, and at the begins of words.
+pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
+    const BESIDE: i32 = 8;
+    const WORD: i32 = 6;
+    const BEGIN: i32 = 4;
+    let lower = |text: &str| -> Vec<char> { text.chars().map(lower_char).collect() };
+    let typed: Vec<char> = lower(typed).into_iter().filter(|c| !c.is_whitespace()).collect();
+    let name = lower(name);
+    // best[at]: the best of the letters so far, the last of which is `at`; with the place of the one before.
+    let mut rows: Vec<Vec<Option<(i32, usize)>>> = Vec::with_capacity(typed.len());
+    for (number, wanted) in typed.iter().enumerate() {
+        let mut row = vec![None; name.len()];
+        let mut apart: Option<(i32, usize)> = None;
+        for at in 0..name.len() {
+            let before = number.checked_sub(1).and_then(|before| rows.get(before));
+            if let Some((score, _)) = before.and_then(|row| row[at.checked_sub(2)?]) {
+                if apart.is_none_or(|(best, _)| score > best) {
+                    apart = Some((score, at - 2));
+                }
+            }
+            if name[at] != *wanted {
+                continue;
+            }
+            let is_word = at == 0 || !name[at - 1].is_alphanumeric();
+            let own = if is_word { WORD } else { 0 } + if at == 0 { BEGIN } else { 0 };
+            row[at] = if number == 0 {
+                Some((own - at.min(8) as i32 / 4, at))
+            } else {
+                let beside = before
+                    .and_then(|row| row[at.checked_sub(1)?])
+                    .map(|(score, _)| (score + BESIDE, at - 1));
+                beside
+                    .into_iter()
+                    .chain(apart)
+                    .max_by_key(|&(score, _)| score)
+                    .map(|(score, from)| (score + own, from))
+            };
+        }
+        rows.push(row);
+    }
+    let Some(last) = rows.last() else {
+        return Some((0, Vec::new()));
+    };
+    let best = |&(_, cell): &(usize, Option<(i32, usize)>)| cell.map(|(score, _)| score);
+    let (mut at, cell) = last
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(_, cell)| cell.is_some())
+        .max_by_key(best)?;
+    let (score, _) = cell?;
+    let mut places = vec![at];
+    for row in rows.iter().skip(1).rev() {
+        at = row[at]?.1;
+        places.push(at);
+    }
+    places.reverse();
+    Some((score, places))
+}
+
+fn lower_char(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn begins_of_words_and_neighbours_are_meant() {
+        let score = |typed, name| fit(typed, name).map_or(i32::MIN, |(score, _)| score);
+        assert!(score("sa", "Show all") > score("sa", "Clear search and"));
+        assert!(score("zoom", "Zoom in") > score("zoom", "Zone of other marks"));
+        assert_eq!(fit("ga", "Go ahead"), Some((score("ga", "Go ahead"), vec![0, 3])));
+        assert_eq!(fit("", "anything"), Some((0, vec![])));
+        assert_eq!(fit("xyz", "Go to"), None);
+        assert_eq!(fit("go to", "Go to").map(|(_, places)| places), Some(vec![0, 1, 3, 4]));
+    }
+
+    proptest! {
+        #[test]
+        fn it_fits_if_and_only_if_the_letters_are_there_in_order(typed in "[ab ]{0,5}", name in "[abc ]{0,12}") {
+            let letters: Vec<char> = typed.chars().filter(|c| *c != ' ').collect();
+            let mut rest = name.chars();
+            let is_in = letters.iter().all(|wanted| rest.any(|c| c == *wanted));
+            let fitted = fit(&typed, &name);
+            prop_assert_eq!(fitted.is_some(), is_in);
+            if let Some((_, places)) = fitted {
+                let meant: Vec<char> = places.iter().filter_map(|&at| name.chars().nth(at)).collect();
+                prop_assert_eq!(meant, letters);
+                prop_assert!(places.windows(2).all(|pair| pair[0] < pair[1]));
+            }
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! All commands in one table: their names, their keys, and what was pressed.
+//!
+//! Keys are those of Perfetto where it has one for the same thing. The help and the palette show this table, so that none
+//! of the three can fall behind the others.
+
+use crate::model::PanelTab;
+use egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
+
+/// What a command does. The program does it: here are only names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommandId {
+    /// Shows less of time, more closely: around the mouse, else the middle.
+    ZoomIn,
+    /// Shows more of time.
+    ZoomOut,
+    /// Shows what was before.
+    PanLeft,
+    /// Shows what came after.
+    PanRight,
+    /// Shows the selection: the range, else the picked instance.
+    ZoomToSelection,
+    /// Shows all of time.
+    ShowAll,
+    /// Shows the begin of the run, no closer than now.
+    GoToBegin,
+    /// Shows the end of the run, no closer than now.
+    GoToEnd,
+    /// Asks for a time range, a moment or a step, and shows it.
+    GoTo,
+    /// Shows what was shown before.
+    Back,
+    /// And after that.
+    Forward,
+    /// Keys refer to the row above.
+    RowUp,
+    /// Keys refer to the row below.
+    RowDown,
+    /// Picks the next instance of the same communicator and rank.
+    NextInstance,
+    /// Picks the previous instance of the same communicator and rank.
+    PreviousInstance,
+    /// Picks the next span of the same lane.
+    NextSpan,
+    /// Picks the previous span of the same lane.
+    PreviousSpan,
+    /// Selects the time of what is picked as a range.
+    MarkSelection,
+    /// Measures between two moments.
+    Measure,
+    /// Writes a note at the selection.
+    Note,
+    /// Ends what was begun last: the search, then what is picked, then the range.
+    Clear,
+    /// Opens the search.
+    Search,
+    /// Keeps the rank on top, or not.
+    PinRank,
+    /// Does not show the rank.
+    HideRank,
+    /// Shows hidden ranks again.
+    ShowHidden,
+    /// Shows the rank's lanes, or only its parts.
+    ToggleRank,
+    /// Shows a tab of the drawer.
+    Tab(PanelTab),
+    /// Opens or closes the drawer.
+    ToggleDrawer,
+    /// Opens or closes the list of findings.
+    ToggleFindings,
+    /// Opens a session.
+    Open,
+    /// Writes what is selected to a file.
+    Export,
+    /// Writes the window as a picture.
+    Screenshot,
+    /// Dark or light.
+    ToggleTheme,
+    /// Finds commands by their names.
+    Palette,
+    /// Shows all keys.
+    Help,
+}
+
+impl CommandId {
+    /// Done again and again while its key is held.
+    fn repeats(self) -> bool {
+        matches!(
+            self,
+            Self::NextInstance
+                | Self::PreviousInstance
+                | Self::NextSpan
+                | Self::PreviousSpan
+                | Self::RowUp
+                | Self::RowDown
+                | Self::Back
+                | Self::Forward
+        )
+    }
+
+    /// Goes on smoothly while its key is held: see [`held`].
+    fn is_held(self) -> bool {
+        matches!(
+            self,
+            Self::ZoomIn | Self::ZoomOut | Self::PanLeft | Self::PanRight
+        )
+    }
+}
+
+/// A command.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// A name for programs, which does not change.
+    pub id: &'static str,
+    /// For people.
+    pub name: &'static str,
+    /// Any of these does it.
+    pub keys: &'static [KeyboardShortcut],
+    /// Under which heading it is shown.
+    pub group: &'static str,
+    /// What it does.
+    pub what: CommandId,
+}
+
+impl Command {
+    /// Its keys for people: `Ctrl+Z, Alt+Left`.
+    pub fn keys_text(&self, ctx: &Context) -> String {
+        let keys: Vec<String> = self.keys.iter().map(|key| ctx.format_shortcut(key)).collect();
+        keys.join(", ")
+    }
+}
+
+const fn key(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::NONE, key)
+}
+
+const fn shift(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::SHIFT, key)
+}
+
+const fn ctrl(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::COMMAND, key)
+}
+
+const fn ctrl_shift(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::COMMAND.plus(Modifiers::SHIFT), key)
+}
+
+const fn alt(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::ALT, key)
+}
+
+/// Headings in the order in which they are shown.
+pub const GROUPS: [&str; 5] = ["Time", "Selection", "Ranks", "Panels", "Program"];
+
+macro_rules! commands {
+    ($($group:literal { $($id:literal, $name:literal, $what:expr, [$($key:expr),*];)* })*) => {
+        /// Every command there is.
+        pub const COMMANDS: &[Command] = &[$($(Command {
+            id: $id,
+            name: $name,
+            keys: &[$($key),*],
+            group: $group,
+            what: $what,
+        },)*)*];
+    };
+}
+
+commands! {
+    "Time" {
+        "zoom-in", "Zoom in", CommandId::ZoomIn, [key(Key::W), key(Key::Plus)];
+        "zoom-out", "Zoom out", CommandId::ZoomOut, [key(Key::S), key(Key::Minus)];
+        "pan-left", "Pan left (with Shift: faster)", CommandId::PanLeft, [key(Key::A), key(Key::ArrowLeft)];
+        "pan-right", "Pan right (with Shift: faster)", CommandId::PanRight, [key(Key::D), key(Key::ArrowRight)];
+        "zoom-to-selection", "Zoom to the selection", CommandId::ZoomToSelection, [key(Key::F)];
+        "show-all", "Show all", CommandId::ShowAll, [key(Key::Num0)];
+        "go-to-begin", "Go to the begin", CommandId::GoToBegin, [key(Key::Home)];
+        "go-to-end", "Go to the end", CommandId::GoToEnd, [key(Key::End)];
+        "go-to", "Go to a time or step…", CommandId::GoTo, [key(Key::G)];
+        "back", "Back to the view before", CommandId::Back, [ctrl(Key::Z), alt(Key::ArrowLeft)];
+        "forward", "Forward to the view after", CommandId::Forward, [ctrl_shift(Key::Z), alt(Key::ArrowRight)];
+    }
+    "Selection" {
+        "search", "Search…", CommandId::Search, [key(Key::Slash), ctrl(Key::F)];
+        "next-instance", "Next instance on this communicator", CommandId::NextInstance, [key(Key::Period)];
+        "previous-instance", "Previous instance on this communicator", CommandId::PreviousInstance, [key(Key::Comma)];
+        "next-span", "Next span of this lane", CommandId::NextSpan, [key(Key::CloseBracket)];
+        "previous-span", "Previous span of this lane", CommandId::PreviousSpan, [key(Key::OpenBracket)];
+        "mark", "Select the time of what is picked", CommandId::MarkSelection, [key(Key::M)];
+        "measure", "Measure", CommandId::Measure, [shift(Key::M)];
+        "note", "Write a note…", CommandId::Note, [key(Key::N)];
+        "clear", "Clear the search, the pick, the range", CommandId::Clear, [key(Key::Escape)];
+    }
+    "Ranks" {
+        "row-up", "Row above", CommandId::RowUp, [key(Key::ArrowUp)];
+        "row-down", "Row below", CommandId::RowDown, [key(Key::ArrowDown)];
+        "toggle-rank", "Expand or collapse the rank", CommandId::ToggleRank, [key(Key::C), key(Key::Enter)];
+        "pin-rank", "Pin the rank to the top, or release it", CommandId::PinRank, [key(Key::P)];
+        "hide-rank", "Hide the rank", CommandId::HideRank, [key(Key::H)];
+        "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
+    }
+    "Panels" {
+        "tab-time", "Show where the time went", CommandId::Tab(PanelTab::Time), [key(Key::Num1)];
+        "tab-operations", "Show operations by kind and size", CommandId::Tab(PanelTab::Operations), [key(Key::Num2)];
+        "tab-stalls", "Show stalls", CommandId::Tab(PanelTab::Stalls), [key(Key::Num3)];
+        "tab-lateness", "Show who is late", CommandId::Tab(PanelTab::Lateness), [key(Key::Num4)];
+        "tab-heat-maps", "Show heat maps", CommandId::Tab(PanelTab::HeatMaps), [key(Key::Num5)];
+        "toggle-drawer", "Open or close the drawer", CommandId::ToggleDrawer, [key(Key::B)];
+        "toggle-findings", "Open or close the findings", CommandId::ToggleFindings, [key(Key::L)];
+    }
+    "Program" {
+        "open", "Open a session…", CommandId::Open, [ctrl(Key::O)];
+        "export", "Export…", CommandId::Export, [ctrl(Key::E)];
+        "screenshot", "Save a picture (PNG)…", CommandId::Screenshot, [ctrl(Key::S)];
+        "theme", "Dark or light", CommandId::ToggleTheme, [key(Key::T)];
+        "palette", "All commands…", CommandId::Palette, [ctrl(Key::P), ctrl_shift(Key::P)];
+        "help", "Help: all keys", CommandId::Help, [key(Key::Questionmark), key(Key::F1)];
+    }
+}
+
+/// On some keyboards a sign or a digit lies on another's shift: then shift says nothing.
+fn shift_matters(key: Key) -> bool {
+    let name = key.name();
+    let is_letter = name.len() == 1 && name.bytes().all(|c| c.is_ascii_alphabetic());
+    is_letter
+        || matches!(
+            key,
+            Key::ArrowDown
+                | Key::ArrowLeft
+                | Key::ArrowRight
+                | Key::ArrowUp
+                | Key::Escape
+                | Key::Enter
+                | Key::Home
+                | Key::End
+                | Key::F1
+        )
+}
+
+fn is_pressed(shortcut: &KeyboardShortcut, key: Key, modifiers: Modifiers) -> bool {
+    let shift = modifiers.shift && shift_matters(key);
+    shortcut.logical_key == key && Modifiers { shift, ..modifiers }.matches_exact(shortcut.modifiers)
+}
+
+/// The commands whose keys were pressed since the last frame, in order. Their key events are taken away: what comes after
+/// does not see them.
+///
+/// `typing`: a text field has the keyboard ([`Context::text_edit_focused`]); then only keys with Ctrl count that no text
+/// field has a use for. What is left open is for whoever has the focus: Enter and arrows are for a button that was reached
+/// with Tab. Panning and zooming by keys is told by [`held`].
+pub fn pressed(ctx: &Context, typing: bool) -> Vec<CommandId> {
+    let is_other_focused = ctx.memory(|memory| memory.focused()).is_some();
+    let mut out = Vec::new();
+    ctx.input_mut(|input| {
+        input.events.retain(|event| {
+            let Event::Key {
+                key,
+                pressed: true,
+                repeat,
+                modifiers,
+                ..
+            } = event
+            else {
+                return true;
+            };
+            let is_for_text = !modifiers.command && *key != Key::F1 || *key == Key::Z || modifiers.alt;
+            let is_for_widget = is_focus_key(*key) && modifiers.is_none();
+            if typing && is_for_text || is_other_focused && is_for_widget {
+                return true;
+            }
+            let command = COMMANDS.iter().find(|command| {
+                !command.what.is_held()
+                    && command
+                        .keys
+                        .iter()
+                        .any(|shortcut| is_pressed(shortcut, *key, *modifiers))
+            });
+            let Some(command) = command else { return true };
+            if !repeat || command.what.repeats() {
+                out.push(command.what);
+            }
+            false
+        });
+    });
+    out
+}
+
+/// egui moves the focus and presses what has it with these.
+fn is_focus_key(key: Key) -> bool {
+    matches!(
+        key,
+        Key::Enter
+            | Key::Space
+            | Key::ArrowUp
+            | Key::ArrowDown
+            | Key::ArrowLeft
+            | Key::ArrowRight
+            | Key::Escape
+    )
+}
+
+/// Shown in a second while a key is held, windows.
+const PAN_PER_S: f32 = 0.8;
+
+/// Powers of e by which a second of zooming changes the length.
+const ZOOM_PER_S: f32 = 1.6;
+
+/// With Shift.
+const FASTER: f32 = 4.0;
+
+/// Panning and zooming by keys that are held now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Held {
+    /// To the right, in windows per second; negative: to the left.
+    pub pan: f32,
+    /// Closer, in powers of e per second; negative: away.
+    pub zoom: f32,
+}
+
+impl Held {
+    /// True if something is held.
+    pub fn is_any(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Moved in a frame of so many seconds, as a share of the window: for [`crate::model::Window::moved`].
+    pub fn pan_share(&self, seconds: f32) -> f64 {
+        f64::from(self.pan * seconds.clamp(0.0, 0.1))
+    }
+
+    /// Longer by this factor in a frame of so many seconds: for [`crate::model::Window::zoomed`].
+    pub fn zoom_factor(&self, seconds: f32) -> f64 {
+        f64::from(-self.zoom * seconds.clamp(0.0, 0.1)).exp()
+    }
+}
+
+/// What is held, for the frame that is drawn; asks for another frame if something is.
+pub fn held(ctx: &Context) -> Held {
+    if ctx.text_edit_focused() {
+        return Held::default();
+    }
+    // Arrows move the focus of who moves about with Tab.
+    let is_other_focused = ctx.memory(|memory| memory.focused()).is_some();
+    let held = ctx.input(|input| {
+        let modifiers = input.modifiers;
+        if modifiers.command || modifiers.ctrl || modifiers.alt || modifiers.mac_cmd {
+            return Held::default();
+        }
+        // A key that was pressed and released since the last frame counts for one frame.
+        let down = |what: CommandId| {
+            let mut keys = COMMANDS
+                .iter()
+                .filter(|command| command.what == what)
+                .flat_map(|command| command.keys)
+                .map(|shortcut| shortcut.logical_key)
+                .filter(|&key| !(is_other_focused && is_focus_key(key)));
+            keys.any(|key| input.key_down(key) || input.num_presses(key) > 0)
+        };
+        let way = |more: CommandId, less: CommandId| f32::from(down(more)) - f32::from(down(less));
+        let speed = if modifiers.shift { FASTER } else { 1.0 };
+        Held {
+            pan: way(CommandId::PanRight, CommandId::PanLeft) * PAN_PER_S * speed,
+            zoom: way(CommandId::ZoomIn, CommandId::ZoomOut) * ZOOM_PER_S * speed,
+        }
+    });
+    if held.is_any() {
+        ctx.request_repaint();
+    }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egui::{Pos2, RawInput, Rect, vec2};
+    use std::collections::BTreeSet;
+
+    fn event(key: Key, modifiers: Modifiers, repeat: bool) -> Event {
+        Event::Key {
+            key,
+            physical_key: None,
+            pressed: true,
+            repeat,
+            modifiers,
+        }
+    }
+
+    /// What a frame with these events gives.
+    fn frame<T>(events: Vec<Event>, modifiers: Modifiers, mut ask: impl FnMut(&Context) -> T) -> Option<T> {
+        let ctx = Context::default();
+        let mut out = None;
+        let input = RawInput {
+            screen_rect: Some(Rect::from_min_size(Pos2::ZERO, vec2(200.0, 100.0))),
+            events: [vec![Event::ModifiersChanged(modifiers)], events].concat(),
+            ..RawInput::default()
+        };
+        let _ = ctx.run_ui(input, |ui| out = Some(ask(ui.ctx())));
+        out
+    }
+
+    #[test]
+    fn no_two_commands_share_a_key_a_name_or_an_id() {
+        let (mut keys, mut names, mut ids) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for command in COMMANDS {
+            assert!(GROUPS.contains(&command.group), "{}", command.group);
+            assert!(!command.keys.is_empty());
+            assert!(names.insert(command.name) && ids.insert(command.id), "{}", command.id);
+            for shortcut in command.keys {
+                let modifiers = shortcut.modifiers;
+                assert!(!modifiers.shift || shift_matters(shortcut.logical_key));
+                let text = format!("{:?} {:?}", shortcut.logical_key, modifiers);
+                assert!(keys.insert(text.clone()), "{text} is taken: {}", command.name);
+                let found: Vec<_> = COMMANDS
+                    .iter()
+                    .filter(|other| {
+                        other
+                            .keys
+                            .iter()
+                            .any(|other| is_pressed(other, shortcut.logical_key, modifiers))
+                    })
+                    .collect();
+                assert_eq!(found.len(), 1, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_does_what_the_table_says() {
+        for command in COMMANDS.iter().filter(|command| !command.what.is_held()) {
+            for shortcut in command.keys {
+                let events = vec![event(shortcut.logical_key, shortcut.modifiers, false)];
+                let got = frame(events, shortcut.modifiers, |ctx| pressed(ctx, false));
+                assert_eq!(got, Some(vec![command.what]), "{}", command.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_field_gets_its_keys() {
+        for (key, modifiers, wanted) in [
+            (Key::B, Modifiers::NONE, vec![]),
+            (Key::M, Modifiers::SHIFT, vec![]),
+            (Key::Z, Modifiers::COMMAND, vec![]),
+            (Key::ArrowLeft, Modifiers::ALT, vec![]),
+            (Key::P, Modifiers::COMMAND, vec![CommandId::Palette]),
+            (Key::F1, Modifiers::NONE, vec![CommandId::Help]),
+        ] {
+            let got = frame(vec![event(key, modifiers, false)], modifiers, |ctx| {
+                pressed(ctx, true)
+            });
+            assert_eq!(got, Some(wanted), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_goes_on_repeats_and_events_are_taken_away() {
+        let events = vec![
+            event(Key::B, Modifiers::NONE, true),
+            event(Key::Period, Modifiers::NONE, true),
+            event(Key::Slash, Modifiers::SHIFT, false),
+            event(Key::Q, Modifiers::NONE, false),
+        ];
+        let got = frame(events, Modifiers::NONE, |ctx| {
+            let first = pressed(ctx, false);
+            (
+                first,
+                pressed(ctx, false),
+                ctx.input(|input| input.num_presses(Key::Q)),
+            )
+        });
+        assert_eq!(
+            got,
+            Some((vec![CommandId::NextInstance, CommandId::Search], vec![], 1))
+        );
+    }
+
+    #[test]
+    fn held_keys_have_a_speed() {
+        let ask = |keys: &[Key], modifiers| {
+            let events = keys.iter().map(|&key| event(key, modifiers, false)).collect();
+            frame(events, modifiers, held).unwrap_or_default()
+        };
+        assert_eq!(ask(&[], Modifiers::NONE), Held::default());
+        let right = ask(&[Key::D], Modifiers::NONE);
+        assert!(right.pan > 0.0 && right.zoom == 0.0);
+        assert!(ask(&[Key::D], Modifiers::SHIFT).pan > right.pan);
+        assert_eq!(ask(&[Key::A, Key::D], Modifiers::NONE), Held::default());
+        assert!(ask(&[Key::W], Modifiers::NONE).zoom_factor(0.016) < 1.0);
+        // Ctrl+S saves a picture.
+        assert_eq!(ask(&[Key::S], Modifiers::COMMAND), Held::default());
+        // A frame that took long must not jump.
+        assert!(right.pan_share(5.0) < 0.1);
+    }
+}

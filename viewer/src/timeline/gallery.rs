@@ -1,0 +1,251 @@
+//! Pictures of the rows that are seen. One that is not of just this window is drawn where it belongs until a better one
+//! comes: nothing waits, and nothing jumps.
+
+use crate::model::{Opened, Window};
+use crate::picture::painter::{Look, SpanFilter};
+use crate::picture::{Key, Named, Painter};
+use crate::theme::Theme;
+use egui::{Color32, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pictures that are kept of rows that are not seen.
+const MOST_KEPT: usize = 400;
+
+/// A row that is seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Position of the rank in the session.
+    pub rank: u32,
+    /// Position of the lane in its index.
+    pub lane: usize,
+    /// Where it is drawn.
+    pub rect: Rect,
+}
+
+struct Hung {
+    key: Key,
+    texture: TextureHandle,
+    named: Vec<Named>,
+    seen_in: u64,
+}
+
+/// The pictures.
+pub struct Gallery {
+    painter: Painter,
+    hung: FxHashMap<(u32, usize), Hung>,
+    asked: FxHashMap<(u32, usize), (Key, Instant)>,
+    look: Look,
+    frame: u64,
+    /// From the last input until all rows that are seen were exact.
+    pub last_exact_after: Option<Duration>,
+    changed: Instant,
+    wanted: Option<(Window, usize)>,
+    is_exact: bool,
+}
+
+impl Gallery {
+    /// Of a session.
+    pub fn new(opened: &Arc<Opened>, ctx: &egui::Context) -> Self {
+        let ctx = ctx.clone();
+        Self {
+            painter: Painter::start(opened, move || ctx.request_repaint()),
+            hung: FxHashMap::default(),
+            asked: FxHashMap::default(),
+            look: Look {
+                number: 0,
+                theme: Theme { dark: true },
+                marked: Arc::default(),
+                filter: None,
+            },
+            frame: 0,
+            last_exact_after: None,
+            changed: Instant::now(),
+            wanted: None,
+            is_exact: false,
+        }
+    }
+
+    /// How pictures look from now on.
+    pub fn set_look(&mut self, theme: Theme, marked: &Arc<BTreeSet<u64>>, filter: Option<&SpanFilter>) {
+        let is_same_filter = match (&self.look.filter, filter) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        if self.look.theme == theme && Arc::ptr_eq(&self.look.marked, marked) && is_same_filter {
+            return;
+        }
+        self.look = Look {
+            number: self.look.number + 1,
+            theme,
+            marked: marked.clone(),
+            filter: filter.cloned(),
+        };
+    }
+
+    /// True if all rows that were seen last are drawn as exactly as pixels can.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    /// Takes what was painted, and says what is wanted: pictures of these rows in a window `width` points wide.
+    pub fn update(&mut self, ctx: &egui::Context, window: Window, width: f32, seen: &[Seen]) {
+        self.frame += 1;
+        let scale = ctx.pixels_per_point();
+        let pixels = ((width * scale).round() as usize).clamp(1, 1 << 14);
+        if self.wanted != Some((window, pixels)) {
+            self.wanted = Some((window, pixels));
+            self.changed = Instant::now();
+        }
+        while let Some(ready) = self.painter.next() {
+            let place = (ready.key.rank, ready.key.lane);
+            if self.asked.get(&place).is_some_and(|(key, _)| *key == ready.key) {
+                self.asked.remove(&place);
+            }
+            let Some(picture) = ready.picture else { continue };
+            // A picture of what is not shown any more is better than an older one, not than a newer one.
+            let is_better = self.hung.get(&place).is_none_or(|hung| {
+                hung.key.exact <= ready.key.exact || hung.key.look < ready.key.look
+            });
+            if !is_better {
+                continue;
+            }
+            let name = format!("rank {} lane {}", place.0, place.1);
+            let texture = ctx.load_texture(name, picture.image, TextureOptions::NEAREST);
+            let hung = Hung {
+                key: ready.key,
+                texture,
+                named: picture.named,
+                seen_in: self.frame,
+            };
+            self.hung.insert(place, hung);
+        }
+        let now = Instant::now();
+        let mut wanted = Vec::new();
+        self.is_exact = true;
+        for row in seen {
+            let place = (row.rank, row.lane);
+            let height = ((row.rect.height() * scale).round() as usize).clamp(1, 256);
+            let hung = self.hung.get_mut(&place);
+            let is_there = hung.is_some();
+            if let Some(hung) = hung {
+                hung.seen_in = self.frame;
+                if hung.key.look == self.look.number
+                    && hung.key.height == height
+                    && hung.key.exact
+                    && fits(&hung.key, window, pixels)
+                {
+                    continue;
+                }
+            }
+            self.is_exact = false;
+            let key = Key {
+                rank: row.rank,
+                lane: row.lane,
+                window: around(window, pixels),
+                width: 2 * pixels,
+                height,
+                look: self.look.number,
+                // The directory alone is read first: with a cold cache the rest comes from the disk.
+                exact: is_there,
+            };
+            let asked = self.asked.get(&place).map_or(now, |(_, asked)| *asked);
+            // One that is being painted, and will do, is not asked for twice.
+            if let Some((under_way, _)) = self.asked.get(&place)
+                && fits(under_way, window, pixels)
+                && (under_way.look, under_way.height, under_way.exact) == (key.look, key.height, key.exact)
+            {
+                wanted.push((*under_way, asked));
+            } else {
+                wanted.push((key, asked));
+            }
+        }
+        if self.is_exact && self.last_exact_after.is_none_or(|_| true) {
+            self.last_exact_after.get_or_insert(now - self.changed);
+        } else if !self.is_exact {
+            self.last_exact_after = None;
+        }
+        self.ask(wanted);
+        self.forget();
+    }
+
+    fn ask(&mut self, wanted: Vec<(Key, Instant)>) {
+        let is_new = wanted.len() != self.asked.len()
+            || wanted
+                .iter()
+                .any(|(key, _)| self.asked.get(&(key.rank, key.lane)).map(|(asked, _)| asked) != Some(key));
+        if !is_new {
+            return;
+        }
+        self.painter.want(wanted.iter().copied(), &self.look);
+        self.asked = wanted
+            .into_iter()
+            .map(|(key, asked)| ((key.rank, key.lane), (key, asked)))
+            .collect();
+    }
+
+    /// Lets pictures go that were not seen for the longest time.
+    fn forget(&mut self) {
+        if self.hung.len() <= 2 * MOST_KEPT {
+            return;
+        }
+        let mut ages: Vec<u64> = self.hung.values().map(|hung| hung.seen_in).collect();
+        ages.sort_unstable();
+        let oldest = ages[ages.len() - MOST_KEPT];
+        let frame = self.frame;
+        self.hung
+            .retain(|_, hung| hung.seen_in >= oldest || hung.seen_in == frame);
+    }
+
+    /// Draws a row's picture where it belongs; false if there is none.
+    pub fn draw(&self, painter: &egui::Painter, window: Window, row: &Seen) -> bool {
+        let Some(hung) = self.hung.get(&(row.rank, row.lane)) else {
+            return false;
+        };
+        let of = hung.key.window;
+        let (from_ns, to_ns) = (of.from_ns.max(window.from_ns), of.to_ns.min(window.to_ns));
+        if from_ns >= to_ns {
+            return true;
+        }
+        // Only what is seen: zoomed in from afar the rest would lie where numbers of 32 bits are coarse.
+        let x = |ns: i64| row.rect.left() + (window.share_of(ns) * f64::from(row.rect.width())) as f32;
+        let u = |ns: i64| of.share_of(ns) as f32;
+        let rect = Rect::from_min_max(
+            Pos2::new(x(from_ns), row.rect.top()),
+            Pos2::new(x(to_ns), row.rect.bottom()),
+        );
+        let uv = Rect::from_min_max(Pos2::new(u(from_ns), 0.0), Pos2::new(u(to_ns), 1.0));
+        let mut mesh = Mesh::with_texture(hung.texture.id());
+        mesh.add_rect_with_uv(rect, uv, Color32::WHITE);
+        painter.add(mesh);
+        true
+    }
+
+    /// The spans of a row that have room for a name.
+    pub fn named(&self, row: &Seen) -> &[Named] {
+        self.hung
+            .get(&(row.rank, row.lane))
+            .map_or(&[], |hung| hung.named.as_slice())
+    }
+}
+
+/// Room beside the window for the next moves: half of it on both sides.
+fn around(window: Window, pixels: usize) -> Window {
+    let more = (i128::from(window.length_ns()) * (pixels / 2) as i128 / pixels.max(1) as i128) as i64;
+    let from_ns = window.from_ns.saturating_sub(more);
+    Window {
+        from_ns,
+        to_ns: from_ns.saturating_add(2 * window.length_ns()),
+    }
+}
+
+/// True if a picture has just the pixels that a window shows.
+fn fits(key: &Key, window: Window, pixels: usize) -> bool {
+    key.width == 2 * pixels
+        && key.window.length_ns() == 2 * window.length_ns()
+        && key.window.from_ns <= window.from_ns
+        && key.window.to_ns >= window.to_ns
+}

@@ -1,0 +1,59 @@
+//! What stands left of the rows: who they are.
+
+use super::layout::RowKind;
+use crate::model::Opened;
+use rankscope_formats::session::{CommunicatorSummary, Session};
+use rankscope_formats::view::LaneKind;
+
+/// What a row is called.
+pub fn title(opened: &Opened, kind: RowKind) -> String {
+    match kind {
+        RowKind::Host(host) => opened
+            .session
+            .hosts
+            .get(host as usize)
+            .map_or_else(String::new, |host| {
+                format!("{} · {} ranks", host.name, host.ranks.len())
+            }),
+        RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
+        RowKind::Coming(_) => "indexing …".to_owned(),
+        RowKind::Lane { rank, kind, layer, .. } => lane_title(&opened.session, rank, kind, layer),
+    }
+}
+
+/// What a lane of a rank is called.
+pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> String {
+    let own = match kind {
+        LaneKind::Steps => "steps".to_owned(),
+        LaneKind::Parts { device: true } => "devices".to_owned(),
+        LaneKind::Parts { device: false } => return format!("time of thread {}", layer + 1),
+        LaneKind::Stalls => "stalls".to_owned(),
+        LaneKind::Pauses => "named".to_owned(),
+        LaneKind::Calls { thread_id } => format!("thread {thread_id}"),
+        LaneKind::Marks { thread_id } => format!("marks {thread_id}"),
+        LaneKind::Operations { communicator } => communicator
+            .and_then(|communicator| session.communicators.get(communicator as usize))
+            .map_or_else(|| "operations".to_owned(), communicator_title),
+        LaneKind::Works { stream } => stream
+            .and_then(|stream| {
+                let of_rank = session.activity.iter().find(|activity| activity.rank == rank)?;
+                let stream = of_rank.streams.get(stream as usize)?;
+                Some(format!("device {} stream {}", stream.device, stream.number))
+            })
+            .unwrap_or_else(|| "device".to_owned()),
+    };
+    if layer == 0 {
+        own
+    } else {
+        // It goes on with what overlaps the row above.
+        "┄".to_owned()
+    }
+}
+
+/// What a communicator is called: what it is for, and how many are in it.
+pub fn communicator_title(communicator: &CommunicatorSummary) -> String {
+    format!(
+        "{} {} of {}",
+        communicator.library, communicator.role, communicator.size
+    )
+}

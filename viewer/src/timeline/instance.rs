@@ -1,0 +1,187 @@
+//! One instance across all ranks: who came when, who left when.
+//!
+//! Its spans are looked up in the indices of all its members on a thread of its own: of four thousand ranks that are four
+//! thousand files.
+
+use crate::model::{Opened, PickedInstance, View};
+use rankscope_formats::session::{InstanceRow, RowGroups, part_path};
+use rankscope_formats::view::{LaneKind, Span};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// One member's operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    /// Position of the rank in the session.
+    pub rank: u32,
+    /// Position of the lane in its index.
+    pub lane: usize,
+    /// The operation.
+    pub span: Span,
+}
+
+impl Member {
+    /// End of its waiting for peers, ns; its arrival if it waited for nobody.
+    pub fn waited_until_ns(&self) -> i64 {
+        if self.span.wait_ns > 0 {
+            self.span.start_ns + self.span.wait_ns
+        } else {
+            self.span.arrival_ns()
+        }
+    }
+}
+
+/// All members of an instance, in the order in which they arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Members {
+    /// Which instance.
+    pub picked: PickedInstance,
+    /// What the session's table says of it, if it was found there.
+    pub row: Option<InstanceRow>,
+    /// In order of their arrivals.
+    pub members: Vec<Member>,
+    /// Members whose indices are not there yet.
+    pub coming: u32,
+}
+
+/// Looks instances up.
+pub struct Instances {
+    newest: Arc<AtomicU64>,
+    asked: Option<PickedInstance>,
+    sender: Sender<Members>,
+    found: Receiver<Members>,
+    /// What was found last.
+    pub shown: Option<Arc<Members>>,
+}
+
+impl Default for Instances {
+    fn default() -> Self {
+        let (sender, found) = channel();
+        Self {
+            newest: Arc::default(),
+            asked: None,
+            sender,
+            found,
+            shown: None,
+        }
+    }
+}
+
+impl Instances {
+    /// Asks for what is picked, and takes what was found.
+    pub fn update(&mut self, opened: &Arc<Opened>, picked: Option<PickedInstance>, ctx: &egui::Context) {
+        while let Ok(members) = self.found.try_recv() {
+            if Some(members.picked) == self.asked {
+                // What was not indexed yet is asked for again when it is.
+                if members.coming > 0 {
+                    self.asked = None;
+                }
+                self.shown = Some(Arc::new(members));
+            }
+        }
+        if self.asked == picked {
+            return;
+        }
+        if self
+            .shown
+            .as_ref()
+            .is_none_or(|shown| Some(shown.picked) != picked)
+        {
+            self.shown = None;
+        }
+        self.asked = picked;
+        let number = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(picked) = picked else { return };
+        let (opened, sender, ctx, newest) = (
+            opened.clone(),
+            self.sender.clone(),
+            ctx.clone(),
+            self.newest.clone(),
+        );
+        std::thread::spawn(move || {
+            let members = look_up(&opened, picked, &|| newest.load(Ordering::Relaxed) != number);
+            if sender.send(members).is_ok() {
+                ctx.request_repaint();
+            }
+        });
+    }
+
+    /// True while something is looked up.
+    pub fn is_busy(&self) -> bool {
+        self.asked.is_some()
+            && self
+                .shown
+                .as_ref()
+                .is_none_or(|shown| Some(shown.picked) != self.asked)
+    }
+}
+
+/// Finds all members of an instance.
+pub fn look_up(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bool) -> Members {
+    let row = instance_row(opened, picked, is_over);
+    let (from_ns, to_ns) = row.as_ref().map_or((picked.from_ns, picked.to_ns), |row| {
+        (row.start_ns.min(picked.from_ns), row.end_ns.max(picked.to_ns))
+    });
+    let known = picked
+        .communicator
+        .and_then(|communicator| opened.session.communicators.get(communicator as usize));
+    let ranks: Vec<u32> = known.map_or_else(
+        || (0..opened.session.ranks.len() as u32).collect(),
+        |communicator| communicator.members.iter().flatten().copied().collect(),
+    );
+    let mut members = Vec::new();
+    let mut coming = 0;
+    for rank in ranks {
+        if is_over() {
+            break;
+        }
+        match opened.view(rank) {
+            View::Open(view) => {
+                let wanted = LaneKind::Operations {
+                    communicator: picked.communicator,
+                };
+                let found = view.lanes_of(|kind| kind == wanted).find_map(|(lane, spans)| {
+                    let span = spans.span_of(picked.instance, from_ns, to_ns.saturating_add(1))?;
+                    Some(Member { rank, lane, span })
+                });
+                members.extend(found);
+            }
+            View::Coming => coming += 1,
+            View::Missing => {}
+        }
+    }
+    members.sort_by_key(|member| (member.span.arrival_ns(), member.rank));
+    Members {
+        picked,
+        row,
+        members,
+        coming,
+    }
+}
+
+/// How much earlier than the operation that was picked the instance may begin, ns: nearly always it begins with it.
+const EARLIER_NS: [i64; 4] = [10_000_000, 1_000_000_000, 60_000_000_000, i64::MAX];
+
+fn instance_row(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bool) -> Option<InstanceRow> {
+    let groups = RowGroups::<InstanceRow>::open(&part_path::<InstanceRow>(&opened.path)).ok()?;
+    let mut read = BTreeSet::new();
+    let mut rows = Vec::new();
+    for earlier_ns in EARLIER_NS {
+        let from_ns = picked.from_ns.saturating_sub(earlier_ns);
+        for group in groups.between(from_ns, picked.to_ns.saturating_add(1)) {
+            if !read.insert(group) {
+                continue;
+            }
+            let mut reader = groups.reader(vec![group]).ok()?;
+            while !is_over() && reader.next_rows(&mut rows).ok()? {
+                if let Some(row) = rows.iter().find(|row| row.instance == picked.instance) {
+                    return Some(row.clone());
+                }
+                rows.clear();
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,267 @@
+//! Which rows there are, and where.
+
+use crate::model::{Opened, View, ViewState};
+use rankscope_formats::view::LaneKind;
+use std::ops::Range;
+
+/// What a row shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowKind {
+    /// A host's name.
+    Host(u32),
+    /// A rank's name, and where its time went.
+    Rank {
+        /// Position in the session.
+        rank: u32,
+        /// Lane of its parts, if that is known.
+        parts: Option<usize>,
+    },
+    /// One of a rank's lanes.
+    Lane {
+        /// Position in the session.
+        rank: u32,
+        /// Position in the rank's index.
+        lane: usize,
+        /// What the lane shows.
+        kind: LaneKind,
+        /// Which of several lanes of its kind.
+        layer: u32,
+    },
+    /// Room for the lanes of a rank whose index is not open yet.
+    Coming(u32),
+}
+
+impl RowKind {
+    /// Rank and lane of which there is a picture.
+    pub fn lane(self) -> Option<(u32, usize)> {
+        match self {
+            Self::Rank { rank, parts } => Some((rank, parts?)),
+            Self::Lane { rank, lane, .. } => Some((rank, lane)),
+            Self::Host(_) | Self::Coming(_) => None,
+        }
+    }
+
+    /// Its rank.
+    pub fn rank(self) -> Option<u32> {
+        match self {
+            Self::Rank { rank, .. } | Self::Lane { rank, .. } | Self::Coming(rank) => Some(rank),
+            Self::Host(_) => None,
+        }
+    }
+
+    /// Its height, points.
+    pub fn height(self) -> f32 {
+        match self {
+            Self::Host(_) => 22.0,
+            Self::Rank { .. } => 24.0,
+            Self::Coming(_) => 96.0,
+            Self::Lane { kind, .. } => match kind {
+                LaneKind::Steps => 14.0,
+                LaneKind::Parts { .. } => 14.0,
+                LaneKind::Stalls | LaneKind::Pauses => 13.0,
+                LaneKind::Calls { .. } | LaneKind::Marks { .. } | LaneKind::Works { .. } => 16.0,
+                LaneKind::Operations { .. } => 19.0,
+            },
+        }
+    }
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// What it shows.
+    pub kind: RowKind,
+    /// Where it begins, points from the top of all.
+    pub top: f32,
+}
+
+impl Row {
+    /// Where it ends.
+    pub fn bottom(&self) -> f32 {
+        self.top + self.kind.height()
+    }
+}
+
+/// All rows.
+#[derive(Default)]
+pub struct Layout {
+    rows: Vec<Row>,
+    /// Ranks in the order in which they are shown.
+    ranks: Vec<u32>,
+    /// Ranks whose index was not open when their room was made, and that are not collapsed.
+    coming: Vec<u32>,
+    key: Option<Key>,
+}
+
+/// What the rows depend on.
+#[derive(Clone, PartialEq)]
+struct Key {
+    collapsed: std::collections::BTreeSet<u32>,
+    closed_hosts: std::collections::BTreeSet<u32>,
+    pinned: std::collections::BTreeSet<u32>,
+    hidden: std::collections::BTreeSet<u32>,
+    order: Vec<u32>,
+}
+
+impl Layout {
+    /// Makes the rows anew if what they depend on has changed. `seen` are the ranks that were seen in the last frame: of no
+    /// others indices are opened.
+    pub fn update(&mut self, opened: &Opened, state: &ViewState, seen: &[u32]) -> bool {
+        let same = self.key.as_ref().is_some_and(|key| {
+            key.collapsed == state.collapsed
+                && key.closed_hosts == state.closed_hosts
+                && key.pinned == state.pinned
+                && key.hidden == state.hidden
+                && key.order == state.order
+        });
+        let came = seen
+            .iter()
+            .any(|rank| self.coming.contains(rank) && matches!(opened.view(*rank), View::Open(_)));
+        if same && !came {
+            return false;
+        }
+        self.key = Some(Key {
+            collapsed: state.collapsed.clone(),
+            closed_hosts: state.closed_hosts.clone(),
+            pinned: state.pinned.clone(),
+            hidden: state.hidden.clone(),
+            order: state.order.clone(),
+        });
+        self.build(opened, state, seen);
+        true
+    }
+
+    fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32]) {
+        self.rows.clear();
+        self.ranks.clear();
+        self.coming.clear();
+        let session = &opened.session;
+        let count = session.ranks.len() as u32;
+        let mut place = vec![u32::MAX; count as usize];
+        for (position, &rank) in state.order.iter().enumerate() {
+            if let Some(place) = place.get_mut(rank as usize) {
+                *place = position as u32;
+            }
+        }
+        let shown = |rank: &u32| !state.hidden.contains(rank);
+        let in_order = |ranks: &mut Vec<u32>| ranks.sort_by_key(|&rank| (place[rank as usize], rank));
+        let mut pinned: Vec<u32> = (0..count)
+            .filter(|rank| state.pinned.contains(rank))
+            .filter(shown)
+            .collect();
+        in_order(&mut pinned);
+        for rank in pinned {
+            self.push_rank(opened, state, rank, seen);
+        }
+        for (host, described) in session.hosts.iter().enumerate() {
+            let mut ranks: Vec<u32> = described
+                .ranks
+                .iter()
+                .copied()
+                .filter(|&rank| rank < count && !state.pinned.contains(&rank))
+                .filter(shown)
+                .collect();
+            if ranks.is_empty() {
+                continue;
+            }
+            in_order(&mut ranks);
+            let host = host as u32;
+            if session.hosts.len() > 1 {
+                self.push(RowKind::Host(host));
+                if state.closed_hosts.contains(&host) {
+                    continue;
+                }
+            }
+            for rank in ranks {
+                self.push_rank(opened, state, rank, seen);
+            }
+        }
+    }
+
+    fn push(&mut self, kind: RowKind) {
+        let top = self.height();
+        self.rows.push(Row { kind, top });
+    }
+
+    fn push_rank(&mut self, opened: &Opened, state: &ViewState, rank: u32, seen: &[u32]) {
+        self.ranks.push(rank);
+        let view = if opened.is_open(rank) || seen.contains(&rank) || self.ranks.len() <= 16 {
+            opened.open_view(rank)
+        } else {
+            None
+        };
+        let Some(view) = view else {
+            self.push(RowKind::Rank { rank, parts: None });
+            self.coming.push(rank);
+            if !state.collapsed.contains(&rank) {
+                self.push(RowKind::Coming(rank));
+            }
+            return;
+        };
+        let lanes = &view.footer().lanes;
+        let parts = lanes
+            .iter()
+            .position(|lane| matches!(lane.kind, LaneKind::Parts { device: true }))
+            .or_else(|| {
+                lanes
+                    .iter()
+                    .position(|lane| matches!(lane.kind, LaneKind::Parts { .. }) && lane.layer == 0)
+            });
+        self.push(RowKind::Rank { rank, parts });
+        if state.collapsed.contains(&rank) {
+            return;
+        }
+        for (lane, info) in lanes.iter().enumerate() {
+            if Some(lane) != parts && info.spans > 0 {
+                self.push(RowKind::Lane {
+                    rank,
+                    lane,
+                    kind: info.kind,
+                    layer: info.layer,
+                });
+            }
+        }
+    }
+
+    /// Height of all rows, points.
+    pub fn height(&self) -> f32 {
+        self.rows.last().map_or(0.0, Row::bottom)
+    }
+
+    /// All rows, from the top.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Ranks in the order in which they are shown.
+    pub fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// Rows that touch a stretch of height.
+    pub fn within(&self, from: f32, to: f32) -> Range<usize> {
+        let first = self.rows.partition_point(|row| row.bottom() <= from);
+        let last = self.rows.partition_point(|row| row.top < to);
+        first..last.max(first)
+    }
+
+    /// The row at a height.
+    pub fn at(&self, y: f32) -> Option<&Row> {
+        self.rows.get(self.rows.partition_point(|row| row.bottom() <= y))
+    }
+
+    /// The first row of a rank.
+    pub fn of_rank(&self, rank: u32) -> Option<&Row> {
+        self.rows
+            .iter()
+            .find(|row| matches!(row.kind, RowKind::Rank { rank: of, .. } if of == rank))
+    }
+
+    /// Where a row is now that showed this before the rows changed.
+    pub fn find(&self, kind: RowKind) -> Option<&Row> {
+        self.rows.iter().find(|row| row.kind == kind).or_else(|| {
+            let rank = kind.rank()?;
+            self.of_rank(rank)
+        })
+    }
+}

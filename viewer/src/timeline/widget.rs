@@ -1,0 +1,1016 @@
+//! Draws the timeline, and is dragged, wheeled and clicked.
+
+use super::axis::Ruler;
+use super::gallery::{Gallery, Seen};
+use super::gutter;
+use super::instance::{Instances, Members};
+use super::layout::{Layout, Row, RowKind};
+use super::minimap::Minimap;
+use super::tooltip;
+use crate::model::{
+    Action, Hovered, Opened, PickedInstance, State, View, Window, bytes_text, duration_text, moment_text,
+};
+use crate::picture::painter::SpanFilter;
+use crate::theme::Theme;
+use egui::{
+    Align2, Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rangef, Rect, Response, Sense, Shape, Stroke,
+    StrokeKind, Ui, Vec2,
+};
+use rankscope_formats::view::{LaneKind, Span};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Width of what stands left of the rows, points.
+const GUTTER: f32 = 168.0;
+/// Height of the line of the whole run.
+const MINIMAP: f32 = 26.0;
+/// Height of the ruler.
+const RULER: f32 = 22.0;
+/// How near the mouse must come to a thing that is thinner than a pixel, points.
+const NEAR: f32 = 3.0;
+/// Names that are drawn in one frame, at most: what a person can read is a tenth of it.
+const MOST_NAMES: usize = 1200;
+/// Members of an instance that get lines of their own.
+const MOST_LINES: usize = 256;
+
+/// What of the window lies outside of the timeline and is drawn on it.
+#[derive(Clone, Copy, Default)]
+pub struct Outside<'a> {
+    /// Notes: where, and what.
+    pub notes: &'a [(Window, String)],
+    /// Spans that are shown in colour.
+    pub filter: Option<&'a SpanFilter>,
+    /// The mouse measures: dragging selects nothing.
+    pub measures: bool,
+}
+
+/// The timeline.
+pub struct Timeline {
+    layout: Layout,
+    gallery: Gallery,
+    minimap: Minimap,
+    /// What was picked, across all ranks.
+    pub instances: Instances,
+    seen_ranks: Vec<u32>,
+    drag: Option<Drag>,
+    anchor: Option<(RowKind, f32)>,
+    /// Where the rows were drawn last.
+    pub rows_rect: Rect,
+    /// What is measured, ns.
+    pub measured: Option<(i64, i64)>,
+    go_to_rank: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Drag {
+    Pan { from: Window, x: f32, y: f32, scroll: f32 },
+    Select { from_ns: i64 },
+    Measure { from_ns: i64 },
+    Minimap,
+}
+
+impl Timeline {
+    /// Of a session.
+    pub fn new(opened: &Arc<Opened>, ctx: &egui::Context) -> Self {
+        Self {
+            layout: Layout::default(),
+            gallery: Gallery::new(opened, ctx),
+            minimap: Minimap::default(),
+            instances: Instances::default(),
+            seen_ranks: Vec::new(),
+            drag: None,
+            anchor: None,
+            rows_rect: Rect::NOTHING,
+            measured: None,
+            go_to_rank: None,
+        }
+    }
+
+    /// True if all that is seen is drawn as exactly as pixels can.
+    pub fn is_exact(&self) -> bool {
+        self.gallery.is_exact() && !self.minimap.is_busy() && !self.instances.is_busy()
+    }
+
+    /// From the last change of what is shown until all of it was exact.
+    pub fn exact_after(&self) -> Option<Duration> {
+        self.gallery.last_exact_after
+    }
+
+    /// Ranks in the order in which they are shown.
+    pub fn ranks(&self) -> &[u32] {
+        self.layout.ranks()
+    }
+
+    /// Scrolls until a rank is seen.
+    pub fn reveal(&mut self, rank: u32) {
+        self.go_to_rank = Some(rank);
+    }
+
+    /// Rows of lanes that were drawn last, and height of one frame's rows: for benchmarks.
+    pub fn rows_drawn(&self) -> usize {
+        self.layout
+            .within(0.0, f32::MAX)
+            .len()
+            .min((self.rows_rect.height() / 13.0) as usize)
+    }
+
+    /// Draws into all the room there is.
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Arc<Opened>,
+        state: &mut State,
+        outside: Outside<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        let all = ui.available_rect_before_wrap();
+        let response = ui.allocate_rect(all, Sense::click_and_drag());
+        response.widget_info(|| {
+            egui::WidgetInfo::labeled(egui::Role::Canvas, true, "timeline: ranks over time")
+        });
+        let theme = Theme::of(ui.ctx());
+        let painter = ui.painter_at(all);
+        painter.rect_filled(all, 0.0, theme.background());
+        let left = (all.left() + GUTTER).min(all.right() - 50.0);
+        let minimap = Rect::from_min_max(Pos2::new(left, all.top()), Pos2::new(all.right(), all.top() + MINIMAP));
+        let ruler = Rect::from_min_max(
+            Pos2::new(left, minimap.bottom()),
+            Pos2::new(all.right(), minimap.bottom() + RULER),
+        );
+        let rows = Rect::from_min_max(Pos2::new(left, ruler.bottom()), all.max);
+        let gutter = Rect::from_min_max(Pos2::new(all.left(), ruler.bottom()), Pos2::new(left, all.bottom()));
+        self.rows_rect = rows;
+
+        self.place_rows(opened, state, rows.height());
+        self.gallery
+            .set_look(theme, &state.marked, outside.filter);
+        let areas = Areas {
+            rows,
+            ruler,
+            minimap,
+            gutter,
+        };
+        self.input(ui, &response, areas, opened, state, outside, actions);
+        let window = state.window();
+        let within = self
+            .layout
+            .within(state.view.scroll, state.view.scroll + rows.height());
+        let visible: Vec<Row> = self.layout.rows()[within].to_vec();
+        self.seen_ranks.clear();
+        self.seen_ranks
+            .extend(visible.iter().filter_map(|row| row.kind.rank()));
+        self.seen_ranks.dedup();
+        let seen: Vec<Seen> = visible
+            .iter()
+            .filter_map(|row| {
+                let (rank, lane) = row.kind.lane()?;
+                let rect = self.rect_of(row, rows, state.view.scroll).shrink2(Vec2::new(0.0, 1.0));
+                Some(Seen { rank, lane, rect })
+            })
+            .collect();
+        self.gallery
+            .update(ui.ctx(), window, rows.width(), &seen);
+
+        let rows_painter = painter.with_clip_rect(rows.intersect(all));
+        let gutter_painter = painter.with_clip_rect(gutter.intersect(all));
+        self.draw_rows(&painter, &visible, areas, opened, state, theme);
+        self.draw_steps(&rows_painter, rows, opened, window, theme);
+        let mut names = Names::new(theme);
+        for row in &seen {
+            self.gallery.draw(&rows_painter, window, row);
+        }
+        for row in &seen {
+            names.draw(&rows_painter, opened, window, row, self.gallery.named(row));
+        }
+        self.draw_losses(&rows_painter, &visible, areas, opened, state, theme);
+        self.draw_titles(&gutter_painter, &visible, areas, opened, state, theme);
+        self.draw_instances(&rows_painter, &visible, areas, opened, state, theme);
+        self.draw_selection(&painter, areas, state, outside, theme);
+        self.draw_ruler(&painter, ruler, window, theme);
+        self.draw_minimap(&painter, minimap, opened, state, theme, ui.ctx());
+        self.draw_cursor(&painter, &response, areas, window, theme);
+        if let Some(hovered) = &state.hovered
+            && self.drag.is_none()
+        {
+            response.clone().on_hover_ui_at_pointer(|ui| tooltip::show(ui, opened, hovered));
+        }
+        self.instances.update(opened, state.picked, ui.ctx());
+    }
+
+    /// Makes the rows, and leaves what was on top there.
+    fn place_rows(&mut self, opened: &Opened, state: &mut State, height: f32) {
+        let seen = std::mem::take(&mut self.seen_ranks);
+        if self.layout.update(opened, &state.view, &seen)
+            && let Some((kind, offset)) = self.anchor
+            && let Some(row) = self.layout.find(kind)
+        {
+            state.view.scroll = row.top + offset;
+        }
+        self.seen_ranks = seen;
+        if let Some(rank) = self.go_to_rank.take()
+            && let Some(row) = self.layout.of_rank(rank)
+        {
+            let is_seen = row.top >= state.view.scroll && row.bottom() <= state.view.scroll + height;
+            if !is_seen {
+                state.view.scroll = row.top - height / 4.0;
+            }
+        }
+        let lowest = (self.layout.height() - height + 40.0).max(0.0);
+        state.view.scroll = state.view.scroll.clamp(0.0, lowest);
+        self.anchor = self
+            .layout
+            .at(state.view.scroll)
+            .map(|row| (row.kind, state.view.scroll - row.top));
+    }
+
+    fn rect_of(&self, row: &Row, rows: Rect, scroll: f32) -> Rect {
+        let top = rows.top() + row.top - scroll;
+        Rect::from_x_y_ranges(rows.x_range(), top..=top + row.kind.height())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call, all of what a frame has")]
+    fn input(
+        &mut self,
+        ui: &Ui,
+        response: &Response,
+        areas: Areas,
+        opened: &Arc<Opened>,
+        state: &mut State,
+        outside: Outside<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        let rows = areas.rows;
+        let window = state.window();
+        let ns_at = |x: f32| window.at(f64::from((x - rows.left()) / rows.width().max(1.0)));
+        let pointer = response.hover_pos().or_else(|| response.interact_pointer_pos());
+        state.hovered = None;
+        let Some(at) = pointer else {
+            self.drag = None;
+            return;
+        };
+        let (shift, command) = ui.input(|input| (input.modifiers.shift, input.modifiers.command));
+        if response.hovered() {
+            let (scroll, zoom) = ui.input(|input| (input.smooth_scroll_delta(), input.zoom_delta()));
+            if zoom != 1.0 {
+                let share = f64::from((at.x - rows.left()) / rows.width().max(1.0)).clamp(0.0, 1.0);
+                actions.push(Action::Show(window.zoomed(1.0 / f64::from(zoom), share)));
+            } else if !command && scroll != Vec2::ZERO {
+                state.view.scroll -= scroll.y;
+                if scroll.x != 0.0 {
+                    actions.push(Action::Show(window.moved(-f64::from(scroll.x / rows.width()))));
+                }
+            }
+        }
+        if response.drag_started()
+            && let Some(start) = ui.input(|input| input.pointer.press_origin())
+        {
+            self.drag = Some(if areas.minimap.contains(start) {
+                Drag::Minimap
+            } else if outside.measures && rows.contains(start) {
+                Drag::Measure {
+                    from_ns: ns_at(start.x),
+                }
+            } else if areas.ruler.contains(start) || (shift && rows.contains(start)) {
+                Drag::Select {
+                    from_ns: ns_at(start.x),
+                }
+            } else {
+                Drag::Pan {
+                    from: window,
+                    x: start.x,
+                    y: start.y,
+                    scroll: state.view.scroll,
+                }
+            });
+        }
+        if response.dragged() {
+            match self.drag {
+                Some(Drag::Pan { from, x, y, scroll }) => {
+                    actions.push(Action::Show(from.moved(f64::from((x - at.x) / rows.width()))));
+                    state.view.scroll = scroll + y - at.y;
+                }
+                Some(Drag::Select { from_ns }) => {
+                    actions.push(Action::Select(Some(Window::between(from_ns, ns_at(at.x)))));
+                }
+                Some(Drag::Measure { from_ns }) => self.measured = Some((from_ns, ns_at(at.x))),
+                Some(Drag::Minimap) => self.jump(at, areas.minimap, state, actions),
+                None => {}
+            }
+        }
+        if response.drag_stopped() {
+            self.drag = None;
+        }
+        self.point(at, areas, opened, state);
+        if response.clicked() {
+            self.click(at, areas, opened, state, actions);
+        }
+        if response.double_clicked()
+            && let Some(hovered) = state.hovered
+        {
+            let span = hovered.span;
+            actions.push(Action::Show(
+                Window::between(span.start_ns, span.end_ns).with_margin(0.25),
+            ));
+        }
+        if areas.ruler.contains(at) {
+            ui.ctx().set_cursor_icon(CursorIcon::Text);
+        }
+    }
+
+    fn jump(&self, at: Pos2, minimap: Rect, state: &State, actions: &mut Vec<Action>) {
+        let share = f64::from((at.x - minimap.left()) / minimap.width().max(1.0));
+        let window = state.window();
+        let middle = state.whole.at(share);
+        let from_ns = middle.saturating_sub(window.length_ns() / 2);
+        actions.push(Action::Show(
+            Window::between(from_ns, from_ns.saturating_add(window.length_ns())).kept_in(state.whole),
+        ));
+    }
+
+    /// What is under the mouse.
+    fn point(&self, at: Pos2, areas: Areas, opened: &Opened, state: &mut State) {
+        let rows = areas.rows;
+        if !rows.contains(at) {
+            return;
+        }
+        let window = state.window();
+        let Some(row) = self.layout.at(at.y - rows.top() + state.view.scroll) else {
+            return;
+        };
+        let Some((rank, lane)) = row.kind.lane() else {
+            return;
+        };
+        let View::Open(view) = opened.view(rank) else {
+            return;
+        };
+        let Some(spans) = view.lane(lane) else { return };
+        let ns = window.at(f64::from((at.x - rows.left()) / rows.width().max(1.0)));
+        let near_ns = (window.length_ns() as f64 / f64::from(rows.width().max(1.0)) * f64::from(NEAR)) as i64;
+        state.hovered = spans.span_at(ns, near_ns).map(|span| Hovered {
+            rank,
+            lane,
+            kind: spans.info.kind,
+            span,
+        });
+    }
+
+    fn click(&self, at: Pos2, areas: Areas, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+        if areas.minimap.contains(at) {
+            self.jump(at, areas.minimap, state, actions);
+            return;
+        }
+        if areas.ruler.contains(at) {
+            actions.push(Action::Select(None));
+            return;
+        }
+        if areas.gutter.contains(at) {
+            let row = self.layout.at(at.y - areas.rows.top() + state.view.scroll);
+            match row.map(|row| row.kind) {
+                Some(RowKind::Host(host)) => actions.push(Action::ToggleHost(host)),
+                Some(RowKind::Rank { rank, .. }) => {
+                    actions.push(Action::Rank(Some(rank)));
+                    actions.push(Action::ToggleRank(rank));
+                }
+                _ => {}
+            }
+            return;
+        }
+        if let Some(hovered) = state.hovered {
+            actions.push(Action::Rank(Some(hovered.rank)));
+            actions.push(Action::Pick(picked(&hovered)));
+        } else {
+            actions.push(Action::Pick(None));
+        }
+        let _ = opened;
+    }
+
+    fn draw_rows(
+        &self,
+        painter: &Painter,
+        visible: &[Row],
+        areas: Areas,
+        opened: &Opened,
+        state: &State,
+        theme: Theme,
+    ) {
+        let all = areas.rows.union(areas.gutter);
+        let painter = painter.with_clip_rect(all);
+        for row in visible {
+            let of_rows = self.rect_of(row, areas.rows, state.view.scroll);
+            let rect = Rect::from_x_y_ranges(all.x_range(), of_rows.y_range());
+            match row.kind {
+                RowKind::Host(_) => {
+                    painter.rect_filled(rect, 0.0, theme.host());
+                }
+                RowKind::Rank { rank, .. } => {
+                    painter.rect_filled(rect, 0.0, theme.header());
+                    painter.hline(all.x_range(), rect.top(), Stroke::new(1.0, theme.line()));
+                    if state.rank == Some(rank) {
+                        let bar = Rect::from_min_size(rect.min, Vec2::new(3.0, rect.height()));
+                        painter.rect_filled(bar, 0.0, theme.selection());
+                    }
+                }
+                RowKind::Coming(rank) => {
+                    let text = match opened.view(rank) {
+                        View::Missing => "cannot be drawn: see findings, problems",
+                        _ => "indexing …",
+                    };
+                    painter.text(
+                        of_rows.left_center() + Vec2::new(8.0, 0.0),
+                        Align2::LEFT_CENTER,
+                        text,
+                        FontId::proportional(12.0),
+                        theme.weak(),
+                    );
+                }
+                RowKind::Lane { .. } => {}
+            }
+        }
+    }
+
+    fn draw_titles(
+        &self,
+        painter: &Painter,
+        visible: &[Row],
+        areas: Areas,
+        opened: &Opened,
+        state: &State,
+        theme: Theme,
+    ) {
+        for row in visible {
+            let rect = self.rect_of(row, areas.rows, state.view.scroll);
+            let left = areas.gutter.left();
+            let (indent, size, colour) = match row.kind {
+                RowKind::Host(_) => (8.0, 12.5, theme.text()),
+                RowKind::Rank { .. } => (18.0, 12.5, theme.text()),
+                RowKind::Lane { .. } => (28.0, 10.5, theme.weak()),
+                RowKind::Coming(_) => continue,
+            };
+            let is_closed = match row.kind {
+                RowKind::Host(host) => Some(state.view.closed_hosts.contains(&host)),
+                RowKind::Rank { rank, .. } => Some(state.view.collapsed.contains(&rank)),
+                _ => None,
+            };
+            if let Some(is_closed) = is_closed {
+                chevron(
+                    painter,
+                    Pos2::new(left + indent - 8.0, rect.center().y),
+                    is_closed,
+                    theme.weak(),
+                );
+            }
+            let text = gutter::title(opened, row.kind);
+            let room = areas.gutter.width() - indent - 6.0;
+            let galley = elided(painter, text, size, colour, room);
+            let y = rect.center().y - galley.size().y / 2.0;
+            painter.galley(Pos2::new(left + indent, y), galley, colour);
+            if let RowKind::Rank { rank, .. } = row.kind
+                && state.view.pinned.contains(&rank)
+            {
+                painter.circle_filled(
+                    Pos2::new(areas.gutter.right() - 8.0, rect.center().y),
+                    3.0,
+                    theme.selection(),
+                );
+            }
+        }
+        painter.vline(
+            areas.gutter.right() - 0.5,
+            areas.gutter.y_range(),
+            Stroke::new(1.0, theme.line()),
+        );
+    }
+
+    /// Boundaries of steps, where these are not too many to be told apart: those of the first rank that is seen.
+    fn draw_steps(&self, painter: &Painter, rows: Rect, opened: &Opened, window: Window, theme: Theme) {
+        let Some(rank) = self.seen_ranks.first() else { return };
+        let View::Open(view) = opened.view(*rank) else { return };
+        let steps = view.lanes_of(|kind| kind == LaneKind::Steps).next();
+        let Some((_, steps)) = steps else { return };
+        let count = steps
+            .spans_before(window.to_ns)
+            .saturating_sub(steps.spans_before(window.from_ns));
+        if count as f32 * 14.0 > rows.width() + 14.0 * 64.0 {
+            return;
+        }
+        let mut last = f32::NEG_INFINITY;
+        let mut line = |ns: i64| {
+            let x = rows.left() + (window.share_of(ns) * f64::from(rows.width())) as f32;
+            if x - last >= 10.0 {
+                painter.vline(x.round() + 0.5, rows.y_range(), Stroke::new(1.0, theme.line()));
+                last = x;
+            }
+        };
+        steps.spans_in(window.from_ns, window.to_ns, |span| {
+            line(span.start_ns);
+            line(span.end_ns);
+            true
+        });
+    }
+
+    /// What could not be recorded, where it happened: the row's parts do not know of it.
+    fn draw_losses(
+        &self,
+        painter: &Painter,
+        visible: &[Row],
+        areas: Areas,
+        opened: &Opened,
+        state: &State,
+        theme: Theme,
+    ) {
+        if opened.session.losses.is_empty() {
+            return;
+        }
+        let window = state.window();
+        for row in visible {
+            let RowKind::Rank { rank, .. } = row.kind else { continue };
+            let rect = self.rect_of(row, areas.rows, state.view.scroll);
+            for loss in &opened.session.losses {
+                if loss.rank == Some(rank) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
+                    let place = areas.place(window, loss.first_ns, loss.last_ns, rect.y_range(), 3.0);
+                    painter.rect_filled(place, 0.0, theme.alarm().gamma_multiply(0.25));
+                    painter.hline(place.x_range(), rect.top() + 1.5, Stroke::new(3.0, theme.alarm()));
+                }
+            }
+        }
+    }
+
+    /// One instance on all ranks: that under the mouse, and that which was picked.
+    fn draw_instances(
+        &self,
+        painter: &Painter,
+        visible: &[Row],
+        areas: Areas,
+        opened: &Opened,
+        state: &State,
+        theme: Theme,
+    ) {
+        let window = state.window();
+        if let Some(picked) = state.hovered.as_ref().and_then(picked)
+            && state.picked != Some(picked)
+        {
+            let long = (picked.to_ns - picked.from_ns).max(window.length_ns() / 400);
+            for row in visible {
+                let Some(span) = find(opened, row, picked, long) else { continue };
+                let rect = self.rect_of(row, areas.rows, state.view.scroll);
+                let place = areas.place(window, span.start_ns, span.end_ns, rect.y_range(), 2.0);
+                painter.rect_stroke(place, 1.0, Stroke::new(1.0, theme.accent()), StrokeKind::Inside);
+            }
+        }
+        if let Some(members) = &self.instances.shown
+            && Some(members.picked) == state.picked
+        {
+            self.draw_picked(painter, visible, areas, opened, (state, members), theme);
+        }
+    }
+
+    fn draw_picked(
+        &self,
+        painter: &Painter,
+        visible: &[Row],
+        areas: Areas,
+        opened: &Opened,
+        (state, members): (&State, &Members),
+        theme: Theme,
+    ) {
+        let window = state.window();
+        let rows = areas.rows;
+        let x = |ns: i64| rows.left() + (window.share_of(ns) * f64::from(rows.width())) as f32;
+        // From rank to rank in the order on the screen: the line is as ragged as the arrivals.
+        let mut arrivals: Vec<Pos2> = Vec::new();
+        let host_of = |rank: u32| opened.session.ranks.get(rank as usize).map(|rank| rank.host);
+        let last = members.members.last();
+        let error_ns = opened.session.axis.error_between_hosts_ns.value.unwrap_or(0);
+        for row in visible {
+            let Some((rank, lane)) = row.kind.lane() else { continue };
+            let Some(member) = members
+                .members
+                .iter()
+                .find(|member| (member.rank, member.lane) == (rank, lane))
+            else {
+                continue;
+            };
+            let rect = self.rect_of(row, rows, state.view.scroll);
+            let span = member.span;
+            let place = areas.place(window, span.start_ns, span.end_ns, rect.y_range(), 2.0);
+            painter.rect_stroke(place, 1.0, Stroke::new(2.0, theme.accent()), StrokeKind::Outside);
+            let at = Pos2::new(x(span.arrival_ns()), rect.center().y);
+            if span.queued_ns > 0 {
+                // Asked for, and waiting in a queue of the program's own.
+                painter.hline(
+                    Rangef::new(at.x, place.left()),
+                    at.y,
+                    Stroke::new(1.5, theme.accent()),
+                );
+            }
+            // Where the clocks of two hosts leave it open, the arrival is a haze and not a point.
+            if error_ns > 0 && last.is_some_and(|last| host_of(last.rank) != host_of(rank)) {
+                let haze = areas.place(
+                    window,
+                    span.arrival_ns() - error_ns,
+                    span.arrival_ns() + error_ns,
+                    rect.y_range(),
+                    0.0,
+                );
+                if haze.width() > 1.0 {
+                    fade(painter, haze, theme.accent());
+                }
+            }
+            painter.circle_filled(at, 3.5, theme.background());
+            painter.circle_stroke(at, 3.5, Stroke::new(1.5, theme.accent()));
+            if arrivals.len() < MOST_LINES {
+                arrivals.push(at);
+            }
+        }
+        for pair in arrivals.windows(2) {
+            painter.line_segment([pair[0], pair[1]], Stroke::new(1.0, theme.accent()));
+        }
+        if let Some(last) = last
+            && members.members.len() > 1
+        {
+            let at = x(last.span.arrival_ns());
+            let dashes = Shape::dashed_line(
+                &[Pos2::new(at, rows.top()), Pos2::new(at, rows.bottom())],
+                Stroke::new(1.5, theme.alarm()),
+                6.0,
+                4.0,
+            );
+            painter.extend(dashes);
+            let text = format!("{} arrives last", opened.name_of(last.rank));
+            label(painter, Pos2::new(at + 5.0, rows.top() + 3.0), text, theme, theme.alarm());
+        }
+    }
+
+    fn draw_selection(
+        &self,
+        painter: &Painter,
+        areas: Areas,
+        state: &State,
+        outside: Outside<'_>,
+        theme: Theme,
+    ) {
+        let window = state.window();
+        let over = Rect::from_min_max(areas.ruler.min, areas.rows.max);
+        let painter = painter.with_clip_rect(over);
+        if let Some(range) = state.view.range {
+            let place = areas.place(window, range.from_ns, range.to_ns, over.y_range(), 1.0);
+            let shade = theme.background().gamma_multiply(0.55);
+            let left = Rect::from_x_y_ranges(over.left()..=place.left().max(over.left()), over.y_range());
+            let right = Rect::from_x_y_ranges(place.right().min(over.right())..=over.right(), over.y_range());
+            painter.rect_filled(left, 0.0, shade);
+            painter.rect_filled(right, 0.0, shade);
+            for edge in [place.left(), place.right()] {
+                painter.vline(edge, over.y_range(), Stroke::new(1.5, theme.selection()));
+            }
+            let text = duration_text(range.length_ns());
+            label(
+                &painter,
+                Pos2::new(place.left().max(over.left()) + 5.0, areas.rows.top() + 3.0),
+                text,
+                theme,
+                theme.selection(),
+            );
+        }
+        for (of, text) in outside.notes {
+            if window.touches(of.from_ns, of.to_ns) {
+                let place = areas.place(window, of.from_ns, of.to_ns, areas.ruler.y_range(), 2.0);
+                painter.rect_filled(place, 0.0, theme.mark().gamma_multiply(0.35));
+                painter.vline(place.left(), over.y_range(), Stroke::new(1.0, theme.mark()));
+                let short: String = text.chars().take(24).collect();
+                label(
+                    &painter,
+                    Pos2::new(place.left() + 4.0, areas.ruler.bottom() + 2.0),
+                    short,
+                    theme,
+                    theme.mark(),
+                );
+            }
+        }
+        if let Some((from_ns, to_ns)) = self.measured {
+            let y = areas.rows.center().y;
+            let place = areas.place(window, from_ns.min(to_ns), from_ns.max(to_ns), y..=y, 1.0);
+            let stroke = Stroke::new(1.5, theme.mark());
+            painter.hline(place.x_range(), y, stroke);
+            for edge in [place.left(), place.right()] {
+                painter.vline(edge, y - 7.0..=y + 7.0, stroke);
+            }
+            let text = duration_text((to_ns - from_ns).abs());
+            label(&painter, Pos2::new(place.center().x, y - 20.0), text, theme, theme.mark());
+        }
+    }
+
+    fn draw_ruler(&self, painter: &Painter, rect: Rect, window: Window, theme: Theme) {
+        painter.rect_filled(rect, 0.0, theme.header());
+        let ruler = Ruler::of(window, rect.width(), 110.0);
+        let painter = painter.with_clip_rect(rect);
+        let x = |ns: i64| rect.left() + (window.share_of(ns) * f64::from(rect.width())) as f32;
+        for ns in Ruler::moments(window, ruler.fine_ns) {
+            painter.vline(
+                x(ns),
+                rect.bottom() - 4.0..=rect.bottom(),
+                Stroke::new(1.0, theme.weak().gamma_multiply(0.5)),
+            );
+        }
+        for ns in Ruler::moments(window, ruler.step_ns) {
+            painter.vline(
+                x(ns),
+                rect.bottom() - 8.0..=rect.bottom(),
+                Stroke::new(1.0, theme.weak()),
+            );
+            painter.text(
+                Pos2::new(x(ns) + 3.0, rect.top() + 3.0),
+                Align2::LEFT_TOP,
+                moment_text(ns, ruler.step_ns),
+                FontId::monospace(10.5),
+                theme.text(),
+            );
+        }
+    }
+
+    fn draw_minimap(
+        &mut self,
+        painter: &Painter,
+        rect: Rect,
+        opened: &Arc<Opened>,
+        state: &State,
+        theme: Theme,
+        ctx: &egui::Context,
+    ) {
+        if let Some(texture) = self.minimap.texture(opened, state.whole, theme, ctx) {
+            let mut mesh = Mesh::with_texture(texture);
+            let uv = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
+            mesh.add_rect_with_uv(rect.shrink2(Vec2::new(0.0, 3.0)), uv, Color32::WHITE);
+            painter.add(mesh);
+        }
+        let place = Minimap::place(rect, state.whole, state.window());
+        let shade = theme.background().gamma_multiply(0.6);
+        let left = Rect::from_x_y_ranges(rect.left()..=place.left(), rect.y_range());
+        let right = Rect::from_x_y_ranges(place.right()..=rect.right(), rect.y_range());
+        painter.rect_filled(left, 0.0, shade);
+        painter.rect_filled(right, 0.0, shade);
+        if let Some(range) = state.view.range {
+            let of = Minimap::place(rect, state.whole, range).expand2(Vec2::new(0.5, 0.0));
+            painter.hline(of.x_range(), rect.bottom() - 1.5, Stroke::new(3.0, theme.selection()));
+        }
+        painter.rect_stroke(
+            place.expand2(Vec2::new(1.0, -1.0)),
+            2.0,
+            Stroke::new(1.0, theme.accent()),
+            StrokeKind::Inside,
+        );
+    }
+
+    /// A line under the mouse, and when that is.
+    fn draw_cursor(
+        &self,
+        painter: &Painter,
+        response: &Response,
+        areas: Areas,
+        window: Window,
+        theme: Theme,
+    ) {
+        let Some(at) = response.hover_pos().filter(|at| areas.rows.x_range().contains(at.x)) else {
+            return;
+        };
+        if !areas.rows.union(areas.ruler).contains(at) {
+            return;
+        }
+        painter.vline(
+            at.x,
+            areas.ruler.bottom()..=areas.rows.bottom(),
+            Stroke::new(1.0, theme.weak().gamma_multiply(0.6)),
+        );
+        let pixel_ns = window.length_ns() / areas.rows.width().max(1.0) as i64;
+        let ns = window.at(f64::from((at.x - areas.rows.left()) / areas.rows.width()));
+        label(
+            painter,
+            Pos2::new(at.x + 4.0, areas.ruler.top() + 2.0),
+            moment_text(ns, pixel_ns.max(1)),
+            theme,
+            theme.text(),
+        );
+    }
+}
+
+/// Where things are drawn.
+#[derive(Clone, Copy)]
+struct Areas {
+    rows: Rect,
+    ruler: Rect,
+    minimap: Rect,
+    gutter: Rect,
+}
+
+impl Areas {
+    /// Where an interval lies; at least so wide. What lies far outside is cut off near the edge, where numbers of 32 bits are
+    /// still fine.
+    fn place(
+        &self,
+        window: Window,
+        from_ns: i64,
+        to_ns: i64,
+        y: impl Into<Rangef>,
+        least: f32,
+    ) -> Rect {
+        let width = f64::from(self.rows.width());
+        let x = |ns: i64| self.rows.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32;
+        let (left, right) = (x(from_ns), x(to_ns));
+        let y: Rangef = y.into();
+        Rect::from_x_y_ranges(left..=right.max(left + least), y)
+    }
+}
+
+/// The instance that a span belongs to.
+pub fn picked(hovered: &Hovered) -> Option<PickedInstance> {
+    let LaneKind::Operations { communicator } = hovered.kind else {
+        return None;
+    };
+    Some(PickedInstance {
+        instance: hovered.span.instance?,
+        communicator,
+        from_ns: hovered.span.arrival_ns(),
+        to_ns: hovered.span.end_ns,
+    })
+}
+
+/// The span of an instance in a row that is seen; looked for near where it was picked.
+fn find(opened: &Opened, row: &Row, picked: PickedInstance, long_ns: i64) -> Option<Span> {
+    let RowKind::Lane { rank, lane, kind, .. } = row.kind else {
+        return None;
+    };
+    if kind
+        != (LaneKind::Operations {
+            communicator: picked.communicator,
+        })
+    {
+        return None;
+    }
+    let View::Open(view) = opened.view(rank) else {
+        return None;
+    };
+    let mut looked_at = 0;
+    let mut found = None;
+    view.lane(lane)?.spans_in(
+        picked.from_ns.saturating_sub(long_ns),
+        picked.to_ns.saturating_add(long_ns),
+        |span| {
+            looked_at += 1;
+            if span.instance == Some(picked.instance) {
+                found = Some(*span);
+            }
+            found.is_none() && looked_at < 2048
+        },
+    );
+    found
+}
+
+/// Draws names on spans.
+struct Names {
+    theme: Theme,
+    left: usize,
+}
+
+impl Names {
+    fn new(theme: Theme) -> Self {
+        Self {
+            theme,
+            left: MOST_NAMES,
+        }
+    }
+
+    fn draw(
+        &mut self,
+        painter: &Painter,
+        opened: &Opened,
+        window: Window,
+        row: &Seen,
+        named: &[crate::picture::Named],
+    ) {
+        if named.is_empty() || row.rect.height() < 10.0 {
+            return;
+        }
+        let View::Open(view) = opened.view(row.rank) else {
+            return;
+        };
+        let Some(lane) = view.lane(row.lane) else { return };
+        let kind = lane.info.kind;
+        let shades = self.theme.classes(kind);
+        let is_by_name = matches!(kind, LaneKind::Marks { .. } | LaneKind::Stalls | LaneKind::Pauses);
+        let size = (row.rect.height() - 4.0).clamp(8.5, 11.0);
+        // Of all letters of the font: what is wider is cut when it is drawn.
+        let letter = size * 0.55;
+        for named in named {
+            let span = named.span;
+            if !window.touches(span.start_ns, span.end_ns) || self.left == 0 {
+                continue;
+            }
+            let x = |ns: i64| {
+                let share = window.share_of(ns).clamp(0.0, 1.0);
+                row.rect.left() + (share * f64::from(row.rect.width())) as f32
+            };
+            let (left, right) = (x(span.start_ns) + 3.0, x(span.end_ns) - 2.0);
+            let letters = ((right - left) / letter) as usize;
+            if letters < 3 {
+                continue;
+            }
+            let text = match kind {
+                LaneKind::Steps => format!("step {}", span.name),
+                _ => match view.name(span.name) {
+                    Some(name) => match name.bytes {
+                        Some(bytes) if letters > name.text.len() + 3 => {
+                            format!("{} {}", name.text, bytes_text(bytes))
+                        }
+                        _ => name.text.clone(),
+                    },
+                    None => continue,
+                },
+            };
+            let text = shortened(text, letters);
+            let colour = if is_by_name {
+                self.theme.of_name(span.name)
+            } else {
+                shades[usize::from(span.class)].colour
+            };
+            self.left -= 1;
+            painter.text(
+                Pos2::new(left, row.rect.center().y),
+                Align2::LEFT_CENTER,
+                text,
+                FontId::proportional(size),
+                self.theme.text_on(colour),
+            );
+        }
+    }
+}
+
+/// A text of at most so many letters.
+fn shortened(text: String, letters: usize) -> String {
+    if text.chars().count() <= letters {
+        return text;
+    }
+    let mut out: String = text.chars().take(letters.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+fn elided(
+    painter: &Painter,
+    text: String,
+    size: f32,
+    colour: Color32,
+    room: f32,
+) -> std::sync::Arc<egui::Galley> {
+    let mut job = egui::text::LayoutJob::single_section(
+        text,
+        egui::TextFormat {
+            font_id: FontId::proportional(size),
+            color: colour,
+            ..Default::default()
+        },
+    );
+    job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(10.0));
+    painter.layout_job(job)
+}
+
+/// A text on a plate, so that it can be read over anything.
+fn label(painter: &Painter, at: Pos2, text: String, theme: Theme, colour: Color32) {
+    let galley = painter.layout_no_wrap(text, FontId::monospace(10.5), colour);
+    let rect = Rect::from_min_size(at, galley.size()).expand2(Vec2::new(3.0, 1.0));
+    painter.rect_filled(rect, 2.0, theme.background().gamma_multiply(0.9));
+    painter.galley(at, galley, colour);
+}
+
+/// Points down where open, to the right where closed.
+fn chevron(painter: &Painter, at: Pos2, is_closed: bool, colour: Color32) {
+    let size = 3.5;
+    let points = if is_closed {
+        [Vec2::new(-0.5, -1.0), Vec2::new(0.6, 0.0), Vec2::new(-0.5, 1.0)]
+    } else {
+        [Vec2::new(-1.0, -0.5), Vec2::new(0.0, 0.6), Vec2::new(1.0, -0.5)]
+    };
+    painter.add(Shape::convex_polygon(
+        points.map(|point| at + point * size).to_vec(),
+        colour,
+        Stroke::NONE,
+    ));
+}
+
+/// Densest in the middle.
+fn fade(painter: &Painter, rect: Rect, colour: Color32) {
+    let mut mesh = Mesh::default();
+    let clear = Color32::TRANSPARENT;
+    let middle = rect.center().x;
+    for (x, colour) in [
+        (rect.left(), clear),
+        (middle, colour.gamma_multiply(0.35)),
+        (rect.right(), clear),
+    ] {
+        mesh.colored_vertex(Pos2::new(x, rect.top()), colour);
+        mesh.colored_vertex(Pos2::new(x, rect.bottom()), colour);
+    }
+    for first in [0, 2] {
+        mesh.add_triangle(first, first + 1, first + 2);
+        mesh.add_triangle(first + 1, first + 2, first + 3);
+    }
+    painter.add(mesh);
+}

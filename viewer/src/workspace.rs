@@ -1,0 +1,545 @@
+//! Everything that is drawn of one open session, and what its commands do.
+
+use crate::model::{Action, Opened, PanelTab, PickedInstance, State, View, ViewState, Window, moment_text};
+use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, instance};
+use crate::picture::painter::SpanFilter;
+use crate::search::{CommandId, SearchBar, held, parse, pressed};
+use crate::theme::Theme;
+use crate::timeline::{Outside, Timeline, widget};
+use egui::{Align, Context, Frame, Layout, Panel, RichText, Ui};
+use rankscope_formats::session::Session;
+use rankscope_formats::view::LaneKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// With more ranks each is one row at first.
+const MOST_OPEN_RANKS: usize = 12;
+
+/// What the window has to do that is not of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Open another session.
+    Open,
+    /// Write the window as a picture.
+    Screenshot,
+    /// Write the view or its tables to files.
+    Export,
+    /// Dark or light.
+    ToggleTheme,
+    /// Show all keys.
+    Help,
+    /// Find a command.
+    Palette,
+}
+
+/// One open session.
+pub struct Workspace {
+    /// What is looked at.
+    pub opened: Arc<Opened>,
+    /// How.
+    pub state: State,
+    /// The timeline.
+    pub timeline: Timeline,
+    findings: FindingsPanel,
+    heat_maps: HeatMapsPanel,
+    notes: Notes,
+    notes_panel: NotesPanel,
+    notes_open: bool,
+    search: SearchBar,
+    filter: (String, Option<SpanFilter>),
+    filter_error: Option<String>,
+    measures: bool,
+}
+
+impl Workspace {
+    /// Of a session that was read; `kept` is how it was looked at last.
+    pub fn new(path: &Path, session: Session, kept: Option<ViewState>, ctx: &Context) -> Self {
+        let axis = &session.axis;
+        let whole = Window::between(axis.start_ns, axis.end_ns.max(axis.start_ns + 1));
+        let view = kept.unwrap_or_else(|| {
+            let many = session.ranks.len() > MOST_OPEN_RANKS;
+            ViewState {
+                collapsed: (0..session.ranks.len() as u32).filter(|_| many).collect(),
+                ..ViewState::default()
+            }
+        });
+        let opened = Arc::new(Opened::new(path, session));
+        let wake = ctx.clone();
+        opened.start_indexing(move || wake.request_repaint());
+        let wake = ctx.clone();
+        Self {
+            timeline: Timeline::new(&opened, ctx),
+            state: State::new(whole, view),
+            findings: FindingsPanel::default(),
+            heat_maps: HeatMapsPanel::default(),
+            notes: Notes::load(path, move || wake.request_repaint()),
+            notes_panel: NotesPanel::default(),
+            notes_open: false,
+            search: SearchBar::default(),
+            filter: (String::new(), None),
+            filter_error: None,
+            measures: false,
+            opened,
+        }
+    }
+
+    /// True if all that is seen is there, and as exact as pixels can be.
+    pub fn is_ready(&self) -> bool {
+        let panel = !self.state.view.drawer || self.state.view.tab != PanelTab::HeatMaps || self.heat_maps.is_ready();
+        self.timeline.is_exact() && panel
+    }
+
+    /// Draws everything. What is not of this session is asked for.
+    pub fn show(&mut self, ui: &mut Ui) -> Vec<Request> {
+        let ctx = ui.ctx().clone();
+        let now_s = ctx.input(|input| input.time);
+        let mut requests = Vec::new();
+        let mut actions = Vec::new();
+        self.notes.poll();
+        self.keys(&ctx, &mut actions, &mut requests);
+        self.apply(&mut actions, now_s);
+        self.top(ui, &mut actions, &mut requests);
+        if self.search.is_open() {
+            Panel::top("search").show(ui, |ui| {
+                self.search.show(ui, &self.opened, &self.state, &mut actions);
+            });
+        }
+        self.drawer(ui, &mut actions);
+        self.side(ui, &mut actions);
+        self.apply(&mut actions, now_s);
+        self.update_filter();
+        let notes: Vec<(Window, String)> = self
+            .notes
+            .marks()
+            .map(|(window, text)| (window, text.to_owned()))
+            .collect();
+        let outside = Outside {
+            notes: &notes,
+            filter: self.filter.1.as_ref(),
+            measures: self.measures,
+        };
+        egui::CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
+            self.timeline
+                .show(ui, &self.opened, &mut self.state, outside, &mut actions);
+        });
+        self.apply(&mut actions, now_s);
+        requests
+    }
+
+    fn apply(&mut self, actions: &mut Vec<Action>, now_s: f64) {
+        for action in actions.drain(..) {
+            if let Action::Rank(Some(rank)) = action
+                && self.state.rank != Some(rank)
+            {
+                self.timeline.reveal(rank);
+            }
+            self.state.apply(action, now_s);
+        }
+    }
+
+    fn update_filter(&mut self) {
+        if self.filter.0 == self.state.view.filter {
+            return;
+        }
+        self.filter.0.clone_from(&self.state.view.filter);
+        self.filter_error = None;
+        self.filter.1 = match parse(&self.filter.0) {
+            _ if self.filter.0.trim().is_empty() => None,
+            Ok(filter) => {
+                let matcher = filter.compile(&self.opened);
+                Some(Arc::new(move |rank, lane: &_, span: &_, view: &_| {
+                    matcher.span(rank, lane, span, view)
+                }))
+            }
+            Err(error) => {
+                self.filter_error = Some(error.to_string());
+                None
+            }
+        };
+    }
+
+    fn top(&mut self, ui: &mut Ui, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {
+        let session = &self.opened.session;
+        Panel::top("session").show(ui, |ui| {
+            ui.horizontal(|ui| {
+                let name = self
+                    .opened
+                    .path
+                    .parent()
+                    .filter(|_| self.opened.path.ends_with("session"))
+                    .unwrap_or(&self.opened.path);
+                let name = name
+                    .file_name()
+                    .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+                ui.label(RichText::new(name).strong())
+                    .on_hover_text(self.opened.path.display().to_string());
+                let coverage = format!(
+                    "{} ranks on {} hosts · {} operations · {} steps",
+                    session.ranks.len(),
+                    session.hosts.len(),
+                    session.totals.operations,
+                    session.steps.count
+                );
+                ui.label(RichText::new(coverage).weak());
+                let lost: u64 = session.ranks.iter().map(|rank| rank.lost).sum();
+                if lost > 0 {
+                    let theme = Theme::of(ui.ctx());
+                    let text = RichText::new(format!("{lost} records lost")).color(theme.alarm());
+                    if ui.selectable_label(false, text).clicked() {
+                        self.state.view.findings = true;
+                    }
+                }
+                if !self.state.view.filter.is_empty() {
+                    let theme = Theme::of(ui.ctx());
+                    let text = format!("filter: {}", self.state.view.filter);
+                    let shown = RichText::new(text).color(theme.mark());
+                    let response = ui.selectable_label(true, shown).on_hover_text("click to show all");
+                    if response.clicked() {
+                        actions.push(Action::Filter(String::new()));
+                    }
+                }
+                if let Some(error) = &self.filter_error {
+                    ui.colored_label(Theme::of(ui.ctx()).alarm(), error);
+                }
+                if !self.state.view.hidden.is_empty() {
+                    let text = format!("{} hidden", self.state.view.hidden.len());
+                    if ui.button(text).on_hover_text("show them again").clicked() {
+                        actions.push(Action::ShowHidden);
+                    }
+                }
+                ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                    for (text, hint, request) in [
+                        ("keys", "?", Request::Help),
+                        ("commands", "Ctrl+P", Request::Palette),
+                        ("open", "Ctrl+O", Request::Open),
+                    ] {
+                        if ui.button(text).on_hover_text(hint).clicked() {
+                            requests.push(request);
+                        }
+                    }
+                    if ui.button("search").on_hover_text("/").clicked() {
+                        self.search.open();
+                    }
+                    let window = self.state.window();
+                    let pixel_ns = window.length_ns() / 1000;
+                    let shown = format!(
+                        "{} … {}",
+                        moment_text(window.from_ns, pixel_ns.max(1)),
+                        moment_text(window.to_ns, pixel_ns.max(1))
+                    );
+                    if ui
+                        .button(RichText::new(shown).monospace().size(11.0))
+                        .on_hover_text("what is shown; G types another")
+                        .clicked()
+                    {
+                        self.search.open_to_go(&self.state);
+                    }
+                });
+            });
+        });
+    }
+
+    fn side(&mut self, ui: &mut Ui, actions: &mut Vec<Action>) {
+        let members = self
+            .timeline
+            .instances
+            .shown
+            .clone()
+            .filter(|members| Some(members.picked) == self.state.picked);
+        if !self.state.view.findings && members.is_none() && !self.notes_open {
+            return;
+        }
+        Panel::right("side")
+            .default_size(330.0)
+            .size_range(220.0..=620.0)
+            .show(ui, |ui| {
+                if let Some(members) = &members {
+                    let room = ui.available_height();
+                    let most = if self.state.view.findings || self.notes_open {
+                        room * 0.5
+                    } else {
+                        room
+                    };
+                    ui.allocate_ui(egui::vec2(ui.available_width(), most), |ui| {
+                        ui.push_id("instance", |ui| instance::show(ui, &self.opened, members, actions));
+                    });
+                    ui.separator();
+                }
+                if self.notes_open {
+                    ui.push_id("notes", |ui| {
+                        self.notes_panel
+                            .show(ui, &mut self.notes, &self.opened, &self.state, actions);
+                    });
+                    ui.separator();
+                }
+                if self.state.view.findings {
+                    ui.push_id("findings", |ui| {
+                        self.findings.show(ui, &self.opened, &self.state, actions);
+                    });
+                }
+            });
+    }
+
+    fn drawer(&mut self, ui: &mut Ui, actions: &mut Vec<Action>) {
+        if !self.state.view.drawer {
+            return;
+        }
+        Panel::bottom("drawer")
+            .resizable(true)
+            .default_size(260.0)
+            .size_range(120.0..=700.0)
+            .show(ui, |ui| {
+                ui.horizontal(|ui| {
+                    for (number, tab) in PanelTab::ALL.into_iter().enumerate() {
+                        let is_shown = self.state.view.tab == tab;
+                        let response = ui.selectable_label(is_shown, tab.name());
+                        if response.on_hover_text(format!("{}", number + 1)).clicked() {
+                            actions.push(Action::Tab(tab));
+                        }
+                    }
+                    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                        if ui.small_button("close").on_hover_text("B").clicked() {
+                            actions.push(Action::ToggleDrawer);
+                        }
+                    });
+                });
+                ui.separator();
+                if self.state.view.tab == PanelTab::HeatMaps {
+                    self.heat_maps.show(ui, &self.opened, &self.state, actions);
+                }
+            });
+    }
+
+    fn keys(&mut self, ctx: &Context, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {
+        let typing = ctx.text_edit_focused();
+        for command in pressed(ctx, typing) {
+            self.command(command, actions, requests);
+        }
+        let held = held(ctx);
+        if held.is_any() {
+            let seconds = ctx.input(|input| input.stable_dt);
+            let window = self.state.window();
+            let share = self.pointer_share(ctx);
+            let moved = window
+                .moved(held.pan_share(seconds))
+                .zoomed(held.zoom_factor(seconds), share);
+            actions.push(Action::Show(moved));
+            ctx.request_repaint();
+        }
+    }
+
+    /// Where in the window the mouse is; the middle without one.
+    fn pointer_share(&self, ctx: &Context) -> f64 {
+        let rows = self.timeline.rows_rect;
+        ctx.pointer_hover_pos()
+            .filter(|at| rows.contains(*at))
+            .map_or(0.5, |at| f64::from((at.x - rows.left()) / rows.width().max(1.0)))
+    }
+
+    /// Does what a command says.
+    pub fn command(&mut self, command: CommandId, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {
+        let window = self.state.window();
+        let rank = self.state.rank;
+        match command {
+            CommandId::ZoomIn => actions.push(Action::Show(window.zoomed(0.5, 0.5))),
+            CommandId::ZoomOut => actions.push(Action::Show(window.zoomed(2.0, 0.5))),
+            CommandId::PanLeft => actions.push(Action::Show(window.moved(-0.5))),
+            CommandId::PanRight => actions.push(Action::Show(window.moved(0.5))),
+            CommandId::ZoomToSelection => {
+                let members = self.timeline.instances.shown.as_ref();
+                let of_picked = self.state.picked.map(|picked| {
+                    members.filter(|members| members.picked == picked).map_or_else(
+                        || Window::between(picked.from_ns, picked.to_ns).with_margin(0.5),
+                        |members| instance::whole(members),
+                    )
+                });
+                let hovered = self
+                    .state
+                    .hovered
+                    .map(|hovered| Window::between(hovered.span.start_ns, hovered.span.end_ns));
+                let to = self.state.view.range.or(of_picked).or(hovered);
+                actions.extend(to.map(Action::Show));
+            }
+            CommandId::ShowAll => actions.push(Action::ShowAll),
+            CommandId::GoToBegin | CommandId::GoToEnd => {
+                let whole = self.state.whole;
+                let by = if command == CommandId::GoToBegin {
+                    whole.from_ns - window.from_ns
+                } else {
+                    whole.to_ns - window.to_ns
+                };
+                actions.push(Action::Show(Window {
+                    from_ns: window.from_ns + by,
+                    to_ns: window.to_ns + by,
+                }));
+            }
+            CommandId::GoTo => self.search.open_to_go(&self.state),
+            CommandId::Back => actions.push(Action::Back),
+            CommandId::Forward => actions.push(Action::Forward),
+            CommandId::RowUp | CommandId::RowDown => self.step_rank(command == CommandId::RowDown, actions),
+            CommandId::NextInstance => self.step_instance(true, true, actions),
+            CommandId::PreviousInstance => self.step_instance(false, true, actions),
+            CommandId::NextSpan => self.step_instance(true, false, actions),
+            CommandId::PreviousSpan => self.step_instance(false, false, actions),
+            CommandId::MarkSelection => {
+                let range = self
+                    .state
+                    .picked
+                    .map(|picked| Window::between(picked.from_ns, picked.to_ns));
+                actions.push(Action::Select(Some(range.unwrap_or(window))));
+            }
+            CommandId::Measure => {
+                self.measures = !self.measures;
+                self.timeline.measured = None;
+            }
+            CommandId::Note => {
+                self.notes_open = true;
+                let at = self.state.view.range.unwrap_or(window);
+                // A file that is damaged says so in the panel.
+                let _ = self.notes.add(at, rank, "");
+            }
+            CommandId::Clear => self.clear(actions),
+            CommandId::Search => self.search.open(),
+            CommandId::PinRank => actions.extend(rank.map(Action::TogglePin)),
+            CommandId::HideRank => actions.extend(rank.map(Action::Hide)),
+            CommandId::ShowHidden => actions.push(Action::ShowHidden),
+            CommandId::ToggleRank => actions.extend(rank.map(Action::ToggleRank)),
+            CommandId::Tab(tab) => actions.push(Action::Tab(tab)),
+            CommandId::ToggleDrawer => actions.push(Action::ToggleDrawer),
+            CommandId::ToggleFindings => actions.push(Action::ToggleFindings),
+            CommandId::Open => requests.push(Request::Open),
+            CommandId::Export => requests.push(Request::Export),
+            CommandId::Screenshot => requests.push(Request::Screenshot),
+            CommandId::ToggleTheme => requests.push(Request::ToggleTheme),
+            CommandId::Palette => requests.push(Request::Palette),
+            CommandId::Help => requests.push(Request::Help),
+        }
+    }
+
+    /// What was begun last ends first.
+    fn clear(&mut self, actions: &mut Vec<Action>) {
+        if self.search.is_open() {
+            self.search.close(actions);
+        } else if self.measures {
+            self.measures = false;
+            self.timeline.measured = None;
+        } else if self.state.picked.is_some() {
+            actions.push(Action::Pick(None));
+        } else if !self.state.marked.is_empty() {
+            actions.push(Action::Mark(Arc::default()));
+        } else if self.notes_open {
+            self.notes_open = false;
+        } else {
+            actions.push(Action::Select(None));
+        }
+    }
+
+    fn step_rank(&self, down: bool, actions: &mut Vec<Action>) {
+        let ranks = self.timeline.ranks();
+        let at = self
+            .state
+            .rank
+            .and_then(|rank| ranks.iter().position(|&other| other == rank));
+        let next = match (at, down) {
+            (None, _) => 0,
+            (Some(at), true) => at + 1,
+            (Some(at), false) => at.saturating_sub(1),
+        };
+        actions.extend(ranks.get(next).map(|&rank| Action::Rank(Some(rank))));
+    }
+
+    /// The next or the previous operation of the picked one's communicator on its rank; without a pick the first that is
+    /// shown. `any_lane`: also in lanes where operations lie that overlap it.
+    fn step_instance(&mut self, forward: bool, any_lane: bool, actions: &mut Vec<Action>) {
+        let rank = self
+            .state
+            .rank
+            .or_else(|| self.timeline.ranks().first().copied());
+        let Some(rank) = rank else { return };
+        let View::Open(view) = self.opened.view(rank) else {
+            return;
+        };
+        let window = self.state.window();
+        let members = self
+            .timeline
+            .instances
+            .shown
+            .as_ref()
+            .filter(|members| Some(members.picked) == self.state.picked);
+        let own = members.and_then(|members| members.members.iter().find(|member| member.rank == rank));
+        let at = own.map_or_else(
+            || self.state.picked.map_or(window.from_ns, |picked| picked.from_ns),
+            |own| own.span.start_ns,
+        );
+        let wanted = |kind: LaneKind| match (self.state.picked, kind) {
+            (Some(picked), LaneKind::Operations { communicator }) => communicator == picked.communicator,
+            (None, LaneKind::Operations { .. }) => true,
+            _ => false,
+        };
+        let candidates = view
+            .lanes_of(wanted)
+            .filter(|(lane, _)| any_lane || own.is_none_or(|own| own.lane == *lane))
+            .filter_map(|(_, lane)| {
+                let span = if forward {
+                    lane.next_after(at)
+                } else {
+                    lane.last_before(at)
+                }?;
+                Some((lane.info.kind, span))
+            });
+        let next = if forward {
+            candidates.min_by_key(|(_, span)| span.start_ns)
+        } else {
+            candidates.max_by_key(|(_, span)| span.start_ns)
+        };
+        let Some((LaneKind::Operations { communicator }, span)) = next else {
+            return;
+        };
+        let Some(instance) = span.instance else { return };
+        actions.push(Action::Rank(Some(rank)));
+        actions.push(Action::Pick(Some(PickedInstance {
+            instance,
+            communicator,
+            from_ns: span.arrival_ns(),
+            to_ns: span.end_ns,
+        })));
+        // It is kept in sight; how close one looks stays.
+        if span.start_ns < window.from_ns || span.end_ns > window.to_ns {
+            let middle = span.start_ns + (span.end_ns - span.start_ns) / 2;
+            let from_ns = middle.saturating_sub(window.length_ns() / 2);
+            actions.push(Action::Show(Window {
+                from_ns,
+                to_ns: from_ns.saturating_add(window.length_ns()),
+            }));
+        }
+    }
+
+    /// Shows an instance by its number, if it is found: for the command line.
+    pub fn pick_by_number(&mut self, instance: u64) -> bool {
+        for rank in 0..self.opened.session.ranks.len() as u32 {
+            let Some(view) = self.opened.open_view(rank) else {
+                continue;
+            };
+            for (lane_number, lane) in view.lanes_of(|kind| matches!(kind, LaneKind::Operations { .. })) {
+                if let Some(span) = lane.span_of(instance, i64::MIN, i64::MAX) {
+                    let hovered = crate::model::Hovered {
+                        rank,
+                        lane: lane_number,
+                        kind: lane.info.kind,
+                        span,
+                    };
+                    self.state.picked = widget::picked(&hovered);
+                    self.state.rank = Some(rank);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        self.opened.close();
+    }
+}
