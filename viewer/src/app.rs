@@ -98,7 +98,11 @@ impl App {
 
     fn set_theme(&mut self, light: bool, ctx: &Context) {
         self.kept.light = light;
-        ctx.set_theme(if light { egui::Theme::Light } else { egui::Theme::Dark });
+        ctx.set_theme(if light {
+            egui::Theme::Light
+        } else {
+            egui::Theme::Dark
+        });
     }
 
     fn open(&mut self, paths: Vec<PathBuf>, ctx: &Context) {

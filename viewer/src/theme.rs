@@ -133,10 +133,15 @@ impl Theme {
         out
     }
 
-    /// Colour of something that has a name of its own: the same wherever it stands.
-    pub fn of_name(self, number: u32) -> Color32 {
-        // Hues far from each other for neighbouring numbers; all of one lightness, so that text on them can be read.
-        let hue = (f64::from(number.wrapping_mul(0x9e37_79b1)) / f64::from(u32::MAX)).fract() as f32;
+    /// Colour of something that has a name of its own: the same wherever it stands, on all ranks and in all sessions.
+    pub fn of_name(self, name: &str) -> Color32 {
+        // FNV-1a: few letters suffice to be told apart. Numbers at the end are the name of one of many: all are alike.
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        // All of one lightness, so that text on them can be read.
+        let hue = (f64::from(hash.wrapping_mul(0x9e37_79b1)) / f64::from(u32::MAX)).fract() as f32;
         let (saturation, value) = if self.dark { (0.45, 0.62) } else { (0.35, 0.86) };
         egui::ecolor::Hsva::new(hue, saturation, value, 1.0).into()
     }
@@ -203,11 +208,7 @@ impl Shade {
             Pattern::Hatched => (x + y) % 5 < 2,
             Pattern::Dotted => x % 4 >= 2 || y % 4 >= 2,
         };
-        if is_dim {
-            dimmed(self.colour)
-        } else {
-            self.colour
-        }
+        if is_dim { dimmed(self.colour) } else { self.colour }
     }
 }
 

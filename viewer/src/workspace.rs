@@ -5,7 +5,7 @@ use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, instance};
 use crate::picture::painter::SpanFilter;
 use crate::search::{CommandId, SearchBar, held, parse, pressed};
 use crate::theme::Theme;
-use crate::timeline::{Outside, Timeline, widget};
+use crate::timeline::{Outside, Timeline, legend, widget};
 use egui::{Align, Context, Frame, Layout, Panel, RichText, Ui};
 use rankscope_formats::session::Session;
 use rankscope_formats::view::LaneKind;
@@ -85,7 +85,8 @@ impl Workspace {
 
     /// True if all that is seen is there, and as exact as pixels can be.
     pub fn is_ready(&self) -> bool {
-        let panel = !self.state.view.drawer || self.state.view.tab != PanelTab::HeatMaps || self.heat_maps.is_ready();
+        let panel =
+            !self.state.view.drawer || self.state.view.tab != PanelTab::HeatMaps || self.heat_maps.is_ready();
         self.timeline.is_exact() && panel
     }
 
@@ -106,6 +107,15 @@ impl Workspace {
         }
         self.drawer(ui, &mut actions);
         self.side(ui, &mut actions);
+        Panel::bottom("legend").show(ui, |ui| {
+            let devices = self
+                .opened
+                .session
+                .activity
+                .iter()
+                .any(|activity| activity.covered_ns > 0);
+            legend::show(ui, Theme::of(ui.ctx()), devices);
+        });
         self.apply(&mut actions, now_s);
         self.update_filter();
         let notes: Vec<(Window, String)> = self
@@ -174,11 +184,11 @@ impl Workspace {
                 ui.label(RichText::new(name).strong())
                     .on_hover_text(self.opened.path.display().to_string());
                 let coverage = format!(
-                    "{} ranks on {} hosts · {} operations · {} steps",
-                    session.ranks.len(),
-                    session.hosts.len(),
-                    session.totals.operations,
-                    session.steps.count
+                    "{} on {} · {} · {}",
+                    counted(session.ranks.len() as u64, "rank"),
+                    counted(session.hosts.len() as u64, "host"),
+                    counted(session.totals.operations, "operation"),
+                    counted(session.steps.count, "step"),
                 );
                 ui.label(RichText::new(coverage).weak());
                 let lost: u64 = session.ranks.iter().map(|rank| rank.lost).sum();
@@ -193,7 +203,9 @@ impl Workspace {
                     let theme = Theme::of(ui.ctx());
                     let text = format!("filter: {}", self.state.view.filter);
                     let shown = RichText::new(text).color(theme.mark());
-                    let response = ui.selectable_label(true, shown).on_hover_text("click to show all");
+                    let response = ui
+                        .selectable_label(true, shown)
+                        .on_hover_text("click to show all");
                     if response.clicked() {
                         actions.push(Action::Filter(String::new()));
                     }
@@ -261,7 +273,9 @@ impl Workspace {
                         room
                     };
                     ui.allocate_ui(egui::vec2(ui.available_width(), most), |ui| {
-                        ui.push_id("instance", |ui| instance::show(ui, &self.opened, members, actions));
+                        ui.push_id("instance", |ui| {
+                            instance::show(ui, &self.opened, members, actions)
+                        });
                     });
                     ui.separator();
                 }
@@ -451,10 +465,7 @@ impl Workspace {
     /// The next or the previous operation of the picked one's communicator on its rank; without a pick the first that is
     /// shown. `any_lane`: also in lanes where operations lie that overlap it.
     fn step_instance(&mut self, forward: bool, any_lane: bool, actions: &mut Vec<Action>) {
-        let rank = self
-            .state
-            .rank
-            .or_else(|| self.timeline.ranks().first().copied());
+        let rank = self.state.rank.or_else(|| self.timeline.ranks().first().copied());
         let Some(rank) = rank else { return };
         let View::Open(view) = self.opened.view(rank) else {
             return;
@@ -536,6 +547,11 @@ impl Workspace {
         }
         false
     }
+}
+
+/// `1 rank`, `2 ranks`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 impl Drop for Workspace {

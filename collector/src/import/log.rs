@@ -1,7 +1,7 @@
 //! Writes what a trace said as a rank log.
 
 use super::join::{CallKey, Joined};
-use super::trace::{Call, DEVICE_LANE, Trace};
+use super::trace::{Call, DEVICE_LANE, FIRST_TEXT, Trace};
 use super::{HTA, NOTE, SOURCE, shown};
 use crate::rank::CUPTI;
 use rankscope_formats::ranklog::activity::{Activity, Coverage, LinkedTo};
@@ -147,7 +147,7 @@ fn define<W: io::Write>(
     for stream in &trace.streams {
         definitions.push((KIND_STREAM, Payload::stream(*stream)));
     }
-    for (index, text) in (0..).zip(&trace.texts) {
+    for (index, text) in (FIRST_TEXT..).zip(&trace.texts) {
         definitions.push((KIND_TEXT, Payload::text(index, text.as_bytes())));
     }
     for some in definitions.chunks(256) {

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Lane of what devices did and of the calls that launched it; threads of the program have the lanes behind it.
 pub const DEVICE_LANE: u32 = 0;
 
+/// Number of the first text. Those of what runs on devices begin here in every log: a session's table of names has no others.
+pub const FIRST_TEXT: u32 = 1 << 16;
+
 /// A process group, as a trace describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
@@ -180,7 +183,7 @@ impl Trace {
         if let Some(&number) = self.text_numbers.get(text) {
             return number;
         }
-        let number = self.texts.len() as u32;
+        let number = FIRST_TEXT + self.texts.len() as u32;
         self.texts.push(text.to_owned());
         self.text_numbers.insert(text.into(), number);
         number

@@ -37,15 +37,18 @@ pub fn parts(
                 .map(|(_, lane)| lane)
                 .find(|lane| lane.info.layer == 0)
         };
-        match lane_of(false) {
-            Some(lane) => push(HOST, of_lane(&lane, false, wanted.window)),
-            None => push(
+        let (host, device) = (lane_of(false), lane_of(true));
+        if let Some(lane) = &host {
+            push(HOST, of_lane(lane, false, wanted.window, waits_unknown));
+        }
+        if let Some(lane) = &device {
+            push(DEVICE, of_lane(lane, true, wanted.window, waits_unknown));
+        }
+        if host.is_none() && device.is_none() {
+            push(
                 HOST,
                 Figure::unknown("nothing was recorded of where its time went"),
-            ),
-        }
-        if let Some(lane) = lane_of(true) {
-            push(DEVICE, of_lane(&lane, true, wanted.window));
+            );
         }
     }
     Ok(out)

@@ -42,7 +42,7 @@ impl Selection {
 }
 
 /// Sums over all operations in a window.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectionTotals {
     /// Instances, communicator building and templates of graphs excluded.
     pub instances: u64,

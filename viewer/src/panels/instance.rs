@@ -113,7 +113,9 @@ fn table(ui: &mut Ui, opened: &Opened, members: &Members, actions: &mut Vec<Acti
                 for ns in [member.span.arrival_ns() - first, waited, caused as i64] {
                     row.col(|ui| {
                         ui.with_layout(right, |ui| {
-                            ui.add(Label::new(RichText::new(duration_text(ns)).monospace()).selectable(false));
+                            ui.add(
+                                Label::new(RichText::new(duration_text(ns)).monospace()).selectable(false),
+                            );
                         });
                     });
                 }

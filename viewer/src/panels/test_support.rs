@@ -7,9 +7,7 @@ pub mod report_support;
 use crate::model::{Action, Opened, State, ViewState, Window};
 use crate::screenshot::{Frames, Readiness, png_file, render_in};
 use egui::{Context, Ui, Vec2};
-use rankscope_formats::session::{
-    Session, StepKind, StepRow, TableWriter, TrafficRow, part_path, rank_path,
-};
+use rankscope_formats::session::{Session, StepKind, StepRow, TableWriter, TrafficRow, part_path, rank_path};
 use report_support::{Job, traffic};
 use std::fs;
 use std::path::PathBuf;
@@ -119,7 +117,11 @@ impl<P> Stage<P> {
 }
 
 /// Runs frames until something holds.
-pub fn run_until<S>(harness: &mut egui_kittest::Harness<'_, S>, what: &str, mut holds: impl FnMut(&S) -> bool) {
+pub fn run_until<S>(
+    harness: &mut egui_kittest::Harness<'_, S>,
+    what: &str,
+    mut holds: impl FnMut(&S) -> bool,
+) {
     let begin = Instant::now();
     while !holds(harness.state()) {
         assert!(begin.elapsed() < Duration::from_secs(30), "{what}: not in time");
@@ -140,7 +142,11 @@ pub fn keep(name: &str, size: Vec2, mut ui: impl FnMut(&mut Ui) -> bool) {
         let picture = render_in(&ctx, size, 1.5, Frames::default(), |root| {
             let mut is_ready = false;
             egui::CentralPanel::default().show(root, |root| is_ready = ui(root));
-            if is_ready { Readiness::Ready } else { Readiness::NotReady }
+            if is_ready {
+                Readiness::Ready
+            } else {
+                Readiness::NotReady
+            }
         })
         .expect("a picture");
         let path = out.join(format!("{name}-{paper}.png"));

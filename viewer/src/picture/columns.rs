@@ -130,8 +130,8 @@ impl Columns {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use rankscope_formats::view::{Footer, LaneKind, ViewFile, ViewWriter, view_path};
     use proptest::prelude::*;
+    use rankscope_formats::view::{Footer, LaneKind, ViewFile, ViewWriter, view_path};
 
     pub(crate) fn lane_of(spans: &[(i64, i64, i64, u8)]) -> (tempfile::TempDir, ViewFile) {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -142,7 +142,13 @@ pub(super) mod tests {
         for &(gap, duration, wait_ns, class) in spans {
             let start_ns = at + gap;
             at = start_ns + duration;
-            let span = Span { start_ns, end_ns: at, wait_ns, class, ..Span::default() };
+            let span = Span {
+                start_ns,
+                end_ns: at,
+                wait_ns,
+                class,
+                ..Span::default()
+            };
             writer.push(lane, span).expect("push");
         }
         writer.finish(Footer::default()).expect("finish");

@@ -71,14 +71,18 @@ pub fn paint(
     if style.exact {
         let is_by_name = matches!(kind, LaneKind::Marks { .. } | LaneKind::Stalls | LaneKind::Pauses);
         wide_spans(lane, window, width, SINGLE_PX, |span| {
+            let of_name = view
+                .name(span.name)
+                .filter(|_| is_by_name)
+                .map(|name| style.theme.of_name(&name.text));
             let is_wanted = style.wanted.is_none_or(|wanted| wanted(span));
             single(&mut image, span, window, |x, y| {
-                let shade = if is_by_name {
-                    style.theme.of_name(span.name)
+                let shade = of_name.unwrap_or_else(|| shade_of(span, &shades, window, width, x).at(x, y));
+                if is_wanted {
+                    shade
                 } else {
-                    shade_of(span, &shades, window, width, x).at(x, y)
-                };
-                if is_wanted { shade } else { faded(shade, background) }
+                    faded(shade, background)
+                }
             });
         });
         if !matches!(kind, LaneKind::Parts { .. }) {
@@ -88,7 +92,6 @@ pub fn paint(
     if !style.marked.is_empty() && matches!(kind, LaneKind::Operations { .. }) {
         mark(&mut image, lane, window, style);
     }
-    let _ = view;
     Picture { image, named }
 }
 
@@ -202,7 +205,12 @@ mod tests {
     const STYLE: Theme = Theme { dark: true };
 
     fn style(marked: &BTreeSet<u64>) -> Style<'_> {
-        Style { theme: STYLE, exact: true, marked, wanted: None }
+        Style {
+            theme: STYLE,
+            exact: true,
+            marked,
+            wanted: None,
+        }
     }
 
     proptest! {
@@ -248,12 +256,29 @@ mod tests {
         let (_folder, view) = lane_of(&[(100, 800, 400, operation::TRANSFER)]);
         let window = Window::between(0, 1000);
         let marked = BTreeSet::new();
-        let picture = paint(&view, view.lane(0).expect("a lane"), window, (100, 10), style(&marked));
+        let picture = paint(
+            &view,
+            view.lane(0).expect("a lane"),
+            window,
+            (100, 10),
+            style(&marked),
+        );
         let shades = STYLE.classes(LaneKind::Operations { communicator: None });
-        let at = |x: usize| (0..10).map(|y| picture.image.pixels[y * 100 + x]).collect::<HashSet<_>>();
+        let at = |x: usize| {
+            (0..10)
+                .map(|y| picture.image.pixels[y * 100 + x])
+                .collect::<HashSet<_>>()
+        };
         let waiting = shades[usize::from(operation::WAITING)].colour;
-        assert_eq!(at(30), HashSet::from([waiting, dimmed(waiting)]), "two colours: lines");
-        assert_eq!(at(70), HashSet::from([shades[usize::from(operation::TRANSFER)].colour]));
+        assert_eq!(
+            at(30),
+            HashSet::from([waiting, dimmed(waiting)]),
+            "two colours: lines"
+        );
+        assert_eq!(
+            at(70),
+            HashSet::from([shades[usize::from(operation::TRANSFER)].colour])
+        );
         assert_eq!(at(5), HashSet::from([Color32::TRANSPARENT]));
         assert_eq!(picture.named.len(), 1);
     }

@@ -84,9 +84,12 @@ impl Painter {
         });
         let (sender, ready) = channel();
         // One is left for the window.
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
+        let threads = std::thread::available_parallelism()
+            .map_or(2, usize::from)
+            .clamp(2, 8);
         for _ in 0..threads {
-            let (shared, opened, sender, done) = (shared.clone(), opened.clone(), sender.clone(), done.clone());
+            let (shared, opened, sender, done) =
+                (shared.clone(), opened.clone(), sender.clone(), done.clone());
             std::thread::spawn(move || work(&shared, &opened, &sender, &done));
         }
         Self { shared, ready }
@@ -132,7 +135,9 @@ impl Drop for Painter {
 fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()) {
     loop {
         let (key, asked, look) = {
-            let Ok(mut wanted) = shared.wanted.lock() else { return };
+            let Ok(mut wanted) = shared.wanted.lock() else {
+                return;
+            };
             loop {
                 if wanted.is_over {
                     return;
@@ -143,7 +148,9 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
                     wanted.busy += 1;
                     break (key, asked, look);
                 }
-                let Ok(next) = shared.news.wait(wanted) else { return };
+                let Ok(next) = shared.news.wait(wanted) else {
+                    return;
+                };
                 wanted = next;
             }
         };

@@ -5,9 +5,7 @@ use super::find::{Found, Search};
 use super::go_to::{Place, place_of, window_text};
 use super::parse::{FilterError, parse};
 use super::row::{self, Cell};
-use crate::model::{
-    Action, Opened, PickedInstance, State, Window, bytes_text, duration_text, moment_text,
-};
+use crate::model::{Action, Opened, PickedInstance, State, Window, bytes_text, duration_text, moment_text};
 use egui::text::{CCursor, CCursorRange, LayoutJob, TextFormat};
 use egui::{Align, EventFilter, FontSelection, Id, Key, Modifiers, ScrollArea, Stroke, TextEdit, Ui};
 use rankscope_collector::time_range::TimeRange;
@@ -122,11 +120,13 @@ impl SearchBar {
             _ => None,
         };
         let picked = communicator.zip(found.span.instance);
-        actions.push(Action::Pick(picked.map(|(communicator, instance)| PickedInstance {
-            instance,
-            communicator,
-            from_ns,
-            to_ns,
+        actions.push(Action::Pick(picked.map(|(communicator, instance)| {
+            PickedInstance {
+                instance,
+                communicator,
+                from_ns,
+                to_ns,
+            }
         })));
         actions.push(self.marks());
         self.marks_are_old = false;
@@ -379,9 +379,7 @@ impl SearchBar {
             let offset = (row as f32 - (ROWS - 1.0) / 2.0) * whole;
             area = area.vertical_scroll_offset(offset.max(0.0));
         }
-        let current = self
-            .current
-            .and_then(|current| self.search.position(&current));
+        let current = self.current.and_then(|current| self.search.position(&current));
         let mut clicked = None;
         area.show_rows(ui, height, count, |ui, rows| {
             for at in rows {
@@ -402,7 +400,8 @@ impl SearchBar {
 }
 
 /// What can be typed, in one line.
-const SYNTAX_LINE: &str = "words, \"phrases\", rank:0-7, role:data, op:all-reduce, class:failed, size>1MiB, wait>20%, or, not, ( )";
+const SYNTAX_LINE: &str =
+    "words, \"phrases\", rank:0-7, role:data, op:all-reduce, class:failed, size>1MiB, wait>20%, or, not, ( )";
 
 /// What can be typed.
 const SYNTAX: &str = "\
@@ -514,4 +513,227 @@ fn fault(text: &str) -> Option<Range<usize>> {
     // What is missing at the end is shown by what stands before it.
     let last = text.get(..place.end)?.trim_end().char_indices().last()?;
     Some(last.0..last.0 + last.1.len_utf8())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Made;
+    use super::*;
+    use crate::model::ViewState;
+    use egui::accesskit::Role;
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable;
+    use std::time::{Duration, Instant};
+
+    struct Shown {
+        bar: SearchBar,
+        made: Made,
+        state: State,
+        actions: Vec<Action>,
+    }
+
+    fn harness(open: impl FnOnce(&mut Shown)) -> Harness<'static, Shown> {
+        let whole = Window::between(0, 2_600_000_000);
+        let mut shown = Shown {
+            bar: SearchBar::default(),
+            made: Made::new(),
+            state: State::new(whole, ViewState::default()),
+            actions: Vec::new(),
+        };
+        open(&mut shown);
+        let mut harness = Harness::builder().with_size([1100.0, 500.0]).build_ui_state(
+            |ui, shown: &mut Shown| {
+                let mut actions = Vec::new();
+                shown.bar.show(ui, &shown.made.opened, &shown.state, &mut actions);
+                let now = ui.input(|input| input.time);
+                for action in &actions {
+                    shown.state.apply(action.clone(), now);
+                }
+                shown.actions.append(&mut actions);
+            },
+            shown,
+        );
+        harness.run_ok();
+        harness
+    }
+
+    fn settle(harness: &mut Harness<'_, Shown>) {
+        let begin = Instant::now();
+        harness.run_ok();
+        while harness.state().bar.search.is_running() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "still looking");
+            std::thread::sleep(Duration::from_millis(2));
+            harness.run_ok();
+        }
+        harness.run();
+    }
+
+    fn type_text(harness: &mut Harness<'_, Shown>, text: &str) {
+        harness.get_by_role(Role::TextInput).type_text(text);
+        settle(harness);
+    }
+
+    fn last<T>(harness: &Harness<'_, Shown>, pick: impl Fn(&Action) -> Option<T>) -> Option<T> {
+        harness.state().actions.iter().rev().find_map(pick)
+    }
+
+    #[test]
+    fn typing_finds_and_enter_goes_there() {
+        let mut harness = harness(|shown| shown.bar.open());
+        assert!(harness.get_by_label("Search").is_focused());
+        type_text(&mut harness, "op:all-reduce rank:1");
+        harness.get_by_label("5 found");
+        let marked = last(&harness, |action| match action {
+            Action::Mark(marked) => Some(marked.len()),
+            _ => None,
+        });
+        assert_eq!(marked, Some(5));
+        assert!(harness.state().state.picked.is_none());
+        harness.key_press(Key::Enter);
+        settle(&mut harness);
+        harness.get_by_label("1 of 5");
+        harness.key_press(Key::Enter);
+        settle(&mut harness);
+        let state = &harness.state().state;
+        let picked = state.picked.expect("picked");
+        assert_eq!((picked.instance, picked.communicator), (1, Some(0)));
+        assert_eq!((picked.from_ns, picked.to_ns), (110_000, 160_000));
+        assert_eq!(state.rank, Some(1));
+        let window = state.window();
+        assert!(window.from_ns <= 110_000 && window.to_ns >= 160_000 && window.length_ns() < 1_000_000);
+        harness.key_press_modifiers(Modifiers::SHIFT, Key::Enter);
+        settle(&mut harness);
+        assert_eq!(
+            harness.state().state.picked.map(|picked| picked.instance),
+            Some(0)
+        );
+        // The keyboard stays in the text.
+        assert!(harness.get_by_label("Search").is_focused());
+    }
+
+    #[test]
+    fn a_click_in_the_list_goes_there() {
+        let mut harness = harness(|shown| shown.bar.open());
+        type_text(&mut harness, "gemm");
+        harness.get_by_label_contains("void gemm(int), rank 2").click();
+        settle(&mut harness);
+        assert_eq!(harness.state().state.rank, Some(2));
+        assert!(harness.state().state.picked.is_none());
+        harness.get_by_label("3 of 4");
+        harness.get_by_label("Next").click();
+        settle(&mut harness);
+        harness.get_by_label("4 of 4");
+        harness.get_by_label("Previous").click();
+        settle(&mut harness);
+        harness.get_by_label("3 of 4");
+    }
+
+    #[test]
+    fn errors_are_underlined_and_explained() {
+        let mut harness = harness(|shown| shown.bar.open());
+        type_text(&mut harness, "rank:x");
+        harness.get_by_label_contains("rank:3 or rank:0-7,12");
+        assert_eq!(fault("rank:x"), Some(5..6));
+        assert_eq!(fault("a or"), Some(3..4));
+        assert_eq!(fault("rank:3"), None);
+        assert_eq!(fault("250ms-"), None);
+        let wrong = harness.ctx.style_of(harness.ctx.theme()).visuals.error_fg_color;
+        // The line is drawn below the last letter only.
+        let underlined = |harness: &Harness<'_, Shown>| {
+            let shapes = &harness.output().shapes;
+            let texts = shapes.iter().filter_map(|shape| match &shape.shape {
+                egui::Shape::Text(text) if text.galley.text() == "rank:x" => Some(text.galley.clone()),
+                _ => None,
+            });
+            let sections = texts.flat_map(|galley| galley.job.sections.clone());
+            sections
+                .filter(|section| {
+                    section.format.underline.color == wrong && section.format.underline.width > 0.0
+                })
+                .map(|section| section.byte_range.end.0 - section.byte_range.start.0)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(underlined(&harness), [1]);
+        harness.key_press(Key::Backspace);
+        settle(&mut harness);
+        type_text(&mut harness, "3");
+        assert!(harness.query_by_label_contains("rank:0-7,12").is_none());
+        harness.get_by_label("12 found");
+        assert_eq!(underlined(&harness), [0; 0]);
+    }
+
+    #[test]
+    fn the_timeline_is_filtered_while_that_is_asked_for() {
+        let mut harness = harness(|shown| shown.bar.open());
+        type_text(&mut harness, "gemm");
+        assert_eq!(harness.state().state.view.filter, "");
+        harness.get_by_label("Filter the timeline").click();
+        settle(&mut harness);
+        assert_eq!(harness.state().state.view.filter, "gemm");
+        harness.get_by_label("Search").focus();
+        type_text(&mut harness, " rank:");
+        assert_eq!(harness.state().state.view.filter, "gemm");
+        type_text(&mut harness, "1");
+        assert_eq!(harness.state().state.view.filter, "gemm rank:1");
+        // Somebody else ends it.
+        harness.state_mut().state.view.filter.clear();
+        settle(&mut harness);
+        type_text(&mut harness, ",2");
+        assert_eq!(harness.state().state.view.filter, "");
+        harness.get_by_label("Filter the timeline").click();
+        settle(&mut harness);
+        harness.get_by_label("Search").focus();
+        settle(&mut harness);
+        harness.key_press(Key::Escape);
+        settle(&mut harness);
+        assert!(!harness.state().bar.is_open());
+        assert_eq!(harness.state().state.view.filter, "gemm rank:1,2");
+        assert!(harness.state().state.marked.is_empty());
+        assert!(harness.query_by_label("Search").is_none());
+    }
+
+    #[test]
+    fn times_and_steps_are_gone_to() {
+        let mut harness = harness(|shown| shown.bar.open());
+        type_text(&mut harness, "1.5s..2s");
+        harness.get_by_label_contains("Enter goes to 1.5");
+        harness.key_press(Key::Enter);
+        settle(&mut harness);
+        let there = Window::between(1_500_000_000, 2_000_000_000);
+        assert_eq!(harness.state().state.window(), there);
+        assert!(harness.state().bar.is_open());
+        let state = &mut harness.state_mut().state;
+        let state = State::new(state.whole, state.view.clone());
+        harness.state_mut().bar.open_to_go(&state);
+        settle(&mut harness);
+        assert_eq!(harness.get_by_label("Go to").value(), Some("1.5s..2s".to_owned()));
+        // All of it is selected: typing replaces it.
+        type_text(&mut harness, "step 77");
+        harness.get_by_label_contains("there is no step 77");
+        harness.key_press(Key::Backspace);
+        harness.key_press(Key::Backspace);
+        settle(&mut harness);
+        type_text(&mut harness, "3");
+        harness.key_press(Key::Enter);
+        settle(&mut harness);
+        let step = &harness.state().made.opened.session.steps.list[3];
+        let there = Window::between(step.start_ns, step.end_ns);
+        assert_eq!(harness.state().state.window(), there);
+        assert!(!harness.state().bar.is_open());
+    }
+
+    #[test]
+    fn a_found_span_can_be_seen() {
+        let shown = Window::between(0, 1_000_000);
+        // It is seen already.
+        assert_eq!(window_for(shown, 100_000, 200_000), shown);
+        // As long as before, in the middle.
+        assert_eq!(
+            window_for(shown, 5_000_000, 5_200_000),
+            Window::between(4_600_000, 5_600_000)
+        );
+        // Too short to be seen, and too long.
+        assert_eq!(window_for(shown, 500_000, 500_100).length_ns(), 8_000);
+        assert_eq!(window_for(shown, 0, 2_000_000).length_ns(), 16_000_000);
+    }
 }

@@ -436,7 +436,11 @@ mod tests {
         );
         let first = search.found()[0];
         assert_eq!(
-            (search.next(&first), search.previous(&first), search.position(&first)),
+            (
+                search.next(&first),
+                search.previous(&first),
+                search.position(&first)
+            ),
             (Some(1), Some(19), Some(0))
         );
         let last = search.found()[19];
@@ -477,9 +481,17 @@ mod tests {
         // With whole lanes, and with spans that are asked one by one.
         for (text, count) in [("kind:mark", 30_000), ("even", 15_000)] {
             let search = searched(&made, text);
-            assert_eq!((search.count(), search.found().len()), (count, MOST_FOUND), "{text}");
+            assert_eq!(
+                (search.count(), search.found().len()),
+                (count, MOST_FOUND),
+                "{text}"
+            );
             assert_eq!(search.per_rank().iter().sum::<u64>(), count);
-            let last = if count == 30_000 { 99_990 } else { 199_950 - 120 + 100 };
+            let last = if count == 30_000 {
+                99_990
+            } else {
+                199_950 - 120 + 100
+            };
             let expected: Vec<i64> = planned
                 .iter()
                 .filter(|planned| text == "kind:mark" || planned.name.text == text)

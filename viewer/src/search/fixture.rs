@@ -97,7 +97,11 @@ fn little() -> Vec<Planned> {
                 start_ns: at + number * 100_000,
                 end_ns: at + number * 100_000 + 50_000,
                 wait_ns: 10_000 * number,
-                class: if number == 4 { operation::FAILED } else { operation::TRANSFER },
+                class: if number == 4 {
+                    operation::FAILED
+                } else {
+                    operation::TRANSFER
+                },
                 instance: Some(number as u64),
                 ..Span::default()
             };
@@ -128,12 +132,7 @@ fn little() -> Vec<Planned> {
             None,
             span(call::LAUNCH),
         );
-        push(
-            LaneKind::Marks { thread_id: 77 },
-            "Forward Pass",
-            None,
-            span(0),
-        );
+        push(LaneKind::Marks { thread_id: 77 }, "Forward Pass", None, span(0));
         push(
             LaneKind::Works { stream: Some(0) },
             "void gemm(int)",
@@ -184,7 +183,11 @@ pub(super) fn spans() -> impl Strategy<Value = Vec<Planned>> {
         proptest::option::of(0u32..3).prop_map(|communicator| LaneKind::Operations { communicator }),
         Just(LaneKind::Works { stream: None }),
     ];
-    let name = prop_oneof!["[abAB]{1,3}", Just("all-reduce".to_owned()), Just("send".to_owned())];
+    let name = prop_oneof![
+        "[abAB]{1,3}",
+        Just("all-reduce".to_owned()),
+        Just("send".to_owned())
+    ];
     let span = (
         0u32..RANKS,
         kind,
@@ -220,12 +223,8 @@ pub(super) fn spans() -> impl Strategy<Value = Vec<Planned>> {
 }
 
 fn ranges(below: u32) -> impl Strategy<Value = Ranges> {
-    let range = (0..below, 0..below, any::<bool>()).prop_map(|(one, other, is_open)| {
-        (
-            one.min(other),
-            if is_open { u32::MAX } else { one.max(other) },
-        )
-    });
+    let range = (0..below, 0..below, any::<bool>())
+        .prop_map(|(one, other, is_open)| (one.min(other), if is_open { u32::MAX } else { one.max(other) }));
     proptest::collection::vec(range, 1..3).prop_map(Ranges)
 }
 
@@ -243,7 +242,15 @@ fn comparison() -> impl Strategy<Value = Comparison> {
 pub(super) fn filters(names: &'static str) -> impl Strategy<Value = Filter> {
     let text = || names.prop_map(|text: String| text.to_lowercase());
     let some_text = move || text().prop_filter("names are not blank", |text| !text.trim().is_empty());
-    let class = proptest::sample::select(vec!["in", "waiting", "memory", "exposed-wait", "failed", "c", "idle"]);
+    let class = proptest::sample::select(vec![
+        "in",
+        "waiting",
+        "memory",
+        "exposed-wait",
+        "failed",
+        "c",
+        "idle",
+    ]);
     let operation = proptest::sample::select(vec![Operation::AllReduce, Operation::Send, Operation::GatherV]);
     let test = prop_oneof![
         text().prop_map(Test::Name),

@@ -81,7 +81,10 @@ mod tests {
         assert_eq!(fit("ga", "Go ahead"), Some((score("ga", "Go ahead"), vec![0, 3])));
         assert_eq!(fit("", "anything"), Some((0, vec![])));
         assert_eq!(fit("xyz", "Go to"), None);
-        assert_eq!(fit("go to", "Go to").map(|(_, places)| places), Some(vec![0, 1, 3, 4]));
+        assert_eq!(
+            fit("go to", "Go to").map(|(_, places)| places),
+            Some(vec![0, 1, 3, 4])
+        );
     }
 
     proptest! {

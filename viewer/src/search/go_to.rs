@@ -24,7 +24,10 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
         let (from_ns, to_ns) = range.window(&opened.session);
         let window = Window::between(from_ns, to_ns);
         if from_ns >= to_ns || !state.whole.touches(from_ns, to_ns) {
-            return Some(Err(format!("the run has nothing there: {}", length_of_run(state))));
+            return Some(Err(format!(
+                "the run has nothing there: {}",
+                length_of_run(state)
+            )));
         }
         let step_ns = (window.length_ns() / 1000).max(1);
         let text = format!(
@@ -40,7 +43,10 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
         let from = format!("{text}..").parse::<TimeRange>().ok();
         if let Some(ns) = from.and_then(|range| range.from_ns) {
             if ns < state.whole.from_ns || ns > state.whole.to_ns {
-                return Some(Err(format!("the run has nothing there: {}", length_of_run(state))));
+                return Some(Err(format!(
+                    "the run has nothing there: {}",
+                    length_of_run(state)
+                )));
             }
             let length = state.window().length_ns();
             let from_ns = ns.saturating_sub(length / 2);
@@ -130,7 +136,11 @@ pub fn window_text(window: Window) -> String {
         format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
     };
     // Times before the begin cannot be typed, and nothing is there.
-    let from = if window.from_ns < 0 { String::new() } else { seconds(window.from_ns) };
+    let from = if window.from_ns < 0 {
+        String::new()
+    } else {
+        seconds(window.from_ns)
+    };
     format!("{from}..{}", seconds(window.to_ns.max(1)))
 }
 
@@ -146,18 +156,34 @@ mod tests {
         let made = Made::new();
         let mut state = State::new(Window::between(0, 2_600_000_000), ViewState::default());
         let place = |text: &str, moments: bool, state: &State| place_of(text, &made.opened, state, moments);
-        let window = |text: &str, moments: bool, state: &State| place(text, moments, state).map(|place| place.map(|place| place.window));
-        assert_eq!(window("1.5s..2s", false, &state), Some(Ok(Window::between(1_500_000_000, 2_000_000_000))));
-        assert_eq!(window("1.5s-2s", false, &state), Some(Ok(Window::between(1_500_000_000, 2_000_000_000))));
+        let window = |text: &str, moments: bool, state: &State| {
+            place(text, moments, state).map(|place| place.map(|place| place.window))
+        };
+        assert_eq!(
+            window("1.5s..2s", false, &state),
+            Some(Ok(Window::between(1_500_000_000, 2_000_000_000)))
+        );
+        assert_eq!(
+            window("1.5s-2s", false, &state),
+            Some(Ok(Window::between(1_500_000_000, 2_000_000_000)))
+        );
         assert!(matches!(place("9s..10s", false, &state), Some(Err(reason)) if reason.contains("2.6")));
         assert_eq!(place("all-reduce", true, &state), None);
         assert_eq!(place("1.5s", false, &state), None);
         state.view.window = Some(Window::between(0, 1000));
-        assert_eq!(window("1.5s", true, &state), Some(Ok(Window::between(1_499_999_500, 1_500_000_500))));
+        assert_eq!(
+            window("1.5s", true, &state),
+            Some(Ok(Window::between(1_499_999_500, 1_500_000_500)))
+        );
         assert!(matches!(place("99s", true, &state), Some(Err(_))));
         let entry = &made.opened.session.steps.list[2];
-        assert_eq!(window("step 2", false, &state), Some(Ok(Window::between(entry.start_ns, entry.end_ns))));
-        assert!(matches!(place("step 77", false, &state), Some(Err(reason)) if reason.contains("no step 77")));
+        assert_eq!(
+            window("step 2", false, &state),
+            Some(Ok(Window::between(entry.start_ns, entry.end_ns)))
+        );
+        assert!(
+            matches!(place("step 77", false, &state), Some(Err(reason)) if reason.contains("no step 77"))
+        );
         assert_eq!(place("step 2-3", false, &state), None);
     }
 

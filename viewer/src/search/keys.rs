@@ -403,7 +403,11 @@ mod tests {
         for command in COMMANDS {
             assert!(GROUPS.contains(&command.group), "{}", command.group);
             assert!(!command.keys.is_empty());
-            assert!(names.insert(command.name) && ids.insert(command.id), "{}", command.id);
+            assert!(
+                names.insert(command.name) && ids.insert(command.id),
+                "{}",
+                command.id
+            );
             for shortcut in command.keys {
                 let modifiers = shortcut.modifiers;
                 assert!(!modifiers.shift || shift_matters(shortcut.logical_key));

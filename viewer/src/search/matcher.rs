@@ -396,11 +396,9 @@ impl Node {
             Self::And(parts) => parts.iter().all(|part| part.of_span(rank, lane, span, looked)),
             Self::Or(parts) => parts.iter().any(|part| part.of_span(rank, lane, span, looked)),
             Self::Not(part) => !part.of_span(rank, lane, span, looked),
-            Self::All
-            | Self::Rank(_)
-            | Self::Communicator { .. }
-            | Self::Thread(_)
-            | Self::Kind(_) => self.of_lane(rank, lane) == Some(true),
+            Self::All | Self::Rank(_) | Self::Communicator { .. } | Self::Thread(_) | Self::Kind(_) => {
+                self.of_lane(rank, lane) == Some(true)
+            }
             Self::Class(classes) => {
                 let mut own = 1u8 << (usize::from(span.class) % CLASSES);
                 if span.wait_ns > 0 {
@@ -522,9 +520,7 @@ mod tests {
             Test::Kind(kind) => Kind::of(seen.kind) == *kind,
             Test::Class(text) => {
                 let all = Kind::ALL.iter().flat_map(|kind| kind.classes());
-                let is_exact = all
-                    .into_iter()
-                    .any(|name| name.replace(' ', "-") == *text);
+                let is_exact = all.into_iter().any(|name| name.replace(' ', "-") == *text);
                 let names = Kind::of(seen.kind).classes();
                 let own = [
                     names.get(usize::from(span.class)).copied(),
@@ -532,7 +528,11 @@ mod tests {
                 ];
                 own.into_iter().flatten().any(|name| {
                     let name = name.replace(' ', "-");
-                    if is_exact { name == *text } else { name.starts_with(text) }
+                    if is_exact {
+                        name == *text
+                    } else {
+                        name.starts_with(text)
+                    }
                 })
             }
             Test::Size(is, bytes) => {
@@ -543,7 +543,9 @@ mod tests {
             Test::Duration(is, ns) => is.holds(duration, *ns),
             Test::Wait(is, ns) => knows_wait && is.holds(span.wait_ns, *ns),
             Test::WaitShare(is, percent) => {
-                knows_wait && duration > 0 && is.holds(span.wait_ns as f64 * 100.0 / duration as f64, *percent)
+                knows_wait
+                    && duration > 0
+                    && is.holds(span.wait_ns as f64 * 100.0 / duration as f64, *percent)
             }
             Test::Step(numbers) => match seen.kind {
                 LaneKind::Steps => numbers.contains(span.name),
@@ -662,10 +664,7 @@ mod tests {
         assert!(matcher.rank(0) && !matcher.rank(3) && !matcher.rank(99));
         let lanes = &made.view(0).footer().lanes;
         let matches: Vec<LaneMatch> = lanes.iter().map(|lane| matcher.lane(0, lane)).collect();
-        assert_eq!(
-            matches.iter().filter(|&&all| all == LaneMatch::All).count(),
-            1
-        );
+        assert_eq!(matches.iter().filter(|&&all| all == LaneMatch::All).count(), 1);
         assert!(!matches.contains(&LaneMatch::Some));
         fn shared<T: Send + Sync>(_: &T) {}
         shared(&matcher);

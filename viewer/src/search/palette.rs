@@ -56,8 +56,7 @@ impl Palette {
 
     fn contents(&mut self, ui: &mut Ui) -> Option<CommandId> {
         let id = Id::unique("rankscope palette text");
-        let pressed =
-            |key| self.is_open && ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
+        let pressed = |key| self.is_open && ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
         let (up, down, enter) = (
             pressed(Key::ArrowUp),
             pressed(Key::ArrowDown),

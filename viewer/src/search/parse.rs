@@ -205,7 +205,10 @@ impl<'a> Parser<'a> {
             }
         }
         if parts.is_empty() {
-            return self.error(from, "here a word or a condition is missing, like all-reduce or rank:3");
+            return self.error(
+                from,
+                "here a word or a condition is missing, like all-reduce or rank:3",
+            );
         }
         Ok(joined(parts, Filter::And))
     }
@@ -360,7 +363,10 @@ impl<'a> Parser<'a> {
         let digits = self.take_while(|c| c.is_ascii_digit());
         if digits.is_empty() {
             self.take_while(|c| !ends_word(c) && c != ',');
-            return self.error(from, format!("here a whole number is expected: {}", key.example()));
+            return self.error(
+                from,
+                format!("here a whole number is expected: {}", key.example()),
+            );
         }
         match digits.parse() {
             Ok(number) => Ok(number),
@@ -489,8 +495,15 @@ impl<'a> Parser<'a> {
         let is_list = !quoted && !value.starts_with(',') && !value.ends_with(',');
         let mut parts = Vec::new();
         let mut at = from;
-        for part in value.split(|c| is_list && c == ',').filter(|part| !part.is_empty()) {
-            let place = if quoted { from..self.at } else { at..at + part.len() };
+        for part in value
+            .split(|c| is_list && c == ',')
+            .filter(|part| !part.is_empty())
+        {
+            let place = if quoted {
+                from..self.at
+            } else {
+                at..at + part.len()
+            };
             at += part.len() + 1;
             let test = self::test_of(key, part, quoted).map_err(|hint| FilterError { place, hint })?;
             parts.push(Filter::Is(test));
@@ -553,10 +566,12 @@ fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
             let operation = Operation::ALL
                 .iter()
                 .find(|operation| letters(operation.name()) == wanted);
-            operation.map(|&operation| Test::Operation(operation)).ok_or_else(|| {
-                let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
-                format!("'{value}' is not one of {}", names.join(", "))
-            })
+            operation
+                .map(|&operation| Test::Operation(operation))
+                .ok_or_else(|| {
+                    let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+                    format!("'{value}' is not one of {}", names.join(", "))
+                })
         }
     }
 }
@@ -633,7 +648,10 @@ mod tests {
             ("aten::add", name("aten::add")),
             ("step::run", name("step::run")),
             ("nccl:all_reduce", name("nccl:all_reduce")),
-            ("void gemm(int)", Filter::And(vec![name("void"), name("gemm(int)")])),
+            (
+                "void gemm(int)",
+                Filter::And(vec![name("void"), name("gemm(int)")]),
+            ),
             ("vector<float>", name("vector<float>")),
             ("rank", name("rank")),
             ("rank:3", ranks(&[(3, 3)])),
@@ -647,7 +665,13 @@ mod tests {
             ("step 12", is(Test::Step(Ranges(vec![(12, 12)])))),
             ("op:AllReduce", is(Test::Operation(Operation::AllReduce))),
             ("op:all_gather_v", is(Test::Operation(Operation::AllGatherV))),
-            ("op:send,receive", Filter::Or(vec![is(Test::Operation(Operation::Send)), is(Test::Operation(Operation::Receive))])),
+            (
+                "op:send,receive",
+                Filter::Or(vec![
+                    is(Test::Operation(Operation::Send)),
+                    is(Test::Operation(Operation::Receive)),
+                ]),
+            ),
             ("kind:operations", is(Test::Kind(Kind::Operation))),
             ("class:in_flight", is(Test::Class("in-flight".into()))),
             ("class:\"In Flight\"", is(Test::Class("in-flight".into()))),
@@ -660,16 +684,34 @@ mod tests {
             ("wait>20%", is(Test::WaitShare(Comparison::More, 20.0))),
             ("wait>0", is(Test::Wait(Comparison::More, 0))),
             ("comm:3", is(Test::Communicator(Communicator::Number(3)))),
-            ("comm:\"3\"", is(Test::Communicator(Communicator::Name("3".into())))),
-            ("a or b c", Filter::Or(vec![name("a"), Filter::And(vec![name("b"), name("c")])])),
-            ("a | b && c", Filter::Or(vec![name("a"), Filter::And(vec![name("b"), name("c")])])),
-            ("(a OR b) and c", Filter::And(vec![Filter::Or(vec![name("a"), name("b")]), name("c")])),
+            (
+                "comm:\"3\"",
+                is(Test::Communicator(Communicator::Name("3".into()))),
+            ),
+            (
+                "a or b c",
+                Filter::Or(vec![name("a"), Filter::And(vec![name("b"), name("c")])]),
+            ),
+            (
+                "a | b && c",
+                Filter::Or(vec![name("a"), Filter::And(vec![name("b"), name("c")])]),
+            ),
+            (
+                "(a OR b) and c",
+                Filter::And(vec![Filter::Or(vec![name("a"), name("b")]), name("c")]),
+            ),
             ("-a", Filter::Not(Box::new(name("a")))),
             ("not rank:3", Filter::Not(Box::new(ranks(&[(3, 3)])))),
-            ("!(a b)", Filter::Not(Box::new(Filter::And(vec![name("a"), name("b")])))),
+            (
+                "!(a b)",
+                Filter::Not(Box::new(Filter::And(vec![name("a"), name("b")]))),
+            ),
             ("all-reduce", name("all-reduce")),
             ("a - b", Filter::And(vec![name("a"), name("-"), name("b")])),
-            ("orbit android nothing", Filter::And(vec![name("orbit"), name("android"), name("nothing")])),
+            (
+                "orbit android nothing",
+                Filter::And(vec![name("orbit"), name("android"), name("nothing")]),
+            ),
         ] {
             assert_eq!(parse(text), Ok(meant), "{text}");
         }

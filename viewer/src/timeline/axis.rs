@@ -6,7 +6,9 @@ use crate::model::Window;
 fn steps() -> impl Iterator<Item = i64> {
     let decimal = (0..10).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power)));
     // Above a second: minutes and hours, not thousands of seconds.
-    let long = [10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 43_200, 86_400, 172_800, 864_000];
+    let long = [
+        10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 43_200, 86_400, 172_800, 864_000,
+    ];
     decimal
         .filter(|&step| step <= 5_000_000_000)
         .chain(long.into_iter().map(|seconds| seconds * 1_000_000_000))
@@ -28,7 +30,9 @@ impl Ruler {
         let step_ns = steps()
             .find(|&step| step as f64 >= least)
             .unwrap_or(8_640_000_000_000_000);
-        let fine_ns = steps().filter(|&step| step_ns % step == 0 && step < step_ns).last();
+        let fine_ns = steps()
+            .filter(|&step| step_ns % step == 0 && step < step_ns)
+            .last();
         Self {
             step_ns,
             fine_ns: fine_ns.unwrap_or(step_ns),
@@ -60,10 +64,17 @@ mod tests {
             let window = Window::between(7, 7 + length);
             let ruler = Ruler::of(window, 1000.0, 90.0);
             assert!(ruler.step_ns as f64 / length as f64 * 1000.0 >= 90.0);
-            assert!(ruler.step_ns <= 3 * step && ruler.step_ns % ruler.fine_ns == 0, "{ruler:?} {fine}");
+            assert!(
+                ruler.step_ns <= 3 * step && ruler.step_ns % ruler.fine_ns == 0,
+                "{ruler:?} {fine}"
+            );
             let moments: Vec<i64> = Ruler::moments(window, ruler.step_ns).collect();
             assert!((2..12).contains(&moments.len()), "{moments:?}");
-            assert!(moments.iter().all(|ns| ns % ruler.step_ns == 0 && window.touches(*ns, *ns)));
+            assert!(
+                moments
+                    .iter()
+                    .all(|ns| ns % ruler.step_ns == 0 && window.touches(*ns, *ns))
+            );
         }
     }
 }

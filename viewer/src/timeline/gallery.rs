@@ -107,9 +107,10 @@ impl Gallery {
             }
             let Some(picture) = ready.picture else { continue };
             // A picture of what is not shown any more is better than an older one, not than a newer one.
-            let is_better = self.hung.get(&place).is_none_or(|hung| {
-                hung.key.exact <= ready.key.exact || hung.key.look < ready.key.look
-            });
+            let is_better = self
+                .hung
+                .get(&place)
+                .is_none_or(|hung| hung.key.exact <= ready.key.exact || hung.key.look < ready.key.look);
             if !is_better {
                 continue;
             }

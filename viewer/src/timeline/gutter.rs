@@ -13,11 +13,18 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
             .hosts
             .get(host as usize)
             .map_or_else(String::new, |host| {
-                format!("{} · {} ranks", host.name, host.ranks.len())
+                let ranks = host.ranks.len();
+                format!(
+                    "{} · {ranks} rank{}",
+                    host.name,
+                    if ranks == 1 { "" } else { "s" }
+                )
             }),
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
         RowKind::Coming(_) => "indexing …".to_owned(),
-        RowKind::Lane { rank, kind, layer, .. } => lane_title(&opened.session, rank, kind, layer),
+        RowKind::Lane {
+            rank, kind, layer, ..
+        } => lane_title(&opened.session, rank, kind, layer),
     }
 }
 
@@ -46,7 +53,7 @@ pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> S
         own
     } else {
         // It goes on with what overlaps the row above.
-        "┄".to_owned()
+        String::new()
     }
 }
 

@@ -53,14 +53,14 @@ impl RowKind {
     pub fn height(self) -> f32 {
         match self {
             Self::Host(_) => 22.0,
-            Self::Rank { .. } => 24.0,
+            Self::Rank { .. } => 26.0,
             Self::Coming(_) => 96.0,
             Self::Lane { kind, .. } => match kind {
                 LaneKind::Steps => 14.0,
                 LaneKind::Parts { .. } => 14.0,
                 LaneKind::Stalls | LaneKind::Pauses => 13.0,
                 LaneKind::Calls { .. } | LaneKind::Marks { .. } | LaneKind::Works { .. } => 16.0,
-                LaneKind::Operations { .. } => 19.0,
+                LaneKind::Operations { .. } => 20.0,
             },
         }
     }

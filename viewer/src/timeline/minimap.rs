@@ -55,7 +55,11 @@ impl Minimap {
         }
         let (sums, lengths) = self.columns.as_ref()?;
         if self.texture.as_ref().is_none_or(|(_, of)| *of != theme) {
-            let image = picture(sums, lengths, theme.classes(LaneKind::Parts { device: self.device }));
+            let image = picture(
+                sums,
+                lengths,
+                theme.classes(LaneKind::Parts { device: self.device }),
+            );
             let texture = ctx.load_texture("minimap", image, TextureOptions::LINEAR);
             self.texture = Some((texture, theme));
         }

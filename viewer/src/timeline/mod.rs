@@ -2,7 +2,7 @@
 //!
 //! In the order of the data: [`layout`] says which rows there are and where, [`gallery`] keeps the pictures of those that
 //! are seen, [`axis`] is the ruler, [`minimap`] the whole run in one line, [`gutter`] what stands left of the rows,
-//! [`instance`] one instance across all ranks, [`tooltip`] what is said of the thing under the mouse, and [`widget`] draws and
+//! [`instance`] one instance across all ranks, [`tooltip`] what is said of the thing under the mouse, [`legend`] what colours mean, and [`widget`] draws and
 //! is dragged. A frame costs what is seen: neither ranks nor spans outside of the window are touched.
 
 pub mod axis;
@@ -10,6 +10,7 @@ pub mod gallery;
 pub mod gutter;
 pub mod instance;
 pub mod layout;
+pub mod legend;
 pub mod minimap;
 pub mod tooltip;
 pub mod widget;

@@ -63,9 +63,18 @@ pub struct Timeline {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Drag {
-    Pan { from: Window, x: f32, y: f32, scroll: f32 },
-    Select { from_ns: i64 },
-    Measure { from_ns: i64 },
+    Pan {
+        from: Window,
+        x: f32,
+        y: f32,
+        scroll: f32,
+    },
+    Select {
+        from_ns: i64,
+    },
+    Measure {
+        from_ns: i64,
+    },
     Minimap,
 }
 
@@ -125,25 +134,29 @@ impl Timeline {
     ) {
         let all = ui.available_rect_before_wrap();
         let response = ui.allocate_rect(all, Sense::click_and_drag());
-        response.widget_info(|| {
-            egui::WidgetInfo::labeled(egui::Role::Canvas, true, "timeline: ranks over time")
-        });
+        response
+            .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Canvas, true, "timeline: ranks over time"));
         let theme = Theme::of(ui.ctx());
         let painter = ui.painter_at(all);
         painter.rect_filled(all, 0.0, theme.background());
         let left = (all.left() + GUTTER).min(all.right() - 50.0);
-        let minimap = Rect::from_min_max(Pos2::new(left, all.top()), Pos2::new(all.right(), all.top() + MINIMAP));
+        let minimap = Rect::from_min_max(
+            Pos2::new(left, all.top()),
+            Pos2::new(all.right(), all.top() + MINIMAP),
+        );
         let ruler = Rect::from_min_max(
             Pos2::new(left, minimap.bottom()),
             Pos2::new(all.right(), minimap.bottom() + RULER),
         );
         let rows = Rect::from_min_max(Pos2::new(left, ruler.bottom()), all.max);
-        let gutter = Rect::from_min_max(Pos2::new(all.left(), ruler.bottom()), Pos2::new(left, all.bottom()));
+        let gutter = Rect::from_min_max(
+            Pos2::new(all.left(), ruler.bottom()),
+            Pos2::new(left, all.bottom()),
+        );
         self.rows_rect = rows;
 
         self.place_rows(opened, state, rows.height());
-        self.gallery
-            .set_look(theme, &state.marked, outside.filter);
+        self.gallery.set_look(theme, &state.marked, outside.filter);
         let areas = Areas {
             rows,
             ruler,
@@ -164,12 +177,16 @@ impl Timeline {
             .iter()
             .filter_map(|row| {
                 let (rank, lane) = row.kind.lane()?;
-                let rect = self.rect_of(row, rows, state.view.scroll).shrink2(Vec2::new(0.0, 1.0));
+                let mut rect = self
+                    .rect_of(row, rows, state.view.scroll)
+                    .shrink2(Vec2::new(0.0, 1.0));
+                if matches!(row.kind, RowKind::Rank { .. }) {
+                    rect.min.y += 3.0;
+                }
                 Some(Seen { rank, lane, rect })
             })
             .collect();
-        self.gallery
-            .update(ui.ctx(), window, rows.width(), &seen);
+        self.gallery.update(ui.ctx(), window, rows.width(), &seen);
 
         let rows_painter = painter.with_clip_rect(rows.intersect(all));
         let gutter_painter = painter.with_clip_rect(gutter.intersect(all));
@@ -192,7 +209,9 @@ impl Timeline {
         if let Some(hovered) = &state.hovered
             && self.drag.is_none()
         {
-            response.clone().on_hover_ui_at_pointer(|ui| tooltip::show(ui, opened, hovered));
+            response
+                .clone()
+                .on_hover_ui_at_pointer(|ui| tooltip::show(ui, opened, hovered));
         }
         self.instances.update(opened, state.picked, ui.ctx());
     }
@@ -441,9 +460,9 @@ impl Timeline {
             let rect = self.rect_of(row, areas.rows, state.view.scroll);
             let left = areas.gutter.left();
             let (indent, size, colour) = match row.kind {
-                RowKind::Host(_) => (8.0, 12.5, theme.text()),
-                RowKind::Rank { .. } => (18.0, 12.5, theme.text()),
-                RowKind::Lane { .. } => (28.0, 10.5, theme.weak()),
+                RowKind::Host(_) => (18.0, 12.5, theme.text()),
+                RowKind::Rank { .. } => (22.0, 12.5, theme.text()),
+                RowKind::Lane { .. } => (32.0, 10.5, theme.weak()),
                 RowKind::Coming(_) => continue,
             };
             let is_closed = match row.kind {
@@ -483,8 +502,12 @@ impl Timeline {
 
     /// Boundaries of steps, where these are not too many to be told apart: those of the first rank that is seen.
     fn draw_steps(&self, painter: &Painter, rows: Rect, opened: &Opened, window: Window, theme: Theme) {
-        let Some(rank) = self.seen_ranks.first() else { return };
-        let View::Open(view) = opened.view(*rank) else { return };
+        let Some(rank) = self.seen_ranks.first() else {
+            return;
+        };
+        let View::Open(view) = opened.view(*rank) else {
+            return;
+        };
         let steps = view.lanes_of(|kind| kind == LaneKind::Steps).next();
         let Some((_, steps)) = steps else { return };
         let count = steps
@@ -523,7 +546,9 @@ impl Timeline {
         }
         let window = state.window();
         for row in visible {
-            let RowKind::Rank { rank, .. } = row.kind else { continue };
+            let RowKind::Rank { rank, .. } = row.kind else {
+                continue;
+            };
             let rect = self.rect_of(row, areas.rows, state.view.scroll);
             for loss in &opened.session.losses {
                 if loss.rank == Some(rank) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
@@ -551,7 +576,9 @@ impl Timeline {
         {
             let long = (picked.to_ns - picked.from_ns).max(window.length_ns() / 400);
             for row in visible {
-                let Some(span) = find(opened, row, picked, long) else { continue };
+                let Some(span) = find(opened, row, picked, long) else {
+                    continue;
+                };
                 let rect = self.rect_of(row, areas.rows, state.view.scroll);
                 let place = areas.place(window, span.start_ns, span.end_ns, rect.y_range(), 2.0);
                 painter.rect_stroke(place, 1.0, Stroke::new(1.0, theme.accent()), StrokeKind::Inside);
@@ -582,7 +609,9 @@ impl Timeline {
         let last = members.members.last();
         let error_ns = opened.session.axis.error_between_hosts_ns.value.unwrap_or(0);
         for row in visible {
-            let Some((rank, lane)) = row.kind.lane() else { continue };
+            let Some((rank, lane)) = row.kind.lane() else {
+                continue;
+            };
             let Some(member) = members
                 .members
                 .iter()
@@ -637,7 +666,13 @@ impl Timeline {
             );
             painter.extend(dashes);
             let text = format!("{} arrives last", opened.name_of(last.rank));
-            label(painter, Pos2::new(at + 5.0, rows.top() + 3.0), text, theme, theme.alarm());
+            label(
+                painter,
+                Pos2::new(at + 5.0, rows.top() + 3.0),
+                text,
+                theme,
+                theme.alarm(),
+            );
         }
     }
 
@@ -695,7 +730,13 @@ impl Timeline {
                 painter.vline(edge, y - 7.0..=y + 7.0, stroke);
             }
             let text = duration_text((to_ns - from_ns).abs());
-            label(&painter, Pos2::new(place.center().x, y - 20.0), text, theme, theme.mark());
+            label(
+                &painter,
+                Pos2::new(place.center().x, y - 20.0),
+                text,
+                theme,
+                theme.mark(),
+            );
         }
     }
 
@@ -750,7 +791,11 @@ impl Timeline {
         painter.rect_filled(right, 0.0, shade);
         if let Some(range) = state.view.range {
             let of = Minimap::place(rect, state.whole, range).expand2(Vec2::new(0.5, 0.0));
-            painter.hline(of.x_range(), rect.bottom() - 1.5, Stroke::new(3.0, theme.selection()));
+            painter.hline(
+                of.x_range(),
+                rect.bottom() - 1.5,
+                Stroke::new(3.0, theme.selection()),
+            );
         }
         painter.rect_stroke(
             place.expand2(Vec2::new(1.0, -1.0)),
@@ -769,7 +814,10 @@ impl Timeline {
         window: Window,
         theme: Theme,
     ) {
-        let Some(at) = response.hover_pos().filter(|at| areas.rows.x_range().contains(at.x)) else {
+        let Some(at) = response
+            .hover_pos()
+            .filter(|at| areas.rows.x_range().contains(at.x))
+        else {
             return;
         };
         if !areas.rows.union(areas.ruler).contains(at) {
@@ -804,14 +852,7 @@ struct Areas {
 impl Areas {
     /// Where an interval lies; at least so wide. What lies far outside is cut off near the edge, where numbers of 32 bits are
     /// still fine.
-    fn place(
-        &self,
-        window: Window,
-        from_ns: i64,
-        to_ns: i64,
-        y: impl Into<Rangef>,
-        least: f32,
-    ) -> Rect {
+    fn place(&self, window: Window, from_ns: i64, to_ns: i64, y: impl Into<Rangef>, least: f32) -> Rect {
         let width = f64::from(self.rows.width());
         let x = |ns: i64| self.rows.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32;
         let (left, right) = (x(from_ns), x(to_ns));
@@ -908,7 +949,16 @@ impl Names {
                 let share = window.share_of(ns).clamp(0.0, 1.0);
                 row.rect.left() + (share * f64::from(row.rect.width())) as f32
             };
-            let (left, right) = (x(span.start_ns) + 3.0, x(span.end_ns) - 2.0);
+            // Behind the hatching, where there is room: letters and lines do not go together.
+            let behind = x(span.start_ns + span.wait_ns) + 3.0;
+            let right = x(span.end_ns) - 2.0;
+            let left = if right - behind >= 3.5 * letter {
+                behind
+            } else if span.wait_ns > 0 && right - x(span.start_ns) < 14.0 * letter {
+                continue;
+            } else {
+                x(span.start_ns) + 3.0
+            };
             let letters = ((right - left) / letter) as usize;
             if letters < 3 {
                 continue;
@@ -926,10 +976,9 @@ impl Names {
                 },
             };
             let text = shortened(text, letters);
-            let colour = if is_by_name {
-                self.theme.of_name(span.name)
-            } else {
-                shades[usize::from(span.class)].colour
+            let colour = match view.name(span.name) {
+                Some(name) if is_by_name => self.theme.of_name(&name.text),
+                _ => shades[usize::from(span.class)].colour,
             };
             self.left -= 1;
             painter.text(

@@ -112,7 +112,17 @@ fn say(ui: &mut Ui, said: &Said) {
     ui.add(Label::new(RichText::new(&said.text).color(colour)).wrap());
     if let Some(advice) = &said.advice {
         ui.indent("advice", |ui| {
-            ui.add(Label::new(RichText::new(advice).color(Theme { dark: ui.visuals().dark_mode }.weak())).wrap());
+            ui.add(
+                Label::new(
+                    RichText::new(advice).color(
+                        Theme {
+                            dark: ui.visuals().dark_mode,
+                        }
+                        .weak(),
+                    ),
+                )
+                .wrap(),
+            );
         });
     }
 }
@@ -146,17 +156,29 @@ fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
         painter.rect_filled(rect, 3.0, fill);
         let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
         painter.rect_filled(bar, 1.0, colour(ui, finding.mood));
-        triangle(ui, pos2(rect.left() + 12.0, rect.top() + PADDING + 7.0), is_open, theme);
+        triangle(
+            ui,
+            pos2(rect.left() + 12.0, rect.top() + PADDING + 7.0),
+            is_open,
+            theme,
+        );
         painter.galley(rect.min + vec2(LEFT, PADDING), title, theme.text());
         let right = rect.right() - PADDING;
         let below = rect.top() + PADDING + cost.size().y;
-        painter.galley(pos2(right - cost.size().x, rect.top() + PADDING), cost, theme.text());
+        painter.galley(
+            pos2(right - cost.size().x, rect.top() + PADDING),
+            cost,
+            theme.text(),
+        );
         painter.galley(pos2(right - share.size().x, below), share, theme.weak());
         if finding.share_of_run > 0.0 {
             // Along the lower edge: how much of the run it took.
             let line = Rect::from_min_max(
                 pos2(rect.left() + 3.0, rect.bottom() - 2.0),
-                pos2(rect.left() + 3.0 + (rect.width() - 3.0) * finding.share_of_run, rect.bottom()),
+                pos2(
+                    rect.left() + 3.0 + (rect.width() - 3.0) * finding.share_of_run,
+                    rect.bottom(),
+                ),
             );
             painter.rect_filled(line, 0.0, colour(ui, finding.mood));
         }
@@ -184,7 +206,9 @@ fn triangle(ui: &Ui, middle: egui::Pos2, is_open: bool, theme: Theme) {
 fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Action>) {
     ui.indent("body", |ui| {
         ui.label(RichText::new(&finding.class).small().weak())
-            .on_hover_text("How serious it is, and the rule that found it: rankscope rules says when it fires");
+            .on_hover_text(
+                "How serious it is, and the rule that found it: rankscope rules says when it fires",
+            );
         for text in finding.evidence.iter().chain(&finding.basis) {
             ui.add(Label::new(text).wrap());
         }
@@ -193,23 +217,39 @@ fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Act
             ui.add(Label::new(advice).wrap());
         }
         if !finding.conditions.is_empty() {
-            heading(ui, "Decided by", "The conditions that were checked, in their order: all of them hold");
+            heading(
+                ui,
+                "Decided by",
+                "The conditions that were checked, in their order: all of them hold",
+            );
             for condition in &finding.conditions {
                 ui.add(Label::new(RichText::new(condition).color(ui.visuals().text_color())).wrap());
             }
         }
         if !finding.moments.is_empty() {
-            heading(ui, "Look at", "The most telling moments: a click shows them in the timeline");
+            heading(
+                ui,
+                "Look at",
+                "The most telling moments: a click shows them in the timeline",
+            );
             for moment in &finding.moments {
                 go_link(ui, moment, actions);
             }
         }
         if !finding.ranks.is_empty() {
-            heading(ui, "Ranks", "A click makes it the rank that keys and panels refer to");
+            heading(
+                ui,
+                "Ranks",
+                "A click makes it the rank that keys and panels refer to",
+            );
             ui.horizontal_wrapped(|ui| {
                 for (rank, name) in &finding.ranks {
                     let text = RichText::new(name);
-                    let text = if state.rank == Some(*rank) { text.strong() } else { text };
+                    let text = if state.rank == Some(*rank) {
+                        text.strong()
+                    } else {
+                        text
+                    };
                     if ui.link(text).clicked() {
                         actions.push(Action::Rank(Some(*rank)));
                     }
@@ -229,7 +269,8 @@ fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Act
 
 fn heading(ui: &mut Ui, text: &str, meaning: &str) {
     ui.add_space(2.0);
-    ui.label(RichText::new(text).small().strong()).on_hover_text(meaning);
+    ui.label(RichText::new(text).small().strong())
+        .on_hover_text(meaning);
 }
 
 fn go_link(ui: &mut Ui, moment: &ToldMoment, actions: &mut Vec<Action>) {
@@ -260,7 +301,11 @@ fn losses(ui: &mut Ui, told: &Told, actions: &mut Vec<Action>) {
         for cause in causes {
             say(ui, cause);
         }
-        heading(ui, "Where", "Rank or log, how many of which kind, why, first to last of them");
+        heading(
+            ui,
+            "Where",
+            "Rank or log, how many of which kind, why, first to last of them",
+        );
         for loss in &told.lost {
             go_link(ui, loss, actions);
         }

@@ -71,7 +71,10 @@ fn keys_alone_open_a_finding_and_go_to_its_moment() {
     harness.run();
     harness.key_press(Key::Enter);
     harness.run();
-    assert!(matches!(harness.state().actions[..], [Action::Show(_), Action::Rank(Some(3)), ..]));
+    assert!(matches!(
+        harness.state().actions[..],
+        [Action::Show(_), Action::Rank(Some(3)), ..]
+    ));
 }
 
 #[test]
@@ -81,7 +84,11 @@ fn a_finding_says_what_the_report_says() {
     for sentence in rankscope_collector::report::words::evidence(0, finding) {
         harness.get_by_label(&sentence.capitalised().plain());
     }
-    harness.get_by_label("blocked waiting it causes per step 20.0 ms >= 2.42 ms".replace(">=", "≥").as_str());
+    harness.get_by_label(
+        "blocked waiting it causes per step 20.0 ms >= 2.42 ms"
+            .replace(">=", "≥")
+            .as_str(),
+    );
     harness.get_by_label("Counted as cost: blocked waiting in steps for this rank.");
     harness.get_by_label_contains("look at what rank 3 does between its all-reduces");
     harness.get_by_label("8 of 8 ranks seen, on 1 host");
@@ -103,7 +110,10 @@ fn what_was_lost_and_what_went_wrong_is_told() {
     harness.get_by_label_contains("rank 2: 40 call, no-chunk").click();
     harness.run();
     let wanted = Window::between(700 * MS, 760 * MS).with_margin(0.25);
-    assert_eq!(harness.state().actions, [Action::Show(wanted), Action::Rank(Some(2))]);
+    assert_eq!(
+        harness.state().actions,
+        [Action::Show(wanted), Action::Rank(Some(2))]
+    );
 }
 
 #[test]
@@ -119,7 +129,13 @@ fn findings_of_a_great_job_list_few_ranks() {
 
 #[test]
 fn pictures() {
-    let mut session = Job { ranks: 8, steps: 40, slow: Some(3), hosts: 2 }.session();
+    let mut session = Job {
+        ranks: 8,
+        steps: 40,
+        slow: Some(3),
+        hosts: 2,
+    }
+    .session();
     let damaged = report_support::damaged();
     session.losses = damaged.losses;
     session.problems = damaged.problems;
@@ -127,11 +143,16 @@ fn pictures() {
     let mut second = session.findings[0].clone();
     second.severity = "warning".into();
     second.kind = "small-buckets".into();
-    second.title = "62 % of the all-reduces are below 1 MiB, and take 7 % of the step: buckets are too small".into();
+    second.title =
+        "62 % of the all-reduces are below 1 MiB, and take 7 % of the step: buckets are too small".into();
     second.cost_ns = rankscope_formats::session::Figure::known(412 * MS);
     second.cost_of_run = rankscope_formats::session::Ratio::figure(412, 6840, "");
     session.findings.push(second);
-    let mut third = rankscope_formats::session::Finding::new("library-versions", "note", "ranks 0 and 1 have another version of NCCL than the others");
+    let mut third = rankscope_formats::session::Finding::new(
+        "library-versions",
+        "note",
+        "ranks 0 and 1 have another version of NCCL than the others",
+    );
     third.ranks = vec![0, 1];
     session.findings.push(third);
     let made = of(session);

@@ -118,8 +118,14 @@ impl Told {
             .collect();
         Self {
             coverage: words::coverage(session).into(),
-            coverage_notes: words::coverage_notes(session).into_iter().map(Said::from).collect(),
-            headline: session.findings.is_empty().then(|| words::headline(session).into()),
+            coverage_notes: words::coverage_notes(session)
+                .into_iter()
+                .map(Said::from)
+                .collect(),
+            headline: session
+                .findings
+                .is_empty()
+                .then(|| words::headline(session).into()),
             findings: session
                 .findings
                 .iter()

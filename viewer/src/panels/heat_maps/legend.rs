@@ -51,7 +51,11 @@ impl Legend {
         self.ramp(ui, scale, theme);
         if scale.above > 0 {
             let largest = scale.unit.shown(scale.largest);
-            let places = if scale.above == 1 { "place is" } else { "places are" };
+            let places = if scale.above == 1 {
+                "place is"
+            } else {
+                "places are"
+            };
             let text = format!("{} {places} beyond the scale, up to {largest}", scale.above);
             ui.label(RichText::new(text).small().weak());
         }
@@ -75,8 +79,7 @@ impl Legend {
         let beyond = if scale.above > 0 { "≥ " } else { "" };
         let last = galley(format!("{beyond}{}", scale.unit.shown(scale.top)));
         let width = ui.available_width().clamp(80.0, cividis::COLOURS as f32);
-        let (rect, response) =
-            ui.allocate_exact_size(vec2(width, HEIGHT + LETTERS + 6.0), Sense::hover());
+        let (rect, response) = ui.allocate_exact_size(vec2(width, HEIGHT + LETTERS + 6.0), Sense::hover());
         let colours = Rect::from_min_size(rect.min, vec2(width, HEIGHT));
         let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
         painter.image(ramp.id(), colours, uv, Color32::WHITE);
@@ -93,7 +96,11 @@ impl Legend {
                 continue;
             }
             free = left + text.size().x + APART;
-            painter.vline(middle, colours.bottom()..=colours.bottom() + 3.0, (1.0, theme.weak()));
+            painter.vline(
+                middle,
+                colours.bottom()..=colours.bottom() + 3.0,
+                (1.0, theme.weak()),
+            );
             painter.galley(pos2(left, under), text, theme.weak());
         }
         painter.galley(pos2(rect.right() - last.size().x, under), last, theme.weak());
@@ -109,7 +116,10 @@ impl Legend {
 fn key(ui: &mut Ui, meaning: &str, paint: impl FnOnce(&mut Ui, Rect)) {
     ui.horizontal_top(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(10.0, 14.0), Sense::hover());
-        paint(ui, Align2::CENTER_CENTER.align_size_within_rect(vec2(10.0, 10.0), rect));
+        paint(
+            ui,
+            Align2::CENTER_CENTER.align_size_within_rect(vec2(10.0, 10.0), rect),
+        );
         ui.add(egui::Label::new(RichText::new(meaning).small()).wrap());
     });
 }

@@ -6,8 +6,8 @@ use crate::theme::Theme;
 use egui::emath::GuiRounding;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
-    Align2, Color32, EventFilter, FontId, Key, Modifiers, Painter, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind,
-    TextureHandle, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, EventFilter, FontId, Key, Modifiers, Painter, Pos2, Rect, Response, Role, Sense, Stroke,
+    StrokeKind, TextureHandle, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use rankscope_collector::heatmap::cividis;
 use rankscope_collector::heatmap::grid::{Axis, Grid};
@@ -65,7 +65,12 @@ pub fn around(ui: &Ui, grid: &Grid) -> Vec2 {
     let every = items.len().div_ceil(MEASURED).max(1);
     let names = items.iter().rev().step_by(every).map(|item| item.label.plain());
     let width = names
-        .map(|name| ui.painter().layout_no_wrap(name, font.clone(), Color32::WHITE).size().x)
+        .map(|name| {
+            ui.painter()
+                .layout_no_wrap(name, font.clone(), Color32::WHITE)
+                .size()
+                .x
+        })
         .fold(0.0, f32::max);
     let top = if grid.title.is_empty() { 2.0 } else { TITLE };
     // The name of the columns stands below those of the rows.
@@ -95,7 +100,11 @@ pub fn layout(
         cell = Vec2::splat(cell.min_elem());
     }
     if zoom == Zoom::Rows {
-        cell = cell.max(if picture.square { Vec2::splat(ROW) } else { vec2(4.0, ROW) });
+        cell = cell.max(if picture.square {
+            Vec2::splat(ROW)
+        } else {
+            vec2(4.0, ROW)
+        });
     }
     Layout {
         left: around.x,
@@ -181,10 +190,12 @@ impl Map<'_> {
         if response.has_focus() {
             self.follow_keys(ui, rect, &response, cursor);
         }
-        let at_keys = cursor.filter(|place| place.grid == self.at && place.row < rows && place.column < columns);
+        let at_keys =
+            cursor.filter(|place| place.grid == self.at && place.row < rows && place.column < columns);
         response.widget_info(|| {
             let of = if self.grid.title.is_empty() { "" } else { ", " };
-            let place = at_keys.map_or_else(String::new, |place| format!(": {}", self.words(place).join(", ")));
+            let place =
+                at_keys.map_or_else(String::new, |place| format!(": {}", self.words(place).join(", ")));
             let label = format!("{}{of}{}, heat map{place}", self.picture.title, self.grid.title);
             WidgetInfo::labeled(Role::Button, true, label)
         });
@@ -198,10 +209,7 @@ impl Map<'_> {
         }
         let hovered = response.hover_pos().and_then(|at| self.place_at(rect, at));
         let keys_are_here = at_keys.filter(|_| response.has_focus());
-        for (place, colour) in [
-            (keys_are_here, theme.selection()),
-            (hovered, theme.accent()),
-        ] {
+        for (place, colour) in [(keys_are_here, theme.selection()), (hovered, theme.accent())] {
             if let Some(place) = place {
                 let at = self.rect_of(rect, place).expand(1.0);
                 ui.painter()
@@ -221,7 +229,9 @@ impl Map<'_> {
             );
         }
         let clicked = if response.clicked() {
-            let at_mouse = response.interact_pointer_pos().and_then(|at| self.place_at(rect, at));
+            let at_mouse = response
+                .interact_pointer_pos()
+                .and_then(|at| self.place_at(rect, at));
             if at_mouse.is_some() {
                 *cursor = at_mouse;
             }
@@ -247,9 +257,7 @@ impl Map<'_> {
             row: 0,
             column: 0,
         });
-        let pressed = |key: Key| {
-            ui.input_mut(|input| input.count_and_consume_key(Modifiers::NONE, key))
-        };
+        let pressed = |key: Key| ui.input_mut(|input| input.count_and_consume_key(Modifiers::NONE, key));
         let (left, right) = (pressed(Key::ArrowLeft), pressed(Key::ArrowRight));
         let (up, down) = (pressed(Key::ArrowUp), pressed(Key::ArrowDown));
         place.row = (place.row + down).saturating_sub(up).min(rows - 1);
@@ -302,7 +310,9 @@ impl Map<'_> {
         let value = match self.drawn.fitted.values.get(at).copied().flatten() {
             Some(value) => self.grid.unit.shown(value),
             None => {
-                let first = u32::try_from(rows.start).ok().zip(u32::try_from(columns.start).ok());
+                let first = u32::try_from(rows.start)
+                    .ok()
+                    .zip(u32::try_from(columns.start).ok());
                 let reason = first.and_then(|first| self.grid.reasons.get(&first));
                 reason.map_or_else(|| self.picture.missing.clone(), |reason| reason.plain())
             }
@@ -333,8 +343,13 @@ impl Map<'_> {
                     Some(value) => (self.grid.unit.shown(value), Color32::BLACK),
                     None => ("–".to_owned(), theme.weak()),
                 };
-                ui.painter()
-                    .text(middle, Align2::CENTER_CENTER, text, FontId::proportional(10.0), colour);
+                ui.painter().text(
+                    middle,
+                    Align2::CENTER_CENTER,
+                    text,
+                    FontId::proportional(10.0),
+                    colour,
+                );
             }
         }
     }
@@ -349,8 +364,18 @@ impl Map<'_> {
             first.min(count)..until.min(count)
         };
         (
-            of(clip.left() - rect.left(), clip.right() - rect.left(), self.layout.cell.x, columns),
-            of(clip.top() - rect.top(), clip.bottom() - rect.top(), self.layout.cell.y, rows),
+            of(
+                clip.left() - rect.left(),
+                clip.right() - rect.left(),
+                self.layout.cell.x,
+                columns,
+            ),
+            of(
+                clip.top() - rect.top(),
+                clip.bottom() - rect.top(),
+                self.layout.cell.y,
+                rows,
+            ),
         )
     }
 
@@ -359,10 +384,7 @@ impl Map<'_> {
         let clip = ui.clip_rect();
         let left = from.x.max(clip.left());
         let right = left + self.layout.left;
-        let behind = Rect::from_min_max(
-            pos2(left, rect.top()),
-            pos2(right - 1.0, rect.bottom() + BELOW),
-        );
+        let behind = Rect::from_min_max(pos2(left, rect.top()), pos2(right - 1.0, rect.bottom() + BELOW));
         let painter = ui.painter();
         if left > from.x {
             painter.rect_filled(behind, 0.0, ui.visuals().panel_fill);
@@ -370,9 +392,12 @@ impl Map<'_> {
         let (rows, _) = self.places();
         let every = label_every(rows, f64::from(self.layout.cell.y), f64::from(ROW));
         let special = [self.marked_row, place.map(|place| place.row)];
-        let near = |row: usize| special.iter().flatten().any(|other| {
-            *other != row && (other.abs_diff(row) as f32) * self.layout.cell.y < ROW
-        });
+        let near = |row: usize| {
+            special
+                .iter()
+                .flatten()
+                .any(|other| *other != row && (other.abs_diff(row) as f32) * self.layout.cell.y < ROW)
+        };
         let named = self.seen(ui, rect).1;
         let first = named.start.next_multiple_of(every);
         let regular = (first..named.end).step_by(every).filter(|row| !near(*row));
@@ -392,8 +417,16 @@ impl Map<'_> {
             let (middle, width) = (pos2(right - 8.0, y), self.layout.left - 10.0);
             text_in(&clipped, middle, Align2::RIGHT_CENTER, text, width, colour);
             if is_marked {
-                let corners = vec![pos2(right - 6.0, y - 4.0), pos2(right - 1.0, y), pos2(right - 6.0, y + 4.0)];
-                painter.add(egui::Shape::convex_polygon(corners, theme.selection(), Stroke::NONE));
+                let corners = vec![
+                    pos2(right - 6.0, y - 4.0),
+                    pos2(right - 1.0, y),
+                    pos2(right - 6.0, y + 4.0),
+                ];
+                painter.add(egui::Shape::convex_polygon(
+                    corners,
+                    theme.selection(),
+                    Stroke::NONE,
+                ));
             }
         }
     }
@@ -419,18 +452,35 @@ impl Map<'_> {
             let x = rect.left() + (column as f32 + 0.5) * self.layout.cell.x;
             painter.vline(x, y..=y + 3.0, (1.0, theme.weak()));
             let text = &self.grid.columns.items[range.start].tick;
-            painter.text(pos2(x, y + 4.0), Align2::CENTER_TOP, text, font.clone(), theme.weak());
+            painter.text(
+                pos2(x, y + 4.0),
+                Align2::CENTER_TOP,
+                text,
+                font.clone(),
+                theme.weak(),
+            );
         }
         let name = name_of(&self.grid.columns).to_owned();
         let left = (rect.left() - self.layout.left).max(clip.left());
         let corner = pos2(left + self.layout.left - 8.0, y + 4.0);
-        text_in(painter, corner, Align2::RIGHT_TOP, name, self.layout.left - 10.0, theme.weak());
+        text_in(
+            painter,
+            corner,
+            Align2::RIGHT_TOP,
+            name,
+            self.layout.left - 10.0,
+            theme.weak(),
+        );
     }
 }
 
 /// What an axis counts, in as few words as have room beside it.
 fn name_of(axis: &Axis) -> &str {
-    if axis.name.starts_with("size") { "size from" } else { &axis.name }
+    if axis.name.starts_with("size") {
+        "size from"
+    } else {
+        &axis.name
+    }
 }
 
 /// As much of a text as has room, beside a point.

@@ -15,8 +15,8 @@ use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State, Window};
 use drawn::{Drawn, draw, row_of_place};
 use egui::{
-    Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui, UiBuilder,
-    Vec2, pos2, vec2,
+    Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui,
+    UiBuilder, Vec2, pos2, vec2,
 };
 use legend::Legend;
 use map::{Layout, Map, Place, Touched, Zoom, around, layout, room_for_places};
@@ -153,7 +153,8 @@ impl HeatMapsPanel {
             return;
         };
         if !is_wide {
-            self.legend.show(ui, &picture, &shown.drawn.scale, shown.has_missing());
+            self.legend
+                .show(ui, &picture, &shown.drawn.scale, shown.has_missing());
             places = ui.available_rect_before_wrap();
         }
         let mut touched = None;
@@ -163,7 +164,9 @@ impl HeatMapsPanel {
         if is_wide {
             let beside = Rect::from_min_max(pos2(places.right() + 10.0, full.top()), full.max);
             ui.scope_builder(UiBuilder::new().max_rect(beside), |ui| {
-                ScrollArea::vertical().id_salt("legend").show(ui, |ui| self.beside(ui));
+                ScrollArea::vertical()
+                    .id_salt("legend")
+                    .show(ui, |ui| self.beside(ui));
             });
         }
         ui.advance_cursor_after_rect(full);
@@ -183,7 +186,10 @@ impl HeatMapsPanel {
             Source::Unread | Source::Reading(_) => false,
             Source::Read(Err(_)) => true,
             Source::Read(Ok(maps)) => {
-                let is_shown = self.shown.as_ref().is_some_and(|shown| shown.key.kind == self.kind);
+                let is_shown = self
+                    .shown
+                    .as_ref()
+                    .is_some_and(|shown| shown.key.kind == self.kind);
                 let has_map = maps.iter().any(|(kind, made)| *kind == self.kind && made.is_ok());
                 !has_map || (is_shown && self.drawing.is_none())
             }
@@ -284,7 +290,11 @@ impl HeatMapsPanel {
 
     /// A map of something else must not stand under this name.
     fn forget_other_map(&mut self) {
-        if self.shown.as_ref().is_some_and(|shown| shown.key.kind != self.kind) {
+        if self
+            .shown
+            .as_ref()
+            .is_some_and(|shown| shown.key.kind != self.kind)
+        {
             self.shown = None;
         }
     }
@@ -318,7 +328,11 @@ impl HeatMapsPanel {
         let each = vec2(room.x / arounds.len().max(1) as f32, room.y - 2.0);
         let maps: Vec<Map> = (0..shown.textures.len())
             .zip(arounds)
-            .map(|(at, around)| shown.map(at, state, |places| layout(ui, &shown.picture, places, *around, each, self.zoom)))
+            .map(|(at, around)| {
+                shown.map(at, state, |places| {
+                    layout(ui, &shown.picture, places, *around, each, self.zoom)
+                })
+            })
             .collect();
         let mut touched = Touched::default();
         ScrollArea::both()
@@ -371,7 +385,9 @@ impl HeatMapsPanel {
         if let Some(steps) = steps {
             self.not_gone = None;
             let opened = opened.clone();
-            self.going = Some(Background::start(ctx, move || window_of_steps(&opened, rank, steps)));
+            self.going = Some(Background::start(ctx, move || {
+                window_of_steps(&opened, rank, steps)
+            }));
         }
     }
 
@@ -404,7 +420,11 @@ impl Shown {
     fn new(ctx: &Context, key: Key, picture: Arc<Picture>, mut drawn: Drawn) -> Self {
         let textures = drawn.grids.iter_mut().map(|grid| {
             let image = std::mem::take(&mut grid.image);
-            ctx.load_texture(format!("heat-map-{}", key.kind.name()), image, TextureOptions::NEAREST)
+            ctx.load_texture(
+                format!("heat-map-{}", key.kind.name()),
+                image,
+                TextureOptions::NEAREST,
+            )
         });
         Self {
             key,
@@ -417,8 +437,16 @@ impl Shown {
     fn map(&self, at: usize, state: &State, layout: impl FnOnce((usize, usize)) -> Layout) -> Map<'_> {
         let drawn = &self.drawn.grids[at];
         let places = (drawn.fitted.rows.len(), drawn.fitted.columns.len());
-        let rank = state.rank.filter(|_| Group::of(self.key.kind) != Group::Bandwidth);
-        let of_rank = |rank: u32| drawn.fitted.rows.iter().position(|rows| rows.contains(&(rank as usize)));
+        let rank = state
+            .rank
+            .filter(|_| Group::of(self.key.kind) != Group::Bandwidth);
+        let of_rank = |rank: u32| {
+            drawn
+                .fitted
+                .rows
+                .iter()
+                .position(|rows| rows.contains(&(rank as usize)))
+        };
         Map {
             at,
             picture: &self.picture,
@@ -437,7 +465,10 @@ impl Shown {
 
     /// The rank whose value a place shows, and of maps of steps which they are.
     fn of_place(&self, place: Place) -> Option<(Option<usize>, Option<std::ops::Range<u64>>)> {
-        let (grid, drawn) = (self.picture.grids.get(place.grid)?, self.drawn.grids.get(place.grid)?);
+        let (grid, drawn) = (
+            self.picture.grids.get(place.grid)?,
+            self.drawn.grids.get(place.grid)?,
+        );
         let rows = drawn.fitted.rows.get(place.row)?.clone();
         let columns = drawn.fitted.columns.get(place.column)?;
         // Of a place without a value the first rank: it lacks the step, and that is something to look at.
@@ -501,7 +532,10 @@ fn words(kind: Kind) -> (&'static str, &'static str) {
             "Bus bandwidth",
             "Operation × size: bytes over transfer time, made comparable between operations and numbers of ranks; the median of launches with a wait share of at most 20 %",
         ),
-        Kind::Traffic => ("Bytes sent", "Rank × rank: bytes from one to the other over the run"),
+        Kind::Traffic => (
+            "Bytes sent",
+            "Rank × rank: bytes from one to the other over the run",
+        ),
         Kind::TrafficBandwidth => (
             "Traffic bandwidth",
             "Rank × rank: bytes over the time of the transfers in which they went",

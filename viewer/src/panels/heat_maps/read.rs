@@ -55,13 +55,7 @@ const MOST_CELLS: usize = 1 << 20;
 pub fn maps(opened: &Opened, group: Group) -> Maps {
     let session = &opened.session;
     let columns = (MOST_CELLS / session.ranks.len().max(1)).clamp(256, 2048);
-    let made = heatmap::pictures(
-        &opened.path,
-        session,
-        &group.kinds(),
-        &Chosen::default(),
-        columns,
-    );
+    let made = heatmap::pictures(&opened.path, session, &group.kinds(), &Chosen::default(), columns);
     let made = made.map_err(|error| format!("Cannot read {}: {error}", group.name()))?;
     Ok(made
         .into_iter()

@@ -1,5 +1,5 @@
 use super::*;
-use crate::panels::test_support::{STEP_NS, Made, Stage, keep, made, run_until};
+use crate::panels::test_support::{Made, STEP_NS, Stage, keep, made, run_until};
 use egui::{Color32, Key as Pressed, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
@@ -65,7 +65,13 @@ fn keys_go_to_a_step_too() {
     let mut harness = harness(made(6, 30), Kind::Delay);
     harness.get_by_label_contains(LABEL).focus();
     harness.run_steps(2);
-    for key in [Pressed::ArrowDown, Pressed::ArrowRight, Pressed::ArrowRight, Pressed::ArrowRight, Pressed::ArrowLeft] {
+    for key in [
+        Pressed::ArrowDown,
+        Pressed::ArrowRight,
+        Pressed::ArrowRight,
+        Pressed::ArrowRight,
+        Pressed::ArrowLeft,
+    ] {
         harness.key_press(key);
         harness.run_steps(2);
     }
@@ -124,7 +130,10 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
                 }
             }
             let is_whole = matches!(kind, Kind::StepTime) && most.0 < 6;
-            assert!(is_whole || missing > 0 || kind == Kind::Busbw, "{kind:?}: rank 3 lacks its first steps");
+            assert!(
+                is_whole || missing > 0 || kind == Kind::Busbw,
+                "{kind:?}: rank 3 lacks its first steps"
+            );
         }
     }
 }
@@ -149,7 +158,10 @@ fn of_ranks_that_share_a_place_the_one_that_is_seen_is_gone_to() {
     let shown = harness.state().panel.shown.as_ref().expect("shown");
     let rows = &shown.drawn.grids[0].fitted.rows;
     assert!(rows[0].len() > 2, "{:?}", rows[0]);
-    let place = rows.iter().position(|rows| rows.contains(&slow)).expect("somewhere");
+    let place = rows
+        .iter()
+        .position(|rows| rows.contains(&slow))
+        .expect("somewhere");
     assert_ne!(rows[place].start, slow, "it would be found without looking");
     let at = middle(&harness, place, 5);
     click(&mut harness, at);
@@ -198,7 +210,14 @@ fn a_session_without_steps_says_why() {
 fn pictures() {
     for (name, kind, size, ranks, steps, zoom) in [
         ("wait", Kind::Wait, vec2(1100.0, 300.0), 8, 60, Zoom::Whole),
-        ("wait-many", Kind::Wait, vec2(1100.0, 300.0), 1024, 200, Zoom::Whole),
+        (
+            "wait-many",
+            Kind::Wait,
+            vec2(1100.0, 300.0),
+            1024,
+            200,
+            Zoom::Whole,
+        ),
         ("wait-rows", Kind::Wait, vec2(1100.0, 300.0), 64, 200, Zoom::Rows),
         ("traffic", Kind::Traffic, vec2(1100.0, 340.0), 16, 10, Zoom::Whole),
         ("busbw", Kind::Busbw, vec2(1100.0, 260.0), 8, 10, Zoom::Whole),
@@ -210,7 +229,17 @@ fn pictures() {
         let made = made(ranks, steps);
         let mut state = made.state();
         state.rank = Some(ranks / 2 + 1);
-        for_each_theme(name, size, || HeatMapsPanel { kind, zoom, ..HeatMapsPanel::default() }, &made, &state);
+        for_each_theme(
+            name,
+            size,
+            || HeatMapsPanel {
+                kind,
+                zoom,
+                ..HeatMapsPanel::default()
+            },
+            &made,
+            &state,
+        );
     }
 }
 

@@ -70,8 +70,14 @@ impl NotesPanel {
     /// A line for a new one: of what is selected, else of what is shown.
     fn new_note(&mut self, ui: &mut Ui, notes: &mut Notes, opened: &Opened, state: &State) {
         let at = state.view.range.unwrap_or_else(|| state.window());
-        let what = if state.view.range.is_some() { "what is selected" } else { "what is shown" };
-        let of = state.rank.map_or_else(|| "all ranks".to_owned(), |rank| opened.name_of(rank).to_owned());
+        let what = if state.view.range.is_some() {
+            "what is selected"
+        } else {
+            "what is shown"
+        };
+        let of = state
+            .rank
+            .map_or_else(|| "all ranks".to_owned(), |rank| opened.name_of(rank).to_owned());
         ui.horizontal(|ui| {
             let button = egui::Button::new("Add note");
             let mut is_asked = ui
@@ -103,7 +109,11 @@ impl NotesPanel {
         let mut is_done = false;
         ui.horizontal(|ui| {
             is_done = ui.button("Undo").on_hover_text("Put the note back").clicked();
-            let name = if note.text.is_empty() { "a bookmark" } else { &note.text };
+            let name = if note.text.is_empty() {
+                "a bookmark"
+            } else {
+                &note.text
+            };
             ui.add(Label::new(RichText::new(format!("Removed: {name}")).weak()).truncate());
         });
         if is_done && let Some(note) = self.removed.take() {
@@ -170,7 +180,9 @@ impl NotesPanel {
                     let is_edited = editing.as_ref().is_some_and(|(id, ..)| *id == note.id);
                     row.col(|ui| match editing {
                         Some((id, text, is_new)) if *id == note.id => {
-                            let field = TextEdit::singleline(text).hint_text("Note").desired_width(f32::INFINITY);
+                            let field = TextEdit::singleline(text)
+                                .hint_text("Note")
+                                .desired_width(f32::INFINITY);
                             let field = ui.add(field);
                             if std::mem::take(is_new) {
                                 field.request_focus();

@@ -107,7 +107,12 @@ impl Notes {
     }
 
     /// Adds one, and says its number.
-    pub fn add(&mut self, at: Window, rank: Option<u32>, text: impl Into<String>) -> Result<u64, ChangeError> {
+    pub fn add(
+        &mut self,
+        at: Window,
+        rank: Option<u32>,
+        text: impl Into<String>,
+    ) -> Result<u64, ChangeError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_us = now.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0));
         let taken = self.notes.iter().map(|note| note.id).max();

@@ -40,12 +40,21 @@ fn notes_are_there_again_after_a_reload() {
     let (run, session) = session();
     let mut notes = load(&session);
     assert_eq!(notes.path().file_name().expect("a name"), "view-notes.json");
-    let late = notes.add(Window::between(500 * MS, 600 * MS), Some(3), "late").expect("added");
-    let early = notes.add(Window::between(100 * MS, 200 * MS), None, "").expect("added");
+    let late = notes
+        .add(Window::between(500 * MS, 600 * MS), Some(3), "late")
+        .expect("added");
+    let early = notes
+        .add(Window::between(100 * MS, 200 * MS), None, "")
+        .expect("added");
     assert_ne!(late, early);
-    let gone = notes.add(Window::between(300 * MS, 400 * MS), None, "gone").expect("added");
+    let gone = notes
+        .add(Window::between(300 * MS, 400 * MS), None, "gone")
+        .expect("added");
     notes.edit(late, "late: GC \"pause\" …").expect("edited");
-    assert_eq!(notes.remove(gone).expect("removed").expect("it was there").text, "gone");
+    assert_eq!(
+        notes.remove(gone).expect("removed").expect("it was there").text,
+        "gone"
+    );
     // At once, and in order of time.
     assert_eq!(texts(&notes), ["", "late: GC \"pause\" …"]);
     // Dropped, everything is on the disk.
@@ -55,7 +64,10 @@ fn notes_are_there_again_after_a_reload() {
     assert_eq!(again.read_only(), None);
     assert_eq!(texts(&again), ["", "late: GC \"pause\" …"]);
     let marks: Vec<(Window, &str)> = again.marks().collect();
-    assert_eq!(marks[1], (Window::between(500 * MS, 600 * MS), "late: GC \"pause\" …"));
+    assert_eq!(
+        marks[1],
+        (Window::between(500 * MS, 600 * MS), "late: GC \"pause\" …")
+    );
     assert_eq!(again.all()[1].rank, Some(3));
     let left: Vec<_> = fs::read_dir(run.path()).expect("read").collect();
     assert_eq!(left.len(), 2, "nothing unfinished is left: {left:?}");
@@ -78,10 +90,16 @@ fn a_damaged_file_is_told_and_kept() {
     let path = run.path().join("view-notes.json");
     for (bytes, offset) in [
         // The comma that is missing is noticed at the next quote.
-        (&b"{\n  \"version\": 1,\n  \"notes\": [{\"id\": 1 \"from_ns\": 0}]\n}"[..], 41),
+        (
+            &b"{\n  \"version\": 1,\n  \"notes\": [{\"id\": 1 \"from_ns\": 0}]\n}"[..],
+            41,
+        ),
         (&b"{\"version\": 1, \"notes\": \"\xff\"}"[..], 25),
         (&b""[..], 0),
-        (&b"{\"version\": 1, \"notes\": [{\"id\": 1, \"from_ns\": 0, \"to_ns\": 9}]}"[..], 0),
+        (
+            &b"{\"version\": 1, \"notes\": [{\"id\": 1, \"from_ns\": 0, \"to_ns\": 9}]}"[..],
+            0,
+        ),
         (&b"{\"version\": 99, \"notes\": {}}"[..], 0),
     ] {
         fs::write(&path, bytes).expect("written");
@@ -120,7 +138,9 @@ fn two_viewers_do_not_undo_each_other() {
     let (mut one, mut other) = (load(&session), load(&session));
     one.add(Window::between(0, 100), None, "of one").expect("added");
     settle(&mut one);
-    other.add(Window::between(200, 300), None, "of the other").expect("added");
+    other
+        .add(Window::between(200, 300), None, "of the other")
+        .expect("added");
     settle(&mut other);
     assert_eq!(texts(&other), ["of one", "of the other"]);
     assert_eq!(texts(&load(&session)), ["of one", "of the other"]);
@@ -174,13 +194,17 @@ fn harness<'a>(shown: Shown) -> Harness<'a, Shown> {
 #[test]
 fn a_note_is_added_gone_to_edited_removed_and_put_back() {
     let mut shown = shown();
-    shown.state.apply(Action::Select(Some(Window::between(100 * MS, 300 * MS))), 0.0);
+    shown
+        .state
+        .apply(Action::Select(Some(Window::between(100 * MS, 300 * MS))), 0.0);
     shown.state.rank = Some(2);
     let mut harness = harness(shown);
     let field = harness.get_by_label("Note on what is selected, rank 2");
     field.focus();
     harness.run();
-    harness.get_by_label("Note on what is selected, rank 2").type_text("slow here");
+    harness
+        .get_by_label("Note on what is selected, rank 2")
+        .type_text("slow here");
     harness.run();
     harness.key_press(Key::Enter);
     harness.run();
@@ -204,7 +228,11 @@ fn a_note_is_added_gone_to_edited_removed_and_put_back() {
     harness.key_press(Key::Enter);
     harness.run();
     assert_eq!(texts(&harness.state().notes).len(), 1);
-    assert!(texts(&harness.state().notes)[0].contains('!'), "{:?}", texts(&harness.state().notes));
+    assert!(
+        texts(&harness.state().notes)[0].contains('!'),
+        "{:?}",
+        texts(&harness.state().notes)
+    );
 
     harness.get_by_label("Remove").click();
     harness.run();
@@ -248,7 +276,12 @@ fn pictures() {
     for (from, length, rank, text) in [
         (1_250, 121, Some(2), "first slow step: rank 2 loads its cache"),
         (3_000, 2_400, None, ""),
-        (4_812, 3, Some(0), "garbage collection, 3 ms; every 100 steps; asked the team about gc.freeze() before the loop"),
+        (
+            4_812,
+            3,
+            Some(0),
+            "garbage collection, 3 ms; every 100 steps; asked the team about gc.freeze() before the loop",
+        ),
         (11_020, 900, None, "checkpoint"),
     ] {
         let at = Window::between(from * MS, (from + length) * MS);

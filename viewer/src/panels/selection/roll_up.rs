@@ -1,0 +1,352 @@
+//! Ranks put together: by host, and by the stage of the pipeline that they hold. Sums only, so that every group adds up to its
+//! ranks; what is not known of one rank is not known of a group with it, as in the whole report.
+
+use rankscope_formats::session::{Figure, Parts, RankLateness, Selection, Session};
+
+/// What ranks are put together by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Each by itself.
+    #[default]
+    Rank,
+    /// Those on one host.
+    Host,
+    /// Those that hold the same stage of a pipeline.
+    Stage,
+}
+
+impl By {
+    /// In the order in which they are offered.
+    pub const ALL: [Self; 3] = [Self::Rank, Self::Host, Self::Stage];
+
+    /// For people, and in names of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rank => "rank",
+            Self::Host => "host",
+            Self::Stage => "stage",
+        }
+    }
+
+    /// Position in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Which rank is in which group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// What they are called.
+    pub names: Vec<String>,
+    /// Position in `names` of each rank of the session.
+    of_rank: Vec<usize>,
+}
+
+/// Where the time of a group's ranks went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartsOfGroup {
+    /// Position in [`Groups::names`].
+    pub group: usize,
+    /// As of a rank: `device` or `host`.
+    pub level: String,
+    /// Ranks in the sum.
+    pub ranks: u64,
+    /// Sums over them, rank-ns; from the first begin to the last end.
+    pub parts: Figure<Parts>,
+}
+
+/// Who was last and who waited, summed over a group's ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatenessOfGroup {
+    /// Position in [`Groups::names`].
+    pub group: usize,
+    /// Ranks in the sum.
+    pub ranks: u64,
+    /// Launches in which one of them arrived last.
+    pub last_arrivals: u64,
+    /// Exposed wait of all members in these, rank-ns.
+    pub exposed_wait_where_last_rank_ns: i64,
+    /// What they waited themselves, rank-ns.
+    pub exposed_wait_rank_ns: Figure<i64>,
+}
+
+/// True if some ranks hold stages of a pipeline.
+pub fn has_stages(session: &Session) -> bool {
+    session.structure.iter().any(|world| !world.pipelines.is_empty())
+}
+
+impl Groups {
+    /// Of a session; `None` where ranks stand alone, or no stages are known.
+    pub fn new(session: &Session, by: By) -> Option<Self> {
+        match by {
+            By::Rank => None,
+            By::Host => Some(Self::by_host(session)),
+            By::Stage => has_stages(session).then(|| Self::by_stage(session)),
+        }
+    }
+
+    fn by_host(session: &Session) -> Self {
+        let hosts = session.hosts.iter().map(|host| format!("host {}", host.name));
+        let mut names: Vec<String> = hosts.collect();
+        let elsewhere = names.len();
+        let of = |host: u32| (host as usize).min(elsewhere);
+        let of_rank: Vec<usize> = session.ranks.iter().map(|rank| of(rank.host)).collect();
+        if of_rank.contains(&elsewhere) {
+            names.push("an unknown host".to_owned());
+        }
+        Self { names, of_rank }
+    }
+
+    fn by_stage(session: &Session) -> Self {
+        let mut names = Vec::new();
+        let mut of_rank = vec![None; session.ranks.len()];
+        let pipelines: usize = session.structure.iter().map(|world| world.pipelines.len()).sum();
+        let mut number = 0;
+        for pipeline in session.structure.iter().flat_map(|world| &world.pipelines) {
+            number += 1;
+            for (at, stage) in pipeline.stages.iter().enumerate() {
+                let of = pipeline.stages.len();
+                names.push(if pipelines == 1 {
+                    format!("stage {at} of {of}")
+                } else {
+                    format!("pipeline {number}, stage {at} of {of}")
+                });
+                for &rank in &stage.ranks {
+                    // A rank in two pipelines counts once: sums must add up to the ranks.
+                    if let Some(of @ None) = of_rank.get_mut(rank as usize) {
+                        *of = Some(names.len() - 1);
+                    }
+                }
+            }
+        }
+        let outside = names.len();
+        if of_rank.contains(&None) {
+            names.push("in no pipeline".to_owned());
+        }
+        Self {
+            names,
+            of_rank: of_rank.into_iter().map(|of| of.unwrap_or(outside)).collect(),
+        }
+    }
+
+    /// Sums of the parts, in the order of groups, of each level apart.
+    pub fn parts(&self, selection: &Selection, session: &Session) -> Vec<PartsOfGroup> {
+        let mut sums: Vec<PartsOfGroup> = Vec::new();
+        for entry in &selection.parts {
+            let Some(&group) = self.of_rank.get(entry.rank as usize) else {
+                continue;
+            };
+            let parts = told_of(entry.parts.clone(), session, entry.rank);
+            let known = sums
+                .iter_mut()
+                .find(|sum| sum.group == group && sum.level == entry.level);
+            match known {
+                Some(sum) => {
+                    sum.ranks += 1;
+                    sum.parts = both(&sum.parts, &parts, add_parts);
+                }
+                None => sums.push(PartsOfGroup {
+                    group,
+                    level: entry.level.clone(),
+                    ranks: 1,
+                    parts,
+                }),
+            }
+        }
+        sums.sort_by_key(|sum| sum.group);
+        sums
+    }
+
+    /// Sums of who was last, in the order of groups.
+    pub fn lateness(&self, selection: &Selection, session: &Session) -> Vec<LatenessOfGroup> {
+        let mut sums: Vec<Option<LatenessOfGroup>> = vec![None; self.names.len()];
+        for entry in &selection.lateness {
+            let Some(&group) = self.of_rank.get(entry.rank as usize) else {
+                continue;
+            };
+            let waited = told_of(entry.exposed_wait_ns.clone(), session, entry.rank);
+            if let Some(sum) = sums.get_mut(group) {
+                match sum {
+                    Some(sum) => add_lateness(sum, entry, &waited),
+                    None => {
+                        *sum = Some(LatenessOfGroup {
+                            group,
+                            ranks: 1,
+                            last_arrivals: entry.last_arrivals,
+                            exposed_wait_where_last_rank_ns: entry.exposed_wait_where_last_rank_ns,
+                            exposed_wait_rank_ns: waited,
+                        });
+                    }
+                }
+            }
+        }
+        sums.into_iter().flatten().collect()
+    }
+}
+
+/// The figure of a rank: a reason says of which.
+fn told_of<T>(figure: Figure<T>, session: &Session, rank: u32) -> Figure<T> {
+    match (figure.value, figure.reason) {
+        (Some(value), _) => Figure::known(value),
+        (None, reason) => {
+            let name = rankscope_collector::report::words::rank_name(session, rank);
+            Figure::unknown(format!("{name}: {}", reason.as_deref().unwrap_or("not computed")))
+        }
+    }
+}
+
+fn both<T>(one: &Figure<T>, other: &Figure<T>, sum: impl FnOnce(&T, &T) -> T) -> Figure<T> {
+    match (one.get(), other.get()) {
+        (Ok(one), Ok(other)) => Figure::known(sum(one, other)),
+        (Err(reason), _) | (_, Err(reason)) => Figure::unknown(reason),
+    }
+}
+
+fn add_parts(one: &Parts, other: &Parts) -> Parts {
+    let plus = |one: &i64, other: &i64| one.saturating_add(*other);
+    Parts {
+        from_ns: one.from_ns.min(other.from_ns),
+        to_ns: one.to_ns.max(other.to_ns),
+        window_ns: plus(&one.window_ns, &other.window_ns),
+        own_ns: plus(&one.own_ns, &other.own_ns),
+        overlapped_ns: plus(&one.overlapped_ns, &other.overlapped_ns),
+        exposed_transfer_ns: plus(&one.exposed_transfer_ns, &other.exposed_transfer_ns),
+        exposed_wait_ns: plus(&one.exposed_wait_ns, &other.exposed_wait_ns),
+        exposed_memory_ns: both(&one.exposed_memory_ns, &other.exposed_memory_ns, plus),
+        idle_ns: both(&one.idle_ns, &other.idle_ns, plus),
+        other_blocked_ns: both(&one.other_blocked_ns, &other.other_blocked_ns, plus),
+        adds_up: one.adds_up && other.adds_up,
+    }
+}
+
+fn add_lateness(sum: &mut LatenessOfGroup, entry: &RankLateness, waited: &Figure<i64>) {
+    sum.ranks += 1;
+    sum.last_arrivals += entry.last_arrivals;
+    sum.exposed_wait_where_last_rank_ns = sum
+        .exposed_wait_where_last_rank_ns
+        .saturating_add(entry.exposed_wait_where_last_rank_ns);
+    let plus = |one: &i64, other: &i64| one.saturating_add(*other);
+    sum.exposed_wait_rank_ns = both(&sum.exposed_wait_rank_ns, waited, plus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::panels::test_support::report_support::{self, Job};
+    use proptest::prelude::*;
+    use rankscope_formats::session::{RankParts, SelectionTotals};
+
+    fn parts(seed: [i64; 6], of_device: bool) -> Parts {
+        let only = |known: bool, ns: i64| {
+            if known { Figure::known(ns) } else { Figure::unknown("not of this") }
+        };
+        Parts {
+            from_ns: 0,
+            to_ns: 10,
+            window_ns: seed.iter().sum(),
+            own_ns: seed[0],
+            overlapped_ns: seed[1],
+            exposed_transfer_ns: seed[2],
+            exposed_wait_ns: seed[3],
+            exposed_memory_ns: only(of_device, seed[4]),
+            idle_ns: only(of_device, seed[5]),
+            other_blocked_ns: only(!of_device, seed[4] + seed[5]),
+            adds_up: true,
+        }
+    }
+
+    fn selection(seeds: &[[i64; 6]]) -> Selection {
+        let ranks = || (0..).zip(seeds);
+        let of = |rank: u32, level: &str, parts| RankParts {
+            rank,
+            level: level.to_owned(),
+            parts: Figure::known(parts),
+        };
+        Selection {
+            from_ns: 0,
+            to_ns: 10,
+            of_ranks: None,
+            totals: SelectionTotals::default(),
+            parts: ranks()
+                .flat_map(|(rank, &seed)| {
+                    [
+                        of(rank, "host", parts(seed, false)),
+                        of(rank, "device", parts(seed, true)),
+                    ]
+                })
+                .collect(),
+            operations: Vec::new(),
+            stalls: Figure::unknown("none"),
+            lateness: ranks()
+                .map(|(rank, seed)| RankLateness {
+                    rank,
+                    last_arrivals: seed[0].unsigned_abs(),
+                    launches: Figure::known(7),
+                    exposed_wait_where_last_rank_ns: seed[1],
+                    exposed_wait_ns: Figure::known(seed[2]),
+                })
+                .collect(),
+        }
+    }
+
+    /// Every number of the parts, in one order.
+    fn numbers(parts: &Parts) -> [i64; 8] {
+        [
+            parts.window_ns,
+            parts.own_ns,
+            parts.overlapped_ns,
+            parts.exposed_transfer_ns,
+            parts.exposed_wait_ns,
+            parts.exposed_memory_ns.value.unwrap_or(-1),
+            parts.idle_ns.value.unwrap_or(-1),
+            parts.other_blocked_ns.value.unwrap_or(-1),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn groups_add_up_to_their_ranks(seeds in prop::collection::vec(prop::array::uniform6(0i64..1_000_000_000_000), 1..12), hosts in 1u32..4) {
+            let session = Job { ranks: seeds.len() as u32, steps: 1, slow: None, hosts }.session();
+            let selection = selection(&seeds);
+            let groups = Groups::new(&session, By::Host).expect("of hosts");
+            let sums = groups.parts(&selection, &session);
+            for level in ["host", "device"] {
+                let of_groups: Vec<[i64; 8]> = sums.iter().filter(|sum| sum.level == level).map(|sum| numbers(sum.parts.get().expect("known"))).collect();
+                let of_ranks: Vec<[i64; 8]> = selection.parts.iter().filter(|entry| entry.level == level).map(|entry| numbers(entry.parts.get().expect("known"))).collect();
+                for column in 0..8 {
+                    let sum = |rows: &[[i64; 8]]| rows.iter().map(|row| row[column].max(0)).sum::<i64>();
+                    prop_assert_eq!(sum(&of_groups), sum(&of_ranks));
+                }
+            }
+            prop_assert_eq!(sums.iter().map(|sum| sum.ranks).sum::<u64>(), 2 * seeds.len() as u64);
+            let late = groups.lateness(&selection, &session);
+            let ranks = &selection.lateness;
+            prop_assert_eq!(late.iter().map(|sum| sum.ranks).sum::<u64>(), seeds.len() as u64);
+            prop_assert_eq!(late.iter().map(|sum| sum.last_arrivals).sum::<u64>(), ranks.iter().map(|rank| rank.last_arrivals).sum::<u64>());
+            prop_assert_eq!(late.iter().map(|sum| sum.exposed_wait_where_last_rank_ns).sum::<i64>(), ranks.iter().map(|rank| rank.exposed_wait_where_last_rank_ns).sum::<i64>());
+            prop_assert_eq!(late.iter().map(|sum| sum.exposed_wait_rank_ns.value.expect("known")).sum::<i64>(), ranks.iter().map(|rank| rank.exposed_wait_ns.value.expect("known")).sum::<i64>());
+        }
+    }
+
+    #[test]
+    fn stages_are_those_of_the_pipelines() {
+        let session = report_support::structured();
+        let groups = Groups::new(&session, By::Stage).expect("there are pipelines");
+        assert_eq!(groups.names[..2], ["pipeline 1, stage 0 of 2", "pipeline 1, stage 1 of 2"]);
+        // Each rank counts in the first pipeline that has it.
+        assert_eq!(groups.of_rank[..4], [0, 1, 0, 1]);
+        assert!(Groups::new(&Job::new(4, 1).session(), By::Stage).is_none());
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_rank_is_not_known_of_its_host() {
+        let session = Job { ranks: 4, steps: 1, slow: None, hosts: 2 }.session();
+        let mut selection = selection(&[[1, 2, 3, 4, 5, 6]; 4]);
+        selection.parts[4].parts = Figure::unknown("no log");
+        let sums = Groups::new(&session, By::Host).expect("of hosts").parts(&selection, &session);
+        assert!(sums.iter().filter(|sum| sum.group == 0).all(|sum| sum.parts.value.is_some()));
+        let missing: Vec<_> = sums.iter().filter_map(|sum| sum.parts.reason.clone()).collect();
+        assert_eq!(missing, ["rank 2: no log"]);
+    }
+}
