@@ -1,6 +1,10 @@
 //! Sessions with indices, made up, and filters of all shapes.
 
 #[path = "../../../collector/tests/report_support/mod.rs"]
+#[allow(
+    clippy::duplicate_mod,
+    reason = "the collector's made-up jobs: the tests of panels use them, too"
+)]
 mod job;
 
 use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, SCOPES, Test};
@@ -13,18 +17,18 @@ use rankscope_formats::view::{
 };
 use std::sync::Arc;
 
-pub(super) const RANKS: u32 = 4;
+pub const RANKS: u32 = 4;
 
 /// A session of four ranks on two hosts: the first two share communicator 1 (role data), the others communicator 2 (roles
 /// tensor and context, across hosts); all are in communicator 0, the world.
-pub(super) struct Made {
+pub struct Made {
     pub opened: Arc<Opened>,
     _folder: tempfile::TempDir,
 }
 
 /// A span of a rank. Of a step `bytes` is its number.
 #[derive(Clone, Debug)]
-pub(super) struct Planned {
+pub struct Planned {
     pub rank: u32,
     pub kind: LaneKind,
     pub name: Name,
@@ -172,7 +176,7 @@ fn session() -> Session {
 }
 
 /// Spans of all kinds, whose names and classes are made of few parts, so that filters meet some of them.
-pub(super) fn spans() -> impl Strategy<Value = Vec<Planned>> {
+pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
     let kind = prop_oneof![
         Just(LaneKind::Steps),
         Just(LaneKind::Parts { device: false }),
@@ -239,7 +243,7 @@ fn comparison() -> impl Strategy<Value = Comparison> {
 }
 
 /// Filters as they are parsed; with `names` of this form.
-pub(super) fn filters(names: &'static str) -> impl Strategy<Value = Filter> {
+pub fn filters(names: &'static str) -> impl Strategy<Value = Filter> {
     let text = || names.prop_map(|text: String| text.to_lowercase());
     let some_text = move || text().prop_filter("names are not blank", |text| !text.trim().is_empty());
     let class = proptest::sample::select(vec![

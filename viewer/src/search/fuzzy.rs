@@ -19,10 +19,10 @@ pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
         let mut apart: Option<(i32, usize)> = None;
         for at in 0..name.len() {
             let before = number.checked_sub(1).and_then(|before| rows.get(before));
-            if let Some((score, _)) = before.and_then(|row| row[at.checked_sub(2)?]) {
-                if apart.is_none_or(|(best, _)| score > best) {
-                    apart = Some((score, at - 2));
-                }
+            if let Some((score, _)) = before.and_then(|row| row[at.checked_sub(2)?])
+                && apart.is_none_or(|(best, _)| score > best)
+            {
+                apart = Some((score, at - 2));
             }
             if name[at] != *wanted {
                 continue;

@@ -51,7 +51,9 @@ mod tests {
             let keys = command.keys_text(&harness.ctx);
             assert!(harness.query_all_by_label(&keys).count() >= 1, "{keys}");
         }
-        harness.get_by_label("Ctrl+Z, Alt+⏴");
+        harness.get_by_label("Ctrl+Z, Alt+Left");
+        harness.get_by_label("?, F1");
+        harness.get_by_label("/, Ctrl+F");
         harness.key_press(Key::Escape);
         harness.run();
         assert!(!harness.state());

@@ -5,9 +5,9 @@
 
 use super::expression::{Communicator, Comparison, Filter, Kind, Ranges, Test};
 use crate::model::Opened;
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{CommunicatorSummary, Session, StepSummary};
 use rankscope_formats::view::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, operation};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// How much of a lane is meant, as far as it can be told without its spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +29,20 @@ impl Filter {
             tables: Vec::new(),
         };
         let node = compiler.node(self);
+        let asks_for_steps = compiler
+            .tables
+            .iter()
+            .any(|table| matches!(table, Table::Steps(_)));
         Matcher {
             node,
             tables: compiler.tables,
             ranks: session.ranks.iter().map(|_| OnceLock::new()).collect(),
-            listed_steps: session
-                .ranks
-                .iter()
-                .map(|rank| rank.world.unwrap_or_default())
-                .map(|world| steps_of(session, world))
-                .collect(),
+            worlds: session.ranks.iter().map(|rank| rank.world).collect(),
+            listed_steps: if asks_for_steps {
+                session.steps.list.iter().map(ListedStep::of).collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 }
@@ -49,8 +53,31 @@ pub struct Matcher {
     /// What is looked up in each rank's index.
     tables: Vec<Table>,
     ranks: Vec<OnceLock<Vec<Looked>>>,
-    /// Of a rank without a lane of steps: those of its world, where the filter asks for steps.
-    listed_steps: Vec<Arc<[(u32, u32, i64, i64)]>>,
+    /// The world of each rank.
+    worlds: Vec<Option<u32>>,
+    /// For ranks without a lane of steps, where the filter asks for steps.
+    listed_steps: Vec<ListedStep>,
+}
+
+/// A step, or a group of steps of a long run, over all ranks.
+struct ListedStep {
+    world: u32,
+    first: u32,
+    last: u32,
+    /// Begin and end, ns.
+    interval: (i64, i64),
+}
+
+impl ListedStep {
+    fn of(entry: &StepSummary) -> Self {
+        let first = u32::try_from(entry.step).unwrap_or(u32::MAX);
+        Self {
+            world: entry.world,
+            first,
+            last: first.saturating_add(entry.steps.saturating_sub(1)),
+            interval: (entry.start_ns, entry.end_ns),
+        }
+    }
 }
 
 enum Node {
@@ -175,10 +202,7 @@ impl Compiler<'_> {
         self.tables.len() - 1
     }
 
-    fn communicators(
-        &self,
-        is_wanted: impl Fn(&rankscope_formats::session::CommunicatorSummary) -> bool,
-    ) -> Node {
+    fn communicators(&self, is_wanted: impl Fn(&CommunicatorSummary) -> bool) -> Node {
         let communicators = &self.session.communicators;
         let wanted = Bits::from(communicators.iter().map(&is_wanted));
         let mut has_one = vec![false; self.session.ranks.len()];
@@ -215,18 +239,6 @@ fn classes_of(text: &str) -> [u8; Kind::ALL.len()] {
     } else {
         exact
     }
-}
-
-/// Steps of a world as the summary lists them: first and last number, begin and end.
-fn steps_of(session: &Session, world: u32) -> Arc<[(u32, u32, i64, i64)]> {
-    let steps = session.steps.list.iter().filter(|step| step.world == world);
-    steps
-        .map(|entry| {
-            let first = u32::try_from(entry.step).unwrap_or(u32::MAX);
-            let last = first.saturating_add(entry.steps.saturating_sub(1));
-            (first, last, entry.start_ns, entry.end_ns)
-        })
-        .collect()
 }
 
 impl Matcher {
@@ -288,11 +300,11 @@ impl Matcher {
             });
         }
         if !has_lane {
-            let listed = self.listed_steps.get(rank as usize).into_iter();
-            for &(first, last, start_ns, end_ns) in listed.flat_map(|steps| steps.iter()) {
-                let is_wanted = |&&(from, to): &&(u32, u32)| from <= last && first <= to;
-                if wanted.0.iter().find(is_wanted).is_some() {
-                    intervals.push((start_ns, end_ns));
+            let world = self.worlds.get(rank as usize).copied().flatten();
+            for step in &self.listed_steps {
+                let is_wanted = |&(from, to): &(u32, u32)| from <= step.last && step.first <= to;
+                if Some(step.world) == world && wanted.0.iter().any(is_wanted) {
+                    intervals.push(step.interval);
                 }
             }
         }

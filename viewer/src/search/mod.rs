@@ -25,4 +25,4 @@ pub use palette::Palette;
 pub use parse::{FilterError, parse};
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;

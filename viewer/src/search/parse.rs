@@ -731,7 +731,7 @@ mod tests {
             ("size>5", 5..6, "KiB, MiB"),
             ("size>5parsecs", 6..13, "KiB, MiB"),
             ("size>big", 5..8, "size>1MiB"),
-            ("size>20%", 6..8, "unit"),
+            ("size>20%", 7..8, "unit"),
             ("duration>1..2ms", 9..15, "number"),
             ("wait>5", 5..6, "or %"),
             ("role:dada", 5..9, "tensor, pipeline, data"),
