@@ -1,8 +1,9 @@
 # What a developer and CI call. Everything is plain cargo underneath; CONTRIBUTING.md says more.
-.PHONY: help build portable demo test setup lint bench faults fuzz
+.PHONY: help build viewer portable demo test setup lint bench faults fuzz
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
+	@echo "make viewer  the native viewer, rankscope-viewer, beside them"
 	@echo "make portable  the library that ships, for every glibc from 2.28 on"
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
 	@echo "make test    all tests that need no GPU; installs what it can"
@@ -13,6 +14,10 @@ help:
 
 build:
 	cargo build --locked --release -p rankscope -p rankscope-interpose
+
+# A program of its own: what records and reports needs none of its libraries.
+viewer:
+	cargo build --locked --release -p rankscope-viewer
 
 # The library that ships: every glibc from 2.28 on.
 portable:

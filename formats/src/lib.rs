@@ -10,7 +10,7 @@ pub mod perfetto;
 pub mod ranklog;
 #[cfg(feature = "session")]
 pub mod session;
-#[cfg(feature = "session")]
+#[cfg(feature = "view")]
 pub mod view;
 pub mod wanted;
 

@@ -21,6 +21,14 @@ want nodejs command -v node
 want npm command -v npm
 want chromium sh -c 'command -v chromium || command -v chromium-browser || command -v google-chrome'
 want default-jre-headless command -v java
+want xvfb command -v Xvfb
+want xdotool command -v xdotool
+want libgl1-mesa-dri test -n "$(find /usr/lib -name swrast_dri.so -print -quit 2>/dev/null)"
+want libgl1 sh -c 'ldconfig -p | grep -q libGL.so.1'
+want libegl1 sh -c 'ldconfig -p | grep -q libEGL.so.1'
+want libxkbcommon-x11-0 sh -c 'ldconfig -p | grep -q libxkbcommon-x11.so.0'
+want libxcursor1 sh -c 'ldconfig -p | grep -q libXcursor.so.1'
+want libxi6 sh -c 'ldconfig -p | grep -q libXi.so.6'
 want libc6-dev test -n "$(find /usr/lib -name libc.a -print -quit 2>/dev/null)"
 want libgloo-dev test -e /usr/include/gloo/config.h
 want python3-torch test -d /usr/lib/python3/dist-packages/torch

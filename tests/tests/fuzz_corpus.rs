@@ -56,6 +56,11 @@ fn traces_of_torch_profiler() {
 }
 
 #[test]
+fn indices_of_the_viewer() {
+    replay("view", targets::view);
+}
+
+#[test]
 fn runs_of_definitions() {
     replay("definitions", targets::definitions);
 }

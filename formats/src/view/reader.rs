@@ -33,8 +33,26 @@ pub enum ViewError {
 /// The index of one rank.
 #[derive(Debug)]
 pub struct ViewFile {
-    map: Mmap,
+    bytes: Bytes,
     footer: Footer,
+}
+
+/// Where its bytes are.
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mmap),
+    Owned(Vec<u8>),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Owned(bytes) => bytes,
+        }
+    }
 }
 
 const TRAILER_BYTES: usize = 32;
@@ -51,12 +69,21 @@ impl ViewFile {
         // renamed when it is whole; nobody writes to it afterwards: a new one is a new file, and this one lives on for
         // who has mapped it. Whoever truncates it by hand ends the viewer, and no bytes are trusted for more than bounds.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-        let footer = read_footer(&map).map_err(|(offset, what)| ViewError::Damaged {
+        Self::of(Bytes::Mapped(map), path)
+    }
+
+    /// The same of what was read already.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ViewError> {
+        Self::of(Bytes::Owned(bytes), Path::new("memory"))
+    }
+
+    fn of(bytes: Bytes, path: &Path) -> Result<Self, ViewError> {
+        let footer = read_footer(&bytes).map_err(|(offset, what)| ViewError::Damaged {
             path: path.to_path_buf(),
             offset,
             what,
         })?;
-        Ok(Self { map, footer })
+        Ok(Self { bytes, footer })
     }
 
     /// What the file says of itself.
@@ -66,7 +93,7 @@ impl ViewFile {
 
     /// Size of the file, bytes.
     pub fn bytes(&self) -> u64 {
-        self.map.len() as u64
+        self.bytes.len() as u64
     }
 
     /// A lane by its position in [`Footer::lanes`].
@@ -74,8 +101,8 @@ impl ViewFile {
         let info = self.footer.lanes.get(position)?;
         let start = usize::try_from(info.directory).ok()?;
         let bytes = usize::try_from(info.blocks).ok()?.checked_mul(ENTRY_BYTES)?;
-        let directory = self.map.get(start..start.checked_add(bytes)?)?;
-        Some(Lane::new(info, directory, &self.map))
+        let directory = self.bytes.get(start..start.checked_add(bytes)?)?;
+        Some(Lane::new(info, directory, &self.bytes))
     }
 
     /// All lanes of a kind, with their positions.

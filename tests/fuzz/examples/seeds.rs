@@ -154,4 +154,39 @@ fn main() {
         patches.extend(bytes);
     }
     write("live_area", "patches", 1, &patches);
+
+    for (name, spans) in [("few", 3), ("blocks", 200)] {
+        // No byte chooses here: the file is the input.
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/view");
+        std::fs::create_dir_all(&directory).expect("the corpus");
+        std::fs::write(directory.join(format!("seed-{name}")), view(spans)).expect("a seed");
+    }
+}
+
+/// An index with a lane of spans of every shape, and one that is empty.
+fn view(spans: i64) -> Vec<u8> {
+    use rankscope_formats::view::{Footer, LaneKind, Name, Span, ViewWriter};
+    let path = std::env::temp_dir().join(format!("seed-{}.view", std::process::id()));
+    let mut writer = ViewWriter::create(&path).expect("a file");
+    let lane = writer.lane(LaneKind::Operations { communicator: Some(1) }, 0);
+    writer.lane(LaneKind::Parts { device: false }, 0);
+    let text = "all-reduce".to_owned();
+    let name = writer.name(Name { text, bytes: Some(1 << 20) });
+    for number in 0..spans {
+        let start_ns = number * 1000 + number % 7;
+        let span = Span {
+            start_ns,
+            end_ns: start_ns + 100 * (number % 9),
+            wait_ns: 10 * (number % 5),
+            queued_ns: number % 3,
+            class: (number % 7) as u8,
+            name,
+            instance: (number % 4 != 0).then_some(number as u64),
+        };
+        writer.push(lane, span).expect("a span");
+    }
+    writer.finish(Footer::default()).expect("an index");
+    let bytes = std::fs::read(&path).expect("an index");
+    std::fs::remove_file(&path).expect("removed");
+    bytes
 }

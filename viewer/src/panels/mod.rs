@@ -1,8 +1,9 @@
 //! Panels beside and below the timeline.
 //!
-//! [`findings`] is what a person should know, [`instance`] one instance across its ranks, [`heat_maps`] the run at a glance, [`notes`] what people write to it.
-//! [`background`] reads and computes for them on other threads, [`mood`] is how serious something looks, [`session_key`] tells
-//! when what they made is of another session.
+//! [`findings`] is what a person should know, [`instance`] one instance across its ranks, [`heat_maps`] the run at a glance, [`notes`] what people write to it,
+//! [`selection`] what a range of time adds up to.
+//! [`background`] reads and computes for them on other threads, [`mood`] is how serious something looks, [`paper`] what
+//! text looks like, [`session_key`] tells when what they made is of another session.
 
 pub mod background;
 pub mod findings;
@@ -10,11 +11,14 @@ pub mod heat_maps;
 pub mod instance;
 mod mood;
 pub mod notes;
+pub mod selection;
+pub mod paper;
 mod session_key;
 
 pub use findings::FindingsPanel;
 pub use heat_maps::HeatMapsPanel;
 pub use notes::{Note, Notes, NotesPanel};
+pub use selection::SelectionPanels;
 
 #[cfg(test)]
 mod test_support;

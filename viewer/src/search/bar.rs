@@ -217,7 +217,7 @@ impl SearchBar {
         let output = TextEdit::singleline(&mut self.text)
             .id(text_id())
             .hint_text(hint)
-            .desired_width((ui.available_width() - 420.0).max(160.0))
+            .desired_width((ui.available_width() - 360.0).max(160.0))
             .layouter(&mut layouter)
             .event_filter(EventFilter {
                 horizontal_arrows: true,

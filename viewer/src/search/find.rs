@@ -499,7 +499,7 @@ mod tests {
                 .map(|planned| planned.span.start_ns)
                 .collect();
             let found: Vec<i64> = search.found().iter().map(|found| found.span.start_ns).collect();
-            assert_eq!(found, expected, "{last}");
+            assert_eq!(found, expected, "{text}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! All keys, from the table of commands.
 
 use super::keys::{COMMANDS, GROUPS};
-use egui::{Context, Grid, Key, Modifiers, RichText, ScrollArea, Window};
+use egui::{Context, Grid, Key, Modifiers, RichText, ScrollArea, Ui, Window};
 
 /// Shows all commands with their keys while `open`; Escape closes it.
 pub fn help_window(ctx: &Context, open: &mut bool) {
@@ -11,22 +11,33 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
     Window::new("Keys")
         .open(open)
         .resizable(true)
-        .default_width(460.0)
+        .default_size([860.0, 590.0])
         .show(ctx, |ui| {
-            ScrollArea::vertical().auto_shrink([false, true]).show(ui, |ui| {
-                for group in GROUPS {
-                    ui.heading(group);
-                    Grid::new(group).num_columns(2).striped(true).show(ui, |ui| {
-                        for command in COMMANDS.iter().filter(|command| command.group == group) {
-                            ui.label(command.name);
-                            ui.label(RichText::new(command.keys_text(ui.ctx())).monospace());
-                            ui.end_row();
-                        }
-                    });
-                    ui.add_space(8.0);
-                }
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                // Two columns of about the same height.
+                let (left, right) = GROUPS.split_at(2);
+                ui.columns_const(|[first, second]| {
+                    left.iter().for_each(|heading| group(first, heading));
+                    right.iter().for_each(|heading| group(second, heading));
+                });
             });
         });
+}
+
+fn group(ui: &mut Ui, heading: &'static str) {
+    ui.heading(heading);
+    Grid::new(heading)
+        .num_columns(2)
+        .min_col_width(190.0)
+        .striped(true)
+        .show(ui, |ui| {
+            for command in COMMANDS.iter().filter(|command| command.group == heading) {
+                ui.label(RichText::new(command.keys_text(ui.ctx())).monospace());
+                ui.label(command.name);
+                ui.end_row();
+            }
+        });
+    ui.add_space(8.0);
 }
 
 #[cfg(test)]
@@ -38,7 +49,7 @@ mod tests {
     #[test]
     fn every_command_is_in_it_with_its_keys() {
         let mut harness = Harness::builder()
-            .with_size([800.0, 1600.0])
+            .with_size([1000.0, 900.0])
             .with_os(egui::os::OperatingSystem::Nix)
             .build_ui_state(|ui, open| help_window(ui.ctx(), open), true);
         harness.run();

@@ -59,6 +59,8 @@ pub struct Timeline {
     /// What is measured, ns.
     pub measured: Option<(i64, i64)>,
     go_to_rank: Option<u32>,
+    /// Names, rows with pictures and rows of the last frame.
+    drawn: (usize, usize, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,6 +94,7 @@ impl Timeline {
             rows_rect: Rect::NOTHING,
             measured: None,
             go_to_rank: None,
+            drawn: (0, 0, 0),
         }
     }
 
@@ -115,12 +118,19 @@ impl Timeline {
         self.go_to_rank = Some(rank);
     }
 
-    /// Rows of lanes that were drawn last, and height of one frame's rows: for benchmarks.
-    pub fn rows_drawn(&self) -> usize {
-        self.layout
-            .within(0.0, f32::MAX)
-            .len()
-            .min((self.rows_rect.height() / 13.0) as usize)
+    /// Names that were drawn in the last frame: for benchmarks.
+    pub fn names_drawn(&self) -> usize {
+        self.drawn.0
+    }
+
+    /// Rows with a picture that were drawn in the last frame: for benchmarks.
+    pub fn rows_filled(&self) -> usize {
+        self.drawn.1
+    }
+
+    /// True if every row that is seen has a picture, exact or not.
+    pub fn has_all(&self) -> bool {
+        self.drawn.1 > 0 && self.drawn.1 == self.drawn.2
     }
 
     /// Draws into all the room there is.
@@ -193,12 +203,14 @@ impl Timeline {
         self.draw_rows(&painter, &visible, areas, opened, state, theme);
         self.draw_steps(&rows_painter, rows, opened, window, theme);
         let mut names = Names::new(theme);
+        let mut filled = 0;
         for row in &seen {
-            self.gallery.draw(&rows_painter, window, row);
+            filled += usize::from(self.gallery.draw(&rows_painter, window, row));
         }
         for row in &seen {
             names.draw(&rows_painter, opened, window, row, self.gallery.named(row));
         }
+        self.drawn = (MOST_NAMES - names.left, filled, seen.len());
         self.draw_losses(&rows_painter, &visible, areas, opened, state, theme);
         self.draw_titles(&gutter_painter, &visible, areas, opened, state, theme);
         self.draw_instances(&rows_painter, &visible, areas, opened, state, theme);

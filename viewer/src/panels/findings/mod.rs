@@ -6,6 +6,7 @@
 mod told;
 
 use super::mood::colour;
+use super::paper;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State};
 use crate::theme::Theme;
@@ -49,6 +50,7 @@ impl FindingsPanel {
             self.asked_at_s = None;
         }
         self.ask_for_problems(ui, opened);
+        paper::apply(ui.visuals_mut());
         let Some((_, told)) = &self.told else {
             return;
         };
@@ -112,17 +114,7 @@ fn say(ui: &mut Ui, said: &Said) {
     ui.add(Label::new(RichText::new(&said.text).color(colour)).wrap());
     if let Some(advice) = &said.advice {
         ui.indent("advice", |ui| {
-            ui.add(
-                Label::new(
-                    RichText::new(advice).color(
-                        Theme {
-                            dark: ui.visuals().dark_mode,
-                        }
-                        .weak(),
-                    ),
-                )
-                .wrap(),
-            );
+            ui.add(Label::new(RichText::new(advice).weak()).wrap());
         });
     }
 }
@@ -155,7 +147,11 @@ fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
         };
         painter.rect_filled(rect, 3.0, fill);
         let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
-        painter.rect_filled(bar, 1.0, colour(ui, finding.mood));
+        let severity = match finding.mood {
+            Mood::Plain => theme.weak(),
+            mood => colour(ui, mood),
+        };
+        painter.rect_filled(bar, 1.0, severity);
         triangle(
             ui,
             pos2(rect.left() + 12.0, rect.top() + PADDING + 7.0),
@@ -180,7 +176,7 @@ fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
                     rect.bottom(),
                 ),
             );
-            painter.rect_filled(line, 0.0, colour(ui, finding.mood));
+            painter.rect_filled(line, 0.0, severity);
         }
         if response.has_focus() {
             painter.rect_stroke(rect, 3.0, Stroke::new(1.0, theme.selection()), StrokeKind::Inside);
@@ -223,7 +219,7 @@ fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Act
                 "The conditions that were checked, in their order: all of them hold",
             );
             for condition in &finding.conditions {
-                ui.add(Label::new(RichText::new(condition).color(ui.visuals().text_color())).wrap());
+                ui.add(Label::new(condition).wrap());
             }
         }
         if !finding.moments.is_empty() {

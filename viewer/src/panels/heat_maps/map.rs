@@ -100,10 +100,10 @@ pub fn layout(
         cell = Vec2::splat(cell.min_elem());
     }
     if zoom == Zoom::Rows {
-        cell = cell.max(if picture.square {
-            Vec2::splat(ROW)
-        } else {
-            vec2(4.0, ROW)
+        cell = cell.max(match (picture.numbers, picture.square) {
+            (true, _) => WITH_NUMBER,
+            (_, true) => Vec2::splat(ROW),
+            _ => vec2(4.0, ROW),
         });
     }
     Layout {
@@ -205,7 +205,7 @@ impl Map<'_> {
         let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
         ui.painter().image(self.texture.id(), rect, uv, Color32::WHITE);
         if self.picture.numbers {
-            self.numbers(ui, rect, theme);
+            self.numbers(ui, rect);
         }
         let hovered = response.hover_pos().and_then(|at| self.place_at(rect, at));
         let keys_are_here = at_keys.filter(|_| response.has_focus());
@@ -320,36 +320,37 @@ impl Map<'_> {
         names.into_iter().chain([value]).collect()
     }
 
-    /// Values in the places, where these are large enough.
-    fn numbers(&self, ui: &Ui, rect: Rect, theme: Theme) {
-        let cell = self.layout.cell;
-        if cell.x < WITH_NUMBER.x - 8.0 || cell.y < ROW {
+    /// Values in the places that are large enough for them.
+    fn numbers(&self, ui: &Ui, rect: Rect) {
+        if self.layout.cell.y < ROW {
             return;
         }
-        let seen = self.seen(ui, rect);
-        for row in seen.1 {
-            for column in seen.0.clone() {
+        let (columns, rows) = self.seen(ui, rect);
+        for row in rows {
+            for column in columns.clone() {
                 let at = row * self.drawn.fitted.columns.len() + column;
+                let Some(value) = self.drawn.fitted.values.get(at).copied().flatten() else {
+                    continue;
+                };
+                let colour = if cividis::is_dark(self.scale.number(value)) {
+                    Color32::WHITE
+                } else {
+                    Color32::BLACK
+                };
+                let font = FontId::proportional(10.0);
+                let text = ui
+                    .painter()
+                    .layout_no_wrap(self.grid.unit.shown(value), font, colour);
+                if text.size().x + 2.0 > self.layout.cell.x {
+                    continue;
+                }
                 let place = Place {
                     grid: self.at,
                     row,
                     column,
                 };
-                let middle = self.rect_of(rect, place).center();
-                let (text, colour) = match self.drawn.fitted.values.get(at).copied().flatten() {
-                    Some(value) if cividis::is_dark(self.scale.number(value)) => {
-                        (self.grid.unit.shown(value), Color32::WHITE)
-                    }
-                    Some(value) => (self.grid.unit.shown(value), Color32::BLACK),
-                    None => ("–".to_owned(), theme.weak()),
-                };
-                ui.painter().text(
-                    middle,
-                    Align2::CENTER_CENTER,
-                    text,
-                    FontId::proportional(10.0),
-                    colour,
-                );
+                let at = Align2::CENTER_CENTER.anchor_size(self.rect_of(rect, place).center(), text.size());
+                ui.painter().galley(at.min, text, colour);
             }
         }
     }
@@ -389,6 +390,10 @@ impl Map<'_> {
         if left > from.x {
             painter.rect_filled(behind, 0.0, ui.visuals().panel_fill);
         }
+        // Not into the names of the columns.
+        let mut free = clip;
+        free.max.y -= BELOW;
+        let clipped = painter.with_clip_rect(free);
         let (rows, _) = self.places();
         let every = label_every(rows, f64::from(self.layout.cell.y), f64::from(ROW));
         let special = [self.marked_row, place.map(|place| place.row)];
@@ -405,7 +410,13 @@ impl Map<'_> {
             let Some(range) = self.drawn.fitted.rows.get(row) else {
                 continue;
             };
-            let y = rect.top() + (row as f32 + 0.5) * self.layout.cell.y;
+            let middle = rect.top() + (row as f32 + 0.5) * self.layout.cell.y;
+            // The first and the last of many thin rows have their names beside the places, not beyond them.
+            let inside = (ROW / 2.0).min(rect.height() / 2.0);
+            let y = middle.min(rect.bottom() - inside).max(rect.top() + inside);
+            if y + ROW / 2.0 > free.bottom() {
+                continue;
+            }
             let is_marked = self.marked_row == Some(row);
             let colour = if is_marked || special[1] == Some(row) {
                 theme.text()
@@ -413,7 +424,6 @@ impl Map<'_> {
                 theme.weak()
             };
             let text = self.grid.rows.items[range.start].label.plain();
-            let clipped = painter.with_clip_rect(clip.intersect(behind.expand2(vec2(0.0, ROW))));
             let (middle, width) = (pos2(right - 8.0, y), self.layout.left - 10.0);
             text_in(&clipped, middle, Align2::RIGHT_CENTER, text, width, colour);
             if is_marked {

@@ -11,6 +11,7 @@ mod read;
 
 use super::background::{Background, DIED, Polled};
 use super::mood;
+use super::paper;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State, Window};
 use drawn::{Drawn, draw, row_of_place};
@@ -86,7 +87,8 @@ struct Shown {
 impl Default for HeatMapsPanel {
     fn default() -> Self {
         Self {
-            kind: Kind::Wait,
+            // Of a thousand ranks that wait one is late: that is the one to see.
+            kind: Kind::Delay,
             clips: false,
             zoom: Zoom::default(),
             session: None,
@@ -116,6 +118,7 @@ impl HeatMapsPanel {
                 ..Self::default()
             };
         }
+        paper::apply(ui.visuals_mut());
         self.controls(ui);
         self.arrive(ui, actions);
         let picture = match self.picture(ui.ctx(), opened) {

@@ -129,11 +129,8 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
                     missing += usize::from(value.is_none());
                 }
             }
-            let is_whole = matches!(kind, Kind::StepTime) && most.0 < 6;
-            assert!(
-                is_whole || missing > 0 || kind == Kind::Busbw,
-                "{kind:?}: rank 3 lacks its first steps"
-            );
+            // Where several ranks share a place, one that has a value hides one that lacks the step.
+            assert!(most.0 < 6 || missing > 0, "{kind:?}: not every place has a value");
         }
     }
 }

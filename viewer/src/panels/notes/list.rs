@@ -2,8 +2,8 @@
 
 use super::{Note, Notes};
 use crate::model::{Action, Opened, State, duration_text, moment_text};
-use crate::panels::mood;
-use egui::{Align, Key, Label, Layout, RichText, TextEdit, Ui};
+use crate::panels::{mood, paper};
+use egui::{Align, Color32, Key, Label, Layout, RichText, TextEdit, TextStyle, Ui};
 use egui_extras::{Column, TableBuilder};
 use rankscope_collector::report::words::Mood;
 
@@ -45,6 +45,7 @@ impl NotesPanel {
         actions: &mut Vec<Action>,
     ) {
         notes.poll();
+        paper::apply(ui.visuals_mut());
         if let Some(reason) = notes.read_only() {
             let text = format!("Notes cannot be changed, and the file is left as it is: {reason}");
             ui.add(Label::new(RichText::new(text).color(mood::colour(ui, Mood::Bad))).wrap());
@@ -125,28 +126,41 @@ impl NotesPanel {
         let all = notes.all();
         let can_change = notes.read_only().is_none();
         // Moments of all notes are written alike: as fine as the shortest needs.
-        let finest_ns = (state.whole.length_ns() / 100_000).max(1);
+        let finest_ns = (state.whole.length_ns() / 10_000).max(1);
+        let width = |text: String| {
+            let font = TextStyle::Monospace.resolve(ui.style());
+            let galley = ui.painter().layout_no_wrap(text, font, Color32::WHITE);
+            galley.size().x + 8.0
+        };
+        let at_width = width(moment_text(state.whole.to_ns, finest_ns)).max(60.0);
+        let length_width = width("00.0 min".to_owned());
         let mut asked = None;
         let editing = &mut self.editing;
         TableBuilder::new(ui)
             .id_salt("notes")
             .striped(true)
             .cell_layout(Layout::left_to_right(Align::Center))
-            .column(Column::auto().at_least(90.0))
-            .column(Column::auto().at_least(64.0))
-            .column(Column::auto().at_least(64.0).clip(true))
+            .column(Column::exact(at_width))
+            .column(Column::exact(length_width))
+            .column(Column::initial(72.0).resizable(true).clip(true))
             .column(Column::remainder().at_least(60.0).clip(true))
-            .column(Column::exact(if can_change { 104.0 } else { 4.0 }))
+            .column(Column::exact(if can_change { 122.0 } else { 4.0 }))
             .header(18.0, |mut header| {
-                for (name, meaning) in [
-                    ("At", "Its begin, seconds since the session's first event"),
-                    ("Length", "From its begin to its end"),
-                    ("Rank", "The rank it is of; all where it is of none"),
-                    ("Note", ""),
-                    ("", ""),
+                for (name, is_number, meaning) in [
+                    ("At", true, "Its begin, seconds since the session's first event"),
+                    ("Length", true, "From its begin to its end"),
+                    ("Rank", false, "The rank it is of; all where it is of none"),
+                    ("Note", false, "What it says; a bookmark says nothing"),
+                    ("", false, ""),
                 ] {
                     header.col(|ui| {
-                        let label = ui.label(RichText::new(name).small().weak());
+                        let text = RichText::new(name).small().weak();
+                        let label = if is_number {
+                            ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text))
+                                .inner
+                        } else {
+                            ui.label(text)
+                        };
                         if !meaning.is_empty() {
                             label.on_hover_text(meaning);
                         }

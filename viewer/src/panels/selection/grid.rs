@@ -10,7 +10,7 @@ use super::rows::{Rows, Target};
 use crate::theme::Theme;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
-    Align2, Color32, EventFilter, FontId, Id, Key, Modifiers, Pos2, Rect, Response, Role, ScrollArea, Sense, Shape, Stroke,
+    Align2, Color32, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, ScrollArea, Sense, Shape, Stroke,
     StrokeKind, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use egui_extras::{Column, TableBuilder, TableRow};
@@ -43,8 +43,8 @@ pub struct Grid<'a> {
     pub order: &'a [u32],
     /// By which column that is.
     pub sort: Option<Sort>,
-    /// So many columns of them.
-    pub columns: usize,
+    /// Which columns, from left to right.
+    pub columns: &'a [usize],
     /// With the bars of the parts.
     pub has_bars: bool,
     /// Which row stands for what is picked.
@@ -80,9 +80,9 @@ impl Grid<'_> {
         *cursor = cursor.filter(|row| *row < self.order.len());
         self.tell(&keys, *cursor);
         let width = ui.available_width();
-        let widths: Vec<f32> = (0..self.columns).map(|column| self.width(ui, column)).collect();
+        let widths: Vec<f32> = self.columns.iter().map(|column| self.width(ui, *column)).collect();
         let mut table = TableBuilder::new(ui)
-            .id_salt((self.title, self.rows.table.headings.len()))
+            .id_salt((self.title, self.columns))
             .striped(true)
             .sense(Sense::CLICK)
             .auto_shrink([false, false])
@@ -104,7 +104,10 @@ impl Grid<'_> {
         let mut clicked = None;
         table
             .header(HEAD, |mut header| {
-                for (column, heading) in self.rows.table.headings.iter().take(self.columns).enumerate() {
+                for &column in self.columns {
+                    let Some(heading) = self.rows.table.headings.get(column) else {
+                        continue;
+                    };
                     header.col(|ui| {
                         if self.heading(ui, patterns, column, heading) {
                             touched.heading = Some(column);
@@ -280,7 +283,7 @@ impl Grid<'_> {
         let target = self.rows.targets.get(at).copied().unwrap_or(Target::Nothing);
         let is_picked = (self.is_picked)(target);
         row.set_selected(is_picked);
-        for column in 0..self.columns {
+        for &column in self.columns {
             let is_number = self
                 .rows
                 .table
@@ -371,12 +374,6 @@ impl Grid<'_> {
             }
         });
     }
-}
-
-/// Id of the rows of a grid, inside the place where it stands: for tests.
-#[cfg(test)]
-pub fn id_of_rows(scope: Id, title: &str) -> Id {
-    scope.with((title, "rows"))
 }
 
 fn theme_of(ui: &Ui) -> Theme {

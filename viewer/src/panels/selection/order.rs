@@ -67,6 +67,7 @@ pub fn order_of(rows: &Rows, sort: Option<Sort>) -> Vec<u32> {
         shown: "",
         name,
         is_number: true,
+        is_detail: false,
     };
     let mut table = SelectionTable {
         which: rows.table.which,

@@ -212,7 +212,7 @@ fn add_parts(one: &Parts, other: &Parts) -> Parts {
         own_ns: plus(&one.own_ns, &other.own_ns),
         overlapped_ns: plus(&one.overlapped_ns, &other.overlapped_ns),
         exposed_transfer_ns: plus(&one.exposed_transfer_ns, &other.exposed_transfer_ns),
-        exposed_wait_ns: plus(&one.exposed_wait_ns, &other.exposed_wait_ns),
+        exposed_wait_ns: both(&one.exposed_wait_ns, &other.exposed_wait_ns, plus),
         exposed_memory_ns: both(&one.exposed_memory_ns, &other.exposed_memory_ns, plus),
         idle_ns: both(&one.idle_ns, &other.idle_ns, plus),
         other_blocked_ns: both(&one.other_blocked_ns, &other.other_blocked_ns, plus),
@@ -248,7 +248,7 @@ mod tests {
             own_ns: seed[0],
             overlapped_ns: seed[1],
             exposed_transfer_ns: seed[2],
-            exposed_wait_ns: seed[3],
+            exposed_wait_ns: Figure::known(seed[3]),
             exposed_memory_ns: only(of_device, seed[4]),
             idle_ns: only(of_device, seed[5]),
             other_blocked_ns: only(!of_device, seed[4] + seed[5]),
@@ -267,7 +267,13 @@ mod tests {
             from_ns: 0,
             to_ns: 10,
             of_ranks: None,
-            totals: SelectionTotals::default(),
+            totals: SelectionTotals {
+                instances: 0,
+                complete: 0,
+                size_bytes: Figure::unknown("none"),
+                exposed_wait_rank_ns: Figure::unknown("none"),
+                hidden_wait_rank_ns: Figure::unknown("none"),
+            },
             parts: ranks()
                 .flat_map(|(rank, &seed)| {
                     [
@@ -297,7 +303,7 @@ mod tests {
             parts.own_ns,
             parts.overlapped_ns,
             parts.exposed_transfer_ns,
-            parts.exposed_wait_ns,
+            parts.exposed_wait_ns.value.unwrap_or(-1),
             parts.exposed_memory_ns.value.unwrap_or(-1),
             parts.idle_ns.value.unwrap_or(-1),
             parts.other_blocked_ns.value.unwrap_or(-1),

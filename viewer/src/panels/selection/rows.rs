@@ -91,6 +91,8 @@ pub struct Rows {
     pub bars: Vec<Option<Bar>>,
     /// How wide the columns are.
     pub letters: Vec<Letters>,
+    /// Columns that are not the same detail in all rows.
+    pub telling: Vec<usize>,
 }
 
 impl Rows {
@@ -164,7 +166,7 @@ impl Rows {
                     rank_time(parts.own_ns),
                     rank_time(parts.overlapped_ns),
                     rank_time(parts.exposed_transfer_ns),
-                    rank_time(parts.exposed_wait_ns),
+                    figure(&parts.exposed_wait_ns),
                     figure(&parts.exposed_memory_ns),
                     figure(&parts.idle_ns),
                     figure(&parts.other_blocked_ns),
@@ -214,14 +216,15 @@ impl Rows {
     fn with(table: SelectionTable, mut targets: Vec<Target>, mut bars: Vec<Option<Bar>>) -> Self {
         targets.resize(table.rows.len(), Target::Nothing);
         bars.resize(table.rows.len(), None);
-        let letters = (0..table.headings.len())
-            .map(|column| letters_of(&table, column))
-            .collect();
+        let columns = 0..table.headings.len();
+        let letters = columns.clone().map(|column| letters_of(&table, column)).collect();
+        let telling = columns.filter(|column| table.tells(*column)).collect();
         Self {
             table,
             targets,
             bars,
             letters,
+            telling,
         }
     }
 
@@ -313,6 +316,7 @@ fn heading(shown: &'static str, name: &'static str, is_number: bool) -> Heading 
         shown,
         name,
         is_number,
+        is_detail: false,
     }
 }
 

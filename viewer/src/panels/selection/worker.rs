@@ -217,7 +217,7 @@ mod tests {
                 time: Some(at_s),
                 ..RawInput::default()
             };
-            let _ = self.ctx.run_ui(input, |_| {}).drop_without_applying_deltas();
+            self.ctx.run_ui(input, |_| {}).drop_without_applying_deltas();
             let (begun, cancelled) = (self.begun.clone(), self.cancelled.clone());
             let window = Window::between(from_ns, from_ns + 1000);
             self.worker.ask(&self.ctx, window, |_| false, move |window, stop| {
@@ -301,7 +301,7 @@ mod tests {
         let mut worker = Worker::<i64>::default();
         let ctx = Context::default();
         let window = Window::between(0, 100);
-        let mut ask = |worker: &mut Worker<i64>| loop {
+        let ask = |worker: &mut Worker<i64>| loop {
             match worker.ask(&ctx, window, |_| false, |_, _| Err(SelectError::Worker)) {
                 Known::Failed(reason) => return reason,
                 _ => thread::sleep(Duration::from_millis(1)),

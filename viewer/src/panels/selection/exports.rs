@@ -1,0 +1,141 @@
+//! What is copied and saved of the rows that are shown: in the order in which they stand.
+
+use crate::model::{Opened, Window};
+use crate::panels::background::{Background, DIED, Polled};
+use egui::{Context, RichText, Ui};
+use rankscope_collector::report::selection_rows::SelectionTable;
+use rankscope_collector::report::table_export;
+use rankscope_collector::report::units::counted;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Copies and files, and what became of them.
+#[derive(Default)]
+pub struct Exports {
+    saving: Option<Background<Result<PathBuf, String>>>,
+    told: Option<Result<String, String>>,
+}
+
+impl Exports {
+    /// The buttons and what became of the last one. `tables` are made when one is clicked: the first is written as CSV, all of
+    /// them as Markdown. `shape` and the window name the file.
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Opened,
+        shape: &str,
+        window: Window,
+        tables: impl Fn() -> Vec<SelectionTable>,
+    ) {
+        if ui
+            .small_button("copy as CSV")
+            .on_hover_text("values in the units that the headings name")
+            .clicked()
+        {
+            let copied = first(tables()).map(|(text, rows)| {
+                ui.ctx().copy_text(text);
+                rows
+            });
+            self.told = Some(copied.map(|rows| format!("copied {}", counted(rows as u64, "row"))));
+        }
+        if ui
+            .small_button("copy as Markdown")
+            .on_hover_text("as it is shown")
+            .clicked()
+        {
+            let tables = tables();
+            let rows: usize = tables.iter().map(|table| table.rows.len()).sum();
+            let texts: Vec<String> = tables.iter().map(table_export::markdown).collect();
+            ui.ctx().copy_text(texts.join("\n"));
+            self.told = Some(Ok(format!("copied {}", counted(rows as u64, "row"))));
+        }
+        let path = path_of(&opened.path, shape, window);
+        let hint = format!("writes {}", path.display());
+        if ui.small_button("save…").on_hover_text(hint).clicked() {
+            self.save(ui.ctx(), path, first(tables()).map(|(text, _)| text));
+        }
+        self.arrive();
+        match &self.told {
+            Some(Ok(told)) => {
+                ui.label(RichText::new(told).weak());
+            }
+            Some(Err(error)) => {
+                ui.colored_label(ui.visuals().error_fg_color, error);
+            }
+            None => {}
+        }
+    }
+
+    /// Forgets what became of the last one: it was of other rows.
+    pub fn forget(&mut self) {
+        self.told = None;
+    }
+
+    /// True while a file is being written.
+    pub fn is_busy(&self) -> bool {
+        self.saving.is_some()
+    }
+
+    fn save(&mut self, ctx: &Context, path: PathBuf, text: Result<String, String>) {
+        self.told = None;
+        match text {
+            Ok(text) => self.saving = Some(Background::start(ctx, move || write(&path, &text))),
+            Err(error) => self.told = Some(Err(error)),
+        }
+    }
+
+    fn arrive(&mut self) {
+        let Some(saving) = &self.saving else {
+            return;
+        };
+        self.told = match saving.poll() {
+            Polled::Pending => return,
+            Polled::Done(written) => Some(written.map(|path| format!("saved {}", path.display()))),
+            Polled::Died => Some(Err(DIED.to_owned())),
+        };
+        self.saving = None;
+    }
+}
+
+/// The first table as CSV, and how many rows it has.
+fn first(tables: Vec<SelectionTable>) -> Result<(String, usize), String> {
+    let Some(table) = tables.first() else {
+        return Ok((String::new(), 0));
+    };
+    let text = table_export::csv(table).map_err(|error| format!("cannot be written as CSV: {error}"))?;
+    Ok((text, table.rows.len()))
+}
+
+/// Beside the session in its run, so that merging anew does not remove it; in it where it stands alone. The name says what
+/// it is of: ns on the axis.
+fn path_of(session: &Path, shape: &str, window: Window) -> PathBuf {
+    let folder = match session.parent() {
+        Some(run) if session.file_name().is_some_and(|name| name == "session") => run,
+        _ => session,
+    };
+    folder.join(format!("selection-{shape}-{}-{}.csv", window.from_ns, window.to_ns))
+}
+
+/// Whole or not at all.
+fn write(path: &Path, text: &str) -> Result<PathBuf, String> {
+    let unfinished = path.with_extension("csv.unfinished");
+    fs::write(&unfinished, text)
+        .and_then(|()| fs::rename(&unfinished, path))
+        .map(|()| path.to_path_buf())
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_lies_in_the_run_and_says_what_it_is_of() {
+        let window = Window::between(1_000, 2_000);
+        let path = path_of(Path::new("/runs/a/session"), "time-by-host", window);
+        assert_eq!(path, Path::new("/runs/a/selection-time-by-host-1000-2000.csv"));
+        let path = path_of(Path::new("/runs/alone"), "stalls", window);
+        assert_eq!(path, Path::new("/runs/alone/selection-stalls-1000-2000.csv"));
+        assert!(write(Path::new("/proc/none/a.csv"), "").is_err_and(|error| error.contains("/proc/none/a.csv")));
+    }
+}

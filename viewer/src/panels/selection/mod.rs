@@ -1,0 +1,498 @@
+//! What a selected range of time adds up to: where each rank's time went, the operations, the stalls, and who was late. The
+//! numbers are those of `rankscope report --range`, from the same code; nothing is computed here but sums over ranks.
+//!
+//! In the order of the data: [`worker`] has what was asked for last computed on another thread, [`summed`] is that, with its
+//! [`rows`] (and [`roll_up`], sums of them) in an [`order`]; [`grid`] draws them, with a [`bar`] each and what a heading
+//! [`meaning`]s; [`histogram`] draws the times of a class of operations, and [`marking`] finds the instances of its bins;
+//! [`exports`] copies and saves.
+
+mod bar;
+mod exports;
+mod grid;
+mod histogram;
+mod marking;
+mod meaning;
+mod order;
+mod roll_up;
+mod rows;
+mod summed;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use super::mood;
+use super::session_key::SessionKey;
+use crate::model::{Action, Opened, PanelTab, PickedInstance, State, Window, duration_text, moment_text};
+use bar::Patterns;
+use egui::{Label, Rect, RichText, Ui, UiBuilder, pos2};
+use exports::Exports;
+use grid::{Grid, Touched};
+use histogram::{Asked, Histogram, Pointing};
+use marking::{ClassKey, Marking};
+use order::{Order, Sort};
+use rankscope_collector::report::selection_rows::{SelectionTable, Which};
+use rankscope_collector::report::units;
+use rankscope_collector::report::words::Mood;
+use rankscope_formats::session::SelectedOperations;
+use roll_up::{By, has_stages};
+use rows::{Shape, Target};
+use std::sync::Arc;
+use summed::Summed;
+use worker::{Known, Worker};
+
+/// Room around a stall that is shown, as a share of it.
+const AROUND_STALL: f64 = 0.5;
+/// Room around an instance that is shown, as a share of it.
+const AROUND_INSTANCE: f64 = 1.0;
+/// What is older than what is asked for is drawn so faintly.
+const OLDER: f32 = 0.45;
+/// Width of the causes of stalls at most, points.
+const CAUSES: f32 = 330.0;
+
+/// The panels of the drawer that tell of a selected range of time.
+#[derive(Default)]
+pub struct SelectionPanels {
+    session: Option<SessionKey>,
+    worker: Worker<Summed>,
+    by: By,
+    shapes: Vec<OfShape>,
+    all_columns: bool,
+    class: Option<ClassKey>,
+    pointing: Pointing,
+    marking: Marking,
+    /// The stall that was gone to last: its rank and its begin, ns.
+    stall: Option<(u32, i64)>,
+    exports: Exports,
+    /// What `exports` told last is of.
+    exported: Option<(usize, Window)>,
+    patterns: Patterns,
+}
+
+/// What is remembered of each shape of rows.
+#[derive(Default)]
+struct OfShape {
+    sort: Option<Sort>,
+    order: Order,
+    cursor: Option<usize>,
+}
+
+impl SelectionPanels {
+    /// Draws the panel of the tab that the state names into the room there is, and asks for what is clicked. Nothing is
+    /// computed unless this is called.
+    pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+        self.begin(opened);
+        self.marking.poll(state, actions);
+        let window = state.selected();
+        let known = {
+            let (stale, to_compute) = (opened.clone(), opened.clone());
+            self.worker.ask(
+                ui.ctx(),
+                window,
+                move |summed| summed.is_stale(&stale),
+                move |window, cancelled| Summed::compute(&to_compute, window, cancelled),
+            )
+        };
+        let tab = state.view.tab;
+        let (summed, of) = match known {
+            Known::Computed(summed) => (summed, window),
+            Known::Coming(Some((of, summed))) => (summed, of),
+            Known::Coming(None) => {
+                ui.label(RichText::new(format!("Summing up {}", words_of(window, state))).weak());
+                return;
+            }
+            Known::Failed(error) => {
+                ui.colored_label(mood::colour(ui, Mood::Bad), error);
+                if ui.button("Try again").clicked() {
+                    self.worker.retry();
+                }
+                return;
+            }
+        };
+        self.head(ui, opened, state, (tab, window, of), &summed);
+        ui.scope(|ui| {
+            if of != window {
+                ui.multiply_opacity(OLDER);
+            }
+            match tab {
+                PanelTab::Time => self.ranks(ui, Which::Parts, &summed, state, actions),
+                PanelTab::Lateness => self.ranks(ui, Which::Lateness, &summed, state, actions),
+                PanelTab::Operations => self.operations(ui, opened, &summed, actions),
+                PanelTab::Stalls => self.stalls(ui, &summed, actions),
+                // It is another panel's.
+                PanelTab::HeatMaps => {}
+            }
+        });
+    }
+
+    /// True when what the state asks for is there, or it is known why not: what a picture of the window waits for.
+    pub fn is_ready(&self, state: &State) -> bool {
+        let is_whole = self.worker.latest().is_none_or(|summed| summed.coming.is_empty());
+        self.worker.is_ready(state.selected()) && is_whole && !self.marking.is_busy() && !self.exports.is_busy()
+    }
+
+    fn begin(&mut self, opened: &Opened) {
+        if self.session.as_ref().is_some_and(|key| key.is_of(opened)) {
+            return;
+        }
+        *self = Self {
+            session: Some(SessionKey::of(opened)),
+            by: if self.by == By::Stage && !has_stages(&opened.session) {
+                By::Rank
+            } else {
+                self.by
+            },
+            shapes: (0..Shape::COUNT).map(|_| OfShape::default()).collect(),
+            all_columns: self.all_columns,
+            ..Self::default()
+        };
+    }
+
+    /// What is shown of a tab; of stalls the list.
+    fn shape(&self, tab: PanelTab) -> Shape {
+        match tab {
+            PanelTab::Time => Shape {
+                which: Which::Parts,
+                by: self.by,
+            },
+            PanelTab::Lateness => Shape {
+                which: Which::Lateness,
+                by: self.by,
+            },
+            PanelTab::Stalls => Shape {
+                which: Which::Stalls,
+                by: By::Rank,
+            },
+            PanelTab::Operations | PanelTab::HeatMaps => Shape {
+                which: Which::Operations,
+                by: By::Rank,
+            },
+        }
+    }
+
+    /// One line: which range, what it adds up to, how it is rolled up, and where it can be taken.
+    fn head(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Arc<Opened>,
+        state: &State,
+        (tab, window, of): (PanelTab, Window, Window),
+        summed: &Arc<Summed>,
+    ) {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new(words_of(of, state)).strong());
+            if of != window {
+                let coming = format!("summing up {} …", words_of(window, state));
+                ui.label(RichText::new(coming).color(mood::colour(ui, Mood::Warning)));
+            }
+            match tab {
+                PanelTab::Time | PanelTab::Lateness => self.choose_roll_up(ui, opened),
+                PanelTab::Operations => {
+                    ui.checkbox(&mut self.all_columns, "all columns")
+                        .on_hover_text("also those that are the same in all rows");
+                }
+                PanelTab::Stalls | PanelTab::HeatMaps => {}
+            }
+            if let Some(words) = totals(summed, tab) {
+                ui.label(RichText::new(words).weak());
+            }
+            let shape = self.shape(tab);
+            if self.exported != Some((shape.index(), of)) {
+                self.exported = Some((shape.index(), of));
+                self.exports.forget();
+            }
+            let shapes = &self.shapes;
+            let tables = || tables_of(summed, shape, shapes);
+            self.exports.show(ui, opened, &shape.name(), of, tables);
+        });
+        if !summed.coming.is_empty() {
+            let ranks = units::counted(summed.coming.len() as u64, "rank");
+            let text = format!("The index of {ranks} is being made; where their time went follows.");
+            ui.label(RichText::new(text).color(mood::colour(ui, Mood::Warning)));
+        }
+        if summed.wrong() > 0 {
+            let ranks = units::counted(summed.wrong() as u64, "rank");
+            let text = format!("The parts of {ranks} do not add up to their time: this is a bug, please report it.");
+            ui.colored_label(mood::colour(ui, Mood::Bad), text);
+        }
+    }
+
+    fn choose_roll_up(&mut self, ui: &mut Ui, opened: &Opened) {
+        ui.label(RichText::new("by").weak());
+        for by in By::ALL {
+            let is_there = by != By::Stage || has_stages(&opened.session);
+            ui.add_enabled_ui(is_there, |ui| {
+                let response = ui
+                    .selectable_label(self.by == by, by.name())
+                    .on_hover_text(match by {
+                        By::Rank => "each rank by itself",
+                        By::Host => "sums over the ranks of a host",
+                        By::Stage => "sums over the ranks that hold the same stage of a pipeline",
+                    })
+                    .on_disabled_hover_text("no pipeline was found among these ranks");
+                if response.clicked() {
+                    self.by = by;
+                }
+            });
+        }
+    }
+
+    /// Rows of ranks, or of sums of them.
+    fn ranks(&mut self, ui: &mut Ui, which: Which, summed: &Arc<Summed>, state: &State, actions: &mut Vec<Action>) {
+        let shape = Shape { which, by: self.by };
+        let is_picked = |target| matches!(target, Target::Rank(rank) if state.rank == Some(rank));
+        if let Some(Target::Rank(rank)) = self.grid(ui, summed, shape, &is_picked) {
+            actions.push(Action::Rank(Some(rank)));
+        }
+    }
+
+    fn stalls(&mut self, ui: &mut Ui, summed: &Arc<Summed>, actions: &mut Vec<Action>) {
+        let shape = |which| Shape {
+            which,
+            by: By::Rank,
+        };
+        if let Err(reason) = summed.selection.stalls.get() {
+            ui.add(Label::new(RichText::new(format!("Not known: {reason}.")).weak()).wrap());
+            return;
+        }
+        let full = ui.available_rect_before_wrap();
+        let beside = CAUSES.min(full.width() * 0.4);
+        let list = Rect::from_min_max(full.min, pos2(full.right() - beside - 12.0, full.bottom()));
+        let causes = Rect::from_min_max(pos2(full.right() - beside, full.top()), full.max);
+        let gone = self.stall;
+        let is_gone_to = |target| {
+            matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some((rank, from_ns)))
+        };
+        let mut target = None;
+        ui.scope_builder(UiBuilder::new().max_rect(list), |ui| {
+            target = self.grid(ui, summed, shape(Which::Stalls), &is_gone_to);
+        });
+        ui.scope_builder(UiBuilder::new().max_rect(causes), |ui| {
+            self.grid(ui, summed, shape(Which::StallCauses), &|_| false);
+        });
+        ui.advance_cursor_after_rect(full);
+        if let Some(Target::Stall { rank, from_ns, to_ns }) = target {
+            self.stall = Some((rank, from_ns));
+            let window = Window::between(from_ns, to_ns).with_margin(AROUND_STALL);
+            actions.push(Action::Show(window));
+            actions.push(Action::Rank(Some(rank)));
+        }
+    }
+
+    fn operations(&mut self, ui: &mut Ui, opened: &Arc<Opened>, summed: &Arc<Summed>, actions: &mut Vec<Action>) {
+        let classes = &summed.selection.operations;
+        let class = self.class.clone();
+        let shown = class
+            .as_ref()
+            .and_then(|key| classes.iter().position(|class| key.is_of(class)));
+        let full = ui.available_rect_before_wrap();
+        let beside = (full.width() * 0.36).clamp(240.0, 420.0).min(full.width() * 0.6);
+        let mut list = full;
+        if class.is_some() {
+            list.max.x -= beside + 12.0;
+        }
+        let shape = Shape {
+            which: Which::Operations,
+            by: By::Rank,
+        };
+        let is_shown = |target| matches!(target, Target::Class(of) if shown == Some(of));
+        let mut target = None;
+        ui.scope_builder(UiBuilder::new().max_rect(list), |ui| {
+            target = self.grid(ui, summed, shape, &is_shown);
+        });
+        if class.is_some() {
+            let beside = Rect::from_min_max(pos2(full.right() - beside, full.top()), full.max);
+            ui.scope_builder(UiBuilder::new().max_rect(beside), |ui| match shown {
+                Some(at) => self.times(ui, opened, summed, at, actions),
+                None => self.no_times(ui),
+            });
+        }
+        ui.advance_cursor_after_rect(full);
+        if let Some(Target::Class(at)) = target {
+            self.pointing = Pointing::default();
+            let is_again = shown == Some(at);
+            self.class = classes.get(at).filter(|_| !is_again).map(ClassKey::of);
+        }
+    }
+
+    fn no_times(&mut self, ui: &mut Ui) {
+        ui.label(RichText::new("The operations whose times were shown do not begin in this selection.").weak());
+        if ui.small_button("close").clicked() {
+            self.class = None;
+        }
+    }
+
+    /// How the times of a class are distributed.
+    fn times(&mut self, ui: &mut Ui, opened: &Arc<Opened>, summed: &Arc<Summed>, at: usize, actions: &mut Vec<Action>) {
+        let Some(class) = summed.selection.operations.get(at) else {
+            return;
+        };
+        let name = summed
+            .rows(Which::Operations, By::Rank)
+            .map_or_else(String::new, |rows| name_of(rows, at));
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new(&name).strong());
+            if ui.small_button("close").clicked() {
+                self.class = None;
+            }
+            slowest(ui, class, actions);
+        });
+        let times = match class.histogram.get() {
+            Ok(times) => times,
+            Err(reason) => {
+                let text = format!("Their times are not known: {reason}.");
+                ui.add(Label::new(RichText::new(text).weak()).wrap());
+                return;
+            }
+        };
+        let text = match self.marking.words(class) {
+            Some(Ok(words)) => RichText::new(words).color(mood::colour(ui, Mood::Warning)),
+            Some(Err(error)) => RichText::new(error).color(mood::colour(ui, Mood::Bad)),
+            None => {
+                let count: u64 = times.bins.iter().map(|bin| bin.count).sum();
+                let count = units::counted(count, "instance");
+                RichText::new(format!("{} of {count}; click or drag over bins to mark them", times.of)).weak()
+            }
+        };
+        ui.label(text.small());
+        let histogram = Histogram {
+            bins: &times.bins,
+            marked: self.marking.times_of(class),
+            title: &format!("{}, {name}", times.of),
+        };
+        match histogram.show(ui, &mut self.pointing) {
+            Some(Asked::Mark(times)) => self.marking.start(ui.ctx(), opened, summed, at, times),
+            Some(Asked::Clear) => self.marking.clear(actions),
+            None => {}
+        }
+    }
+
+    /// Rows of one shape; what is gone to.
+    fn grid(
+        &mut self,
+        ui: &mut Ui,
+        summed: &Arc<Summed>,
+        shape: Shape,
+        is_picked: &dyn Fn(Target) -> bool,
+    ) -> Option<Target> {
+        let rows = summed.rows(shape.which, shape.by)?;
+        if rows.table.rows.is_empty() {
+            let reason = rows.table.reason.as_deref().unwrap_or("nothing of this begins in the selection");
+            ui.label(RichText::new(format!("No rows: {reason}.")).weak());
+            return None;
+        }
+        let of_shape = self.shapes.get_mut(shape.index())?;
+        let order = of_shape.order.of(summed, rows, of_shape.sort);
+        let all: Vec<usize> = (0..rows.table.headings.len()).collect();
+        let columns = if self.all_columns { &all } else { &rows.telling };
+        let grid = Grid {
+            title: shape.which.title(),
+            rows,
+            order: &order,
+            sort: of_shape.sort,
+            columns,
+            has_bars: shape.which == Which::Parts,
+            is_picked,
+        };
+        let Touched { heading, row } = grid.show(ui, &mut self.patterns, &mut of_shape.cursor);
+        if let Some(column) = heading {
+            let is_number = rows.table.headings.get(column).is_some_and(|heading| heading.is_number);
+            of_shape.sort = Some(Sort::after_click(of_shape.sort, column, is_number));
+        }
+        rows.targets.get(row?).copied()
+    }
+}
+
+/// What is copied and saved: in the order that is shown, of stalls the list and then the causes.
+fn tables_of(summed: &Summed, shape: Shape, shapes: &[OfShape]) -> Vec<SelectionTable> {
+    let of = |shape: Shape| {
+        let rows = summed.rows(shape.which, shape.by)?;
+        let sort = shapes.get(shape.index()).and_then(|of_shape| of_shape.sort);
+        Some(rows.in_order(&order::order_of(rows, sort)))
+    };
+    let causes = (shape.which == Which::Stalls).then_some(Shape {
+        which: Which::StallCauses,
+        by: By::Rank,
+    });
+    [Some(shape), causes].into_iter().flatten().filter_map(of).collect()
+}
+
+/// A range for people: where it is and how long.
+fn words_of(window: Window, state: &State) -> String {
+    let length = duration_text(window.length_ns());
+    if window == state.whole {
+        return format!("Whole run, {length}");
+    }
+    let step_ns = (window.length_ns() / 1000).max(1);
+    let (from, to) = (moment_text(window.from_ns, step_ns), moment_text(window.to_ns, step_ns));
+    format!("{from} … {to}, {length}")
+}
+
+/// What all rows of a tab add up to.
+fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
+    let selection = &summed.selection;
+    match tab {
+        PanelTab::Operations => {
+            let totals = &selection.totals;
+            let size = totals.size_bytes.value.map(units::bytes);
+            let waiting = totals.exposed_wait_rank_ns.value.map(units::rank_time);
+            Some(format!(
+                "{}, {} complete · S {} · waiting {}",
+                units::counted(totals.instances, "instance"),
+                units::count(totals.complete),
+                size.as_deref().unwrap_or("–"),
+                waiting.as_deref().unwrap_or("–")
+            ))
+        }
+        PanelTab::Stalls => {
+            let stalls = selection.stalls.get().ok()?;
+            let listed = stalls.longest.len() as u64;
+            let list = if listed < stalls.count {
+                format!(", the {listed} longest below")
+            } else {
+                String::new()
+            };
+            Some(format!(
+                "{} on the devices of {}, {}{list}",
+                units::counted(stalls.count, "stall"),
+                units::counted(stalls.of_ranks, "rank"),
+                units::rank_time(stalls.ns)
+            ))
+        }
+        PanelTab::Time | PanelTab::Lateness | PanelTab::HeatMaps => None,
+    }
+}
+
+/// A class of operations in a few words.
+fn name_of(rows: &rows::Rows, at: usize) -> String {
+    let text = |name: &str| {
+        let column = rows.table.headings.iter().position(|heading| heading.name == name)?;
+        rows.cell(at, column).map(|cell| cell.text.clone())
+    };
+    let operation = text("operation").unwrap_or_default();
+    match text("size_from_bytes").filter(|size| size != "–") {
+        Some(size) => format!("{operation}, {size}"),
+        None => operation,
+    }
+}
+
+/// A way to the instance that took longest.
+fn slowest(ui: &mut Ui, class: &SelectedOperations, actions: &mut Vec<Action>) {
+    let Some(slowest) = class.slowest else {
+        return;
+    };
+    let text = format!("slowest: {}", units::time(slowest.transfer_ns));
+    if ui
+        .small_button(text)
+        .on_hover_text("look at it across all ranks")
+        .clicked()
+    {
+        let window = Window::between(slowest.start_ns, slowest.end_ns);
+        actions.push(Action::Show(window.with_margin(AROUND_INSTANCE)));
+        actions.push(Action::Pick(Some(PickedInstance {
+            instance: slowest.instance,
+            communicator: None,
+            from_ns: slowest.start_ns,
+            to_ns: slowest.end_ns,
+        })));
+    }
+}
