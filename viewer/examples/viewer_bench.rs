@@ -105,7 +105,10 @@ fn main() -> ExitCode {
         ),
         (
             "a thousandth",
-            (axis.start_ns + length / 2, axis.start_ns + length / 2 + length / 1000),
+            (
+                axis.start_ns + length / 2,
+                axis.start_ns + length / 2 + length / 1000,
+            ),
         ),
     ] {
         let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(rank) };
@@ -327,7 +330,9 @@ fn pss_bytes() -> u64 {
 
 /// Takes a session's files out of the page cache.
 fn forget_files(path: &Path) {
-    let Ok(entries) = std::fs::read_dir(path) else { return };
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return;
+    };
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() {

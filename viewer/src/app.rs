@@ -59,6 +59,15 @@ pub struct Start {
     pub light: Option<bool>,
     /// Filter of the timeline.
     pub filter: Option<String>,
+    /// Another session to compare with.
+    pub compare: Option<PathBuf>,
+}
+
+/// What a path is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Open,
+    Compare,
 }
 
 /// The program's window.
@@ -68,7 +77,7 @@ pub struct App {
     start: Start,
     palette: Palette,
     help: bool,
-    asks_path: Option<String>,
+    asks_path: Option<(Asked, String)>,
     said: Option<(String, f64)>,
     /// What threads want said: pictures are written on one of their own.
     news: (Sender<String>, Receiver<String>),
@@ -127,7 +136,8 @@ impl App {
     pub fn failure(&self) -> Option<&str> {
         match &self.stage {
             Stage::Failed(why) => Some(why),
-            _ => None,
+            Stage::Open(workspace) => workspace.compare_failure(),
+            Stage::Opening(..) => None,
         }
     }
 
@@ -169,6 +179,9 @@ impl App {
                     let kept = self.kept.of(&path);
                     let mut workspace = Workspace::new(&path, session, kept, ctx);
                     apply(&mut workspace, &self.start);
+                    if let Some(path) = self.start.compare.take() {
+                        workspace.compare_with(path, ctx);
+                    }
                     self.start = Start::default();
                     self.stage = Stage::Open(Box::new(workspace));
                     return;
@@ -182,6 +195,10 @@ impl App {
         let ctx = ui.ctx().clone();
         self.advance(&ctx);
         let mut requests = Vec::new();
+        // What lies on top ends first.
+        if self.help && ctx.input_mut(|input| input.consume_key(egui::Modifiers::NONE, egui::Key::Escape)) {
+            self.help = false;
+        }
         match &mut self.stage {
             Stage::Opening(_, doing) => {
                 ui.centered_and_justified(|ui| {
@@ -230,9 +247,11 @@ impl App {
 
     fn request(&mut self, request: Request, ctx: &Context) {
         match request {
-            Request::Open => self.asks_path = Some(String::new()),
+            Request::Open => self.asks_path = Some((Asked::Open, String::new())),
+            Request::Compare => self.asks_path = Some((Asked::Compare, String::new())),
             Request::Help => self.help = !self.help,
             Request::Palette => self.palette.open(),
+            Request::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
             Request::ToggleTheme => self.set_theme(!self.kept.light, ctx),
             Request::Screenshot | Request::Export => {
                 if let Stage::Open(workspace) = &self.stage {
@@ -251,12 +270,19 @@ impl App {
     }
 
     fn ask_path(&mut self, ctx: &Context) {
-        let Some(text) = &mut self.asks_path else { return };
+        let Some((asked, text)) = &mut self.asks_path else {
+            return;
+        };
+        let asked = *asked;
+        let (heading, button) = match asked {
+            Asked::Open => ("Open", "Open"),
+            Asked::Compare => ("Compare with", "Compare"),
+        };
         let mut chosen = None;
         let mut is_over = false;
         let modal = egui::Modal::new(egui::Id::unique("open")).show(ctx, |ui| {
             ui.set_width(520.0);
-            ui.heading("Open");
+            ui.heading(heading);
             ui.label(RichText::new("a run, a session, or a folder with traces of torch.profiler").weak());
             let response = ui.add(
                 egui::TextEdit::singleline(text)
@@ -266,7 +292,7 @@ impl App {
             response.request_focus();
             let entered = ui.input(|input| input.key_pressed(egui::Key::Enter));
             ui.horizontal(|ui| {
-                if (ui.button("Open").clicked() || entered) && !text.trim().is_empty() {
+                if (ui.button(button).clicked() || entered) && !text.trim().is_empty() {
                     chosen = Some(PathBuf::from(text.trim()));
                 }
                 if ui.button("Cancel").clicked() {
@@ -276,7 +302,10 @@ impl App {
         });
         if let Some(path) = chosen {
             self.asks_path = None;
-            self.open(vec![path], ctx);
+            match (asked, &mut self.stage) {
+                (Asked::Compare, Stage::Open(workspace)) => workspace.compare_with(path, ctx),
+                _ => self.open(vec![path], ctx),
+            }
         } else if is_over || modal.should_close() {
             self.asks_path = None;
         }

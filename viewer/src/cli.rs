@@ -14,6 +14,8 @@ Examples:
   rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
   rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
   rankscope view log/                             traces of torch.profiler, imported first
+  rankscope view shared/run2 --compare shared/run1
+                                                  both stacked rank by rank, aligned by step, differences in colour
   rankscope view shared/run1 --screenshot run.png --size 1920x1080 --panel operations
                                                   a picture, without display or graphics card";
 
@@ -24,6 +26,10 @@ pub struct Cli {
     /// A run, a session, or traces of torch.profiler; what was not merged or imported yet is, first.
     #[arg(required = true, value_name = "RUN|SESSION|TRACE")]
     paths: Vec<PathBuf>,
+
+    /// Compare with this: its ranks stand below those of the first, aligned by step, differences in colour.
+    #[arg(long, value_name = "RUN|SESSION|TRACE")]
+    compare: Option<PathBuf>,
 
     /// Show this part of time, and let panels tell of it: 1.5s..2s, 250ms.., ..10s.
     #[arg(long, value_name = "FROM..TO")]
@@ -108,6 +114,7 @@ impl Cli {
             }),
             light: self.theme.map(|theme| matches!(theme, Theme::Light)),
             filter: self.filter.clone(),
+            compare: self.compare.clone(),
         }
     }
 
@@ -147,6 +154,9 @@ impl Cli {
     fn window(self) -> Result<()> {
         // What cannot be opened is told where it was asked for, before there is a window.
         crate::open::find(&self.paths).map_err(anyhow::Error::msg)?;
+        if let Some(path) = &self.compare {
+            crate::open::find(std::slice::from_ref(path)).map_err(anyhow::Error::msg)?;
+        }
         let options = eframe::NativeOptions {
             viewport: egui::ViewportBuilder::default()
                 .with_title("rankscope")

@@ -2,11 +2,12 @@
 //!
 //! In the order of the data: [`open`] finds or makes a session; [`model`] is what is looked at, without a window;
 //! [`picture`] turns lanes into pixels on other threads, in the colours of [`theme`]; [`timeline`] hangs the pictures up,
-//! [`panels`] stand beside it, [`search`] finds things and names commands; [`workspace`] is all that is drawn of one
-//! session, [`app`] the window around it, [`screenshot`] a picture of that without one, and [`cli`] the command line.
+//! [`panels`] stand beside it, [`compare`] puts another session below, rank by rank, [`search`] finds things and names
+//! commands; [`workspace`] is all that is drawn of one session, [`app`] the window around it, [`screenshot`] a picture of that without one, and [`cli`] the command line.
 
 pub mod app;
 pub mod cli;
+pub mod compare;
 pub mod model;
 pub mod open;
 pub mod panels;

@@ -1,5 +1,6 @@
 //! Everything that is drawn of one open session, and what its commands do.
 
+use crate::compare::{Compared, Comparing, bar};
 use crate::model::{Action, Opened, PanelTab, PickedInstance, State, View, ViewState, Window, moment_text};
 use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, instance};
 use crate::picture::painter::SpanFilter;
@@ -9,7 +10,7 @@ use crate::timeline::{Outside, Timeline, legend, widget};
 use egui::{Align, Context, Frame, Layout, Panel, RichText, Ui};
 use rankscope_formats::session::Session;
 use rankscope_formats::view::LaneKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// With more ranks each is one row at first.
@@ -20,6 +21,8 @@ const MOST_OPEN_RANKS: usize = 12;
 pub enum Request {
     /// Open another session.
     Open,
+    /// Compare with another session.
+    Compare,
     /// Write the window as a picture.
     Screenshot,
     /// Write the view or its tables to files.
@@ -30,6 +33,8 @@ pub enum Request {
     Help,
     /// Find a command.
     Palette,
+    /// Close the window.
+    Quit,
 }
 
 /// One open session.
@@ -47,6 +52,9 @@ pub struct Workspace {
     notes_open: bool,
     search: SearchBar,
     filter: (String, Option<SpanFilter>),
+    /// The same of the session that is compared.
+    compared_filter: Option<SpanFilter>,
+    comparing: Comparing,
     filter_error: Option<String>,
     measures: bool,
 }
@@ -77,6 +85,8 @@ impl Workspace {
             notes_open: false,
             search: SearchBar::default(),
             filter: (String::new(), None),
+            compared_filter: None,
+            comparing: Comparing::default(),
             filter_error: None,
             measures: false,
             opened,
@@ -87,7 +97,57 @@ impl Workspace {
     pub fn is_ready(&self) -> bool {
         let panel =
             !self.state.view.drawer || self.state.view.tab != PanelTab::HeatMaps || self.heat_maps.is_ready();
-        self.timeline.is_exact() && panel
+        self.timeline.is_exact() && panel && !self.comparing.is_busy()
+    }
+
+    /// Opens another session and compares with it.
+    pub fn compare_with(&mut self, path: PathBuf, ctx: &Context) {
+        let wake = ctx.clone();
+        self.comparing = Comparing::start(path, move || wake.request_repaint());
+    }
+
+    /// Why another session cannot be compared with.
+    pub fn compare_failure(&self) -> Option<&str> {
+        self.comparing.failure()
+    }
+
+    /// Takes the other session once it is there.
+    fn compare(&mut self, ctx: &Context) {
+        if let Some((path, session)) = self.comparing.poll() {
+            let path = path.canonicalize().unwrap_or(path);
+            let compared = Compared::new(&self.opened, &path, session, ctx);
+            self.set_compared(Some(compared));
+        }
+    }
+
+    fn set_compared(&mut self, compared: Option<Compared>) {
+        self.timeline.compare(compared);
+        // It is told anew what is shown in colour: ranks and communicators are the other session's own.
+        self.filter.0.clear();
+        self.filter.1 = None;
+        self.compared_filter = None;
+    }
+
+    fn compared_bar(&mut self, ui: &mut Ui) {
+        let compared = self.timeline.compared();
+        if compared.is_none() && matches!(self.comparing, Comparing::Idle) {
+            return;
+        }
+        let clicked = Panel::top("compared")
+            .show(ui, |ui| bar::show(ui, &self.opened, compared, &self.comparing))
+            .inner;
+        match clicked {
+            Some(bar::Clicked::Stop) => {
+                self.comparing = Comparing::Idle;
+                self.set_compared(None);
+            }
+            Some(bar::Clicked::Table) => {
+                if let Some(compared) = self.timeline.compared_mut() {
+                    compared.table_open = !compared.table_open;
+                }
+            }
+            None => {}
+        }
     }
 
     /// Draws everything. What is not of this session is asked for.
@@ -97,9 +157,11 @@ impl Workspace {
         let mut requests = Vec::new();
         let mut actions = Vec::new();
         self.notes.poll();
+        self.compare(&ctx);
         self.keys(&ctx, &mut actions, &mut requests);
         self.apply(&mut actions, now_s);
         self.top(ui, &mut actions, &mut requests);
+        self.compared_bar(ui);
         if self.search.is_open() {
             Panel::top("search").show(ui, |ui| {
                 self.search.show(ui, &self.opened, &self.state, &mut actions);
@@ -126,6 +188,7 @@ impl Workspace {
         let outside = Outside {
             notes: &notes,
             filter: self.filter.1.as_ref(),
+            compared_filter: self.compared_filter.as_ref(),
             measures: self.measures,
         };
         egui::CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
@@ -153,9 +216,15 @@ impl Workspace {
         }
         self.filter.0.clone_from(&self.state.view.filter);
         self.filter_error = None;
+        self.compared_filter = None;
         self.filter.1 = match parse(&self.filter.0) {
             _ if self.filter.0.trim().is_empty() => None,
             Ok(filter) => {
+                self.compared_filter = self.timeline.compared().map(|compared| {
+                    let matcher = filter.compile(&compared.other);
+                    Arc::new(move |rank, lane: &_, span: &_, view: &_| matcher.span(rank, lane, span, view))
+                        as SpanFilter
+                });
                 let matcher = filter.compile(&self.opened);
                 Some(Arc::new(move |rank, lane: &_, span: &_, view: &_| {
                     matcher.span(rank, lane, span, view)
@@ -258,7 +327,11 @@ impl Workspace {
             .shown
             .clone()
             .filter(|members| Some(members.picked) == self.state.picked);
-        if !self.state.view.findings && members.is_none() && !self.notes_open {
+        let table = self
+            .timeline
+            .compared()
+            .is_some_and(|compared| compared.table_open);
+        if !self.state.view.findings && members.is_none() && !self.notes_open && !table {
             return;
         }
         Panel::right("side")
@@ -267,7 +340,7 @@ impl Workspace {
             .show(ui, |ui| {
                 if let Some(members) = &members {
                     let room = ui.available_height();
-                    let most = if self.state.view.findings || self.notes_open {
+                    let most = if self.state.view.findings || self.notes_open || table {
                         room * 0.5
                     } else {
                         room
@@ -276,6 +349,20 @@ impl Workspace {
                         ui.push_id("instance", |ui| {
                             instance::show(ui, &self.opened, members, actions)
                         });
+                    });
+                    ui.separator();
+                }
+                if let Some(compared) = self.timeline.compared_mut().filter(|_| table) {
+                    let room = ui.available_height();
+                    let most = if self.state.view.findings || self.notes_open {
+                        room * 0.5
+                    } else {
+                        room
+                    };
+                    ui.push_id("compared", |ui| {
+                        ui.set_max_height(most);
+                        let table = &mut compared.table;
+                        table.show(ui, &self.opened, self.state.rank, actions);
                     });
                     ui.separator();
                 }
@@ -422,11 +509,13 @@ impl Workspace {
             CommandId::ToggleDrawer => actions.push(Action::ToggleDrawer),
             CommandId::ToggleFindings => actions.push(Action::ToggleFindings),
             CommandId::Open => requests.push(Request::Open),
+            CommandId::Compare => requests.push(Request::Compare),
             CommandId::Export => requests.push(Request::Export),
             CommandId::Screenshot => requests.push(Request::Screenshot),
             CommandId::ToggleTheme => requests.push(Request::ToggleTheme),
             CommandId::Palette => requests.push(Request::Palette),
             CommandId::Help => requests.push(Request::Help),
+            CommandId::Quit => requests.push(Request::Quit),
         }
     }
 

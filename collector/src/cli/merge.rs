@@ -45,6 +45,10 @@ pub struct Merge {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
+    /// Make the session and its index alone, no trace and no page: for looking at a run that still goes on.
+    #[arg(long)]
+    only_session: bool,
+
     /// Print the session's summary as JSON.
     #[arg(long)]
     json: bool,
@@ -91,7 +95,11 @@ impl Merge {
             warn("stopped; the recording is untouched, merge again to go on");
             Ending::Signal(signal).end_likewise()
         });
-        let merged = merge(&self.directories, &output)?;
+        let merged = if self.only_session {
+            merge_session(&self.directories, &output, &Progress::new())?.0
+        } else {
+            merge(&self.directories, &output)?
+        };
         merged.print(self.json)?;
         Ok(merged.exit())
     }
@@ -131,37 +139,8 @@ impl Merged {
 
 /// Merges run directories into `output`: session, trace, report.
 pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
-    let mut logs = Vec::new();
-    for directory in directories {
-        logs.extend(run_directory::logs(directory)?);
-    }
-    if logs.is_empty() {
-        let shown: Vec<String> = directories
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        bail!("there are no rank logs (*.rslog) in {}", shown.join(", "));
-    }
-    fs::create_dir_all(output).with_context(|| format!("cannot make {}", output.display()))?;
-    let _lock = MergeLock::take(output)?;
-    let unfinished = output.join(UNFINISHED);
-    remove_directory(&unfinished)?;
     let progress = Progress::new();
-    let options = MergeOptions {
-        directories: directories.to_vec(),
-        output: unfinished.clone(),
-        threads: None,
-        most_pending: None,
-    };
-    let session = rankscope_collector::merge(&options, &mut |now| progress.tell(now.phase, now.share))?;
-    let finished = output.join(session::FOLDER);
-    remove_directory(&finished)?;
-    fs::rename(&unfinished, &finished)
-        .with_context(|| format!("cannot rename {} to {}", unfinished.display(), finished.display()))?;
-    let mut places = Places {
-        session: finished,
-        ..Places::default()
-    };
+    let (Merged { session, mut places }, _lock) = merge_session(directories, output, &progress)?;
     let html = output.join(REPORT);
     report::write_html(&session, &places.session, &html)
         .with_context(|| format!("cannot write {}", html.display()))?;
@@ -175,6 +154,42 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
             warn(&format!("there is no trace: {error:#}"));
         }
     }
+    Ok(Merged { session, places })
+}
+
+/// Merges run directories into the session in `output`, with the viewer's index. Nobody else merges there until the lock is
+/// let go.
+fn merge_session(directories: &[PathBuf], output: &Path, progress: &Progress) -> Result<(Merged, MergeLock)> {
+    let mut logs = Vec::new();
+    for directory in directories {
+        logs.extend(run_directory::logs(directory)?);
+    }
+    if logs.is_empty() {
+        let shown: Vec<String> = directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        bail!("there are no rank logs (*.rslog) in {}", shown.join(", "));
+    }
+    fs::create_dir_all(output).with_context(|| format!("cannot make {}", output.display()))?;
+    let lock = MergeLock::take(output)?;
+    let unfinished = output.join(UNFINISHED);
+    remove_directory(&unfinished)?;
+    let options = MergeOptions {
+        directories: directories.to_vec(),
+        output: unfinished.clone(),
+        threads: None,
+        most_pending: None,
+    };
+    let session = rankscope_collector::merge(&options, &mut |now| progress.tell(now.phase, now.share))?;
+    let finished = output.join(session::FOLDER);
+    remove_directory(&finished)?;
+    fs::rename(&unfinished, &finished)
+        .with_context(|| format!("cannot rename {} to {}", unfinished.display(), finished.display()))?;
+    let places = Places {
+        session: finished,
+        ..Places::default()
+    };
     // Made now, the viewer opens at once; it makes what is missing by itself.
     let ranks = 0..session.ranks.len() as u32;
     let indexed = view::ensure(&places.session, &session, ranks, &mut |done, all| {
@@ -186,7 +201,7 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     if let Err(error) = indexed {
         warn(&format!("{error}; the viewer will try again"));
     }
-    Ok(Merged { session, places })
+    Ok((Merged { session, places }, lock))
 }
 
 fn write_trace(directory: &Path, session: &Session, output: &Path, progress: &Progress) -> Result<PathBuf> {

@@ -25,7 +25,12 @@ const PROGRAM: &str = "rankscope-viewer";
 #[command(after_help = EXAMPLES)]
 pub struct View {
     /// A run, a session, or traces of torch.profiler; then the options of rankscope-viewer.
-    #[arg(required = true, value_name = "RUN|SESSION|TRACE", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        required = true,
+        value_name = "RUN|SESSION|TRACE",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     arguments: Vec<OsString>,
 }
 

@@ -11,8 +11,8 @@ pub mod heat_maps;
 pub mod instance;
 mod mood;
 pub mod notes;
-pub mod selection;
 pub mod paper;
+pub mod selection;
 mod session_key;
 
 pub use findings::FindingsPanel;

@@ -487,11 +487,6 @@ mod tests {
                 "{text}"
             );
             assert_eq!(search.per_rank().iter().sum::<u64>(), count);
-            let last = if count == 30_000 {
-                99_990
-            } else {
-                199_950 - 120 + 100
-            };
             let expected: Vec<i64> = planned
                 .iter()
                 .filter(|planned| text == "kind:mark" || planned.name.text == text)

@@ -69,6 +69,8 @@ pub enum CommandId {
     ToggleFindings,
     /// Opens a session.
     Open,
+    /// Compares with another session.
+    Compare,
     /// Writes what is selected to a file.
     Export,
     /// Writes the window as a picture.
@@ -79,6 +81,8 @@ pub enum CommandId {
     Palette,
     /// Shows all keys.
     Help,
+    /// Closes the window.
+    Quit,
 }
 
 impl CommandId {
@@ -222,11 +226,13 @@ commands! {
     }
     "Program" {
         "open", "Open a session…", CommandId::Open, [ctrl(Key::O)];
+        "compare", "Compare with another session…", CommandId::Compare, [ctrl(Key::K)];
         "export", "Export…", CommandId::Export, [ctrl(Key::E)];
         "screenshot", "Save a picture (PNG)…", CommandId::Screenshot, [ctrl(Key::S)];
         "theme", "Dark or light", CommandId::ToggleTheme, [key(Key::T)];
         "palette", "All commands…", CommandId::Palette, [ctrl(Key::P), ctrl_shift(Key::P)];
-        "help", "Help: all keys", CommandId::Help, [key(Key::Questionmark), key(Key::F1)];
+        "quit", "Close the window", CommandId::Quit, [ctrl(Key::Q)];
+    "help", "Help: all keys", CommandId::Help, [key(Key::Questionmark), key(Key::F1)];
     }
 }
 

@@ -55,21 +55,18 @@ mod tests {
 
     #[test]
     fn marks_are_round_and_as_many_as_have_room() {
-        for (length, step, fine) in [
-            (100, 10, 5),
-            (1_000_000, 100_000, 50_000),
-            (3_000_000_000, 500_000_000, 100_000_000),
-            (3_600_000_000_000, 600_000_000_000, 300_000_000_000),
+        for (length, step) in [
+            (100_i64, 10_i64),
+            (1_000_000, 100_000),
+            (3_000_000_000, 500_000_000),
+            (3_600_000_000_000, 600_000_000_000),
         ] {
             let window = Window::between(7, 7 + length);
             let ruler = Ruler::of(window, 1000.0, 90.0);
             assert!(ruler.step_ns as f64 / length as f64 * 1000.0 >= 90.0);
-            assert!(
-                ruler.step_ns <= 3 * step && ruler.step_ns % ruler.fine_ns == 0,
-                "{ruler:?} {fine}"
-            );
+            assert!(ruler.step_ns <= 3 * step && ruler.step_ns % ruler.fine_ns == 0, "{ruler:?}");
             let moments: Vec<i64> = Ruler::moments(window, ruler.step_ns).collect();
-            assert!((2..12).contains(&moments.len()), "{moments:?}");
+            assert!((2..13).contains(&moments.len()), "{moments:?}");
             assert!(
                 moments
                     .iter()

@@ -23,6 +23,8 @@ pub struct Seen {
     pub lane: usize,
     /// Where it is drawn.
     pub rect: Rect,
+    /// The part of time that it shows: of all rows equally long.
+    pub window: Window,
 }
 
 struct Hung {
@@ -91,7 +93,8 @@ impl Gallery {
         self.is_exact
     }
 
-    /// Takes what was painted, and says what is wanted: pictures of these rows in a window `width` points wide.
+    /// Takes what was painted, and says what is wanted: pictures of these rows, `width` points wide. Time counts since
+    /// `window` changed.
     pub fn update(&mut self, ctx: &egui::Context, window: Window, width: f32, seen: &[Seen]) {
         self.frame += 1;
         let scale = ctx.pixels_per_point();
@@ -137,7 +140,7 @@ impl Gallery {
                 if hung.key.look == self.look.number
                     && hung.key.height == height
                     && hung.key.exact
-                    && fits(&hung.key, window, pixels)
+                    && fits(&hung.key, row.window, pixels)
                 {
                     continue;
                 }
@@ -146,7 +149,7 @@ impl Gallery {
             let key = Key {
                 rank: row.rank,
                 lane: row.lane,
-                window: around(window, pixels),
+                window: around(row.window, pixels),
                 width: 2 * pixels,
                 height,
                 look: self.look.number,
@@ -156,7 +159,7 @@ impl Gallery {
             let asked = self.asked.get(&place).map_or(now, |(_, asked)| *asked);
             // One that is being painted, and will do, is not asked for twice.
             if let Some((under_way, _)) = self.asked.get(&place)
-                && fits(under_way, window, pixels)
+                && fits(under_way, row.window, pixels)
                 && (under_way.look, under_way.height, under_way.exact) == (key.look, key.height, key.exact)
             {
                 wanted.push((*under_way, asked));

@@ -22,6 +22,10 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
             }),
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
         RowKind::Coming(_) => "indexing …".to_owned(),
+        // What is compared names its rows itself.
+        RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherComing(_) | RowKind::Alone(_) => {
+            String::new()
+        }
         RowKind::Lane {
             rank, kind, layer, ..
         } => lane_title(&opened.session, rank, kind, layer),

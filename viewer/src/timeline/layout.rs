@@ -1,7 +1,8 @@
 //! Which rows there are, and where.
 
+use crate::compare::Counterparts;
 use crate::model::{Opened, View, ViewState};
-use rankscope_formats::view::LaneKind;
+use rankscope_formats::view::{LaneInfo, LaneKind};
 use std::ops::Range;
 
 /// What a row shows.
@@ -29,6 +30,25 @@ pub enum RowKind {
     },
     /// Room for the lanes of a rank whose index is not open yet.
     Coming(u32),
+    /// How much longer a rank's steps are in the session that is compared.
+    Difference(u32),
+    /// A lane of its counterpart there.
+    Other {
+        /// Position in this session: the rank below which it stands.
+        rank: u32,
+        /// Position in the other session.
+        of: u32,
+        /// Position in the index of `of`.
+        lane: usize,
+        /// What the lane shows.
+        kind: LaneKind,
+        /// Which of several lanes of its kind.
+        layer: u32,
+    },
+    /// Room for the lanes of its counterpart, whose index is not open yet.
+    OtherComing(u32),
+    /// It has no counterpart.
+    Alone(u32),
 }
 
 impl RowKind {
@@ -37,16 +57,36 @@ impl RowKind {
         match self {
             Self::Rank { rank, parts } => Some((rank, parts?)),
             Self::Lane { rank, lane, .. } => Some((rank, lane)),
-            Self::Host(_) | Self::Coming(_) => None,
+            // The other session's pictures hang in a gallery of their own.
+            Self::Host(_)
+            | Self::Coming(_)
+            | Self::Difference(_)
+            | Self::Other { .. }
+            | Self::OtherComing(_)
+            | Self::Alone(_) => None,
         }
     }
 
     /// Its rank.
     pub fn rank(self) -> Option<u32> {
         match self {
-            Self::Rank { rank, .. } | Self::Lane { rank, .. } | Self::Coming(rank) => Some(rank),
+            Self::Rank { rank, .. }
+            | Self::Lane { rank, .. }
+            | Self::Coming(rank)
+            | Self::Difference(rank)
+            | Self::Other { rank, .. }
+            | Self::OtherComing(rank)
+            | Self::Alone(rank) => Some(rank),
             Self::Host(_) => None,
         }
+    }
+
+    /// True if it is of the session that is compared, or of both.
+    pub fn is_compared(self) -> bool {
+        matches!(
+            self,
+            Self::Difference(_) | Self::Other { .. } | Self::OtherComing(_) | Self::Alone(_)
+        )
     }
 
     /// Its height, points.
@@ -55,7 +95,14 @@ impl RowKind {
             Self::Host(_) => 22.0,
             Self::Rank { .. } => 26.0,
             Self::Coming(_) => 96.0,
-            Self::Lane { kind, .. } => match kind {
+            Self::Difference(_) | Self::Alone(_) => 16.0,
+            // As high as this session's own, which stand in the row of the rank's name.
+            Self::Other {
+                kind: LaneKind::Parts { .. },
+                ..
+            }
+            | Self::OtherComing(_) => 22.0,
+            Self::Lane { kind, .. } | Self::Other { kind, .. } => match kind {
                 LaneKind::Steps => 14.0,
                 LaneKind::Parts { .. } => 14.0,
                 LaneKind::Stalls | LaneKind::Pauses => 13.0,
@@ -90,7 +137,30 @@ pub struct Layout {
     ranks: Vec<u32>,
     /// Ranks whose index was not open when their room was made, and that are not collapsed.
     coming: Vec<u32>,
+    /// The same of their counterparts.
+    other_coming: Vec<u32>,
     key: Option<Key>,
+}
+
+/// The session that is compared, and which of its ranks stands below which.
+#[derive(Clone, Copy)]
+pub struct Beside<'a> {
+    /// It.
+    pub other: &'a Opened,
+    /// Pairs of ranks.
+    pub counterparts: &'a Counterparts,
+}
+
+/// Of lanes of an index the one that tells where the rank's time went: its devices', else its host's.
+pub fn parts_lane(lanes: &[LaneInfo]) -> Option<usize> {
+    lanes
+        .iter()
+        .position(|lane| matches!(lane.kind, LaneKind::Parts { device: true }))
+        .or_else(|| {
+            lanes
+                .iter()
+                .position(|lane| matches!(lane.kind, LaneKind::Parts { .. }) && lane.layer == 0)
+        })
 }
 
 /// What the rows depend on.
@@ -106,7 +176,13 @@ struct Key {
 impl Layout {
     /// Makes the rows anew if what they depend on has changed. `seen` are the ranks that were seen in the last frame: of no
     /// others indices are opened.
-    pub fn update(&mut self, opened: &Opened, state: &ViewState, seen: &[u32]) -> bool {
+    pub fn update(
+        &mut self,
+        opened: &Opened,
+        state: &ViewState,
+        seen: &[u32],
+        beside: Option<Beside<'_>>,
+    ) -> bool {
         let same = self.key.as_ref().is_some_and(|key| {
             key.collapsed == state.collapsed
                 && key.closed_hosts == state.closed_hosts
@@ -117,7 +193,14 @@ impl Layout {
         let came = seen
             .iter()
             .any(|rank| self.coming.contains(rank) && matches!(opened.view(*rank), View::Open(_)));
-        if same && !came {
+        let other_came = beside.is_some_and(|beside| {
+            seen.iter().any(|rank| {
+                let of = beside.counterparts.of(*rank);
+                self.other_coming.contains(rank)
+                    && of.is_some_and(|of| matches!(beside.other.view(of), View::Open(_)))
+            })
+        });
+        if same && !came && !other_came {
             return false;
         }
         self.key = Some(Key {
@@ -127,14 +210,20 @@ impl Layout {
             hidden: state.hidden.clone(),
             order: state.order.clone(),
         });
-        self.build(opened, state, seen);
+        self.build(opened, state, seen, beside);
         true
     }
 
-    fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32]) {
+    /// Rows are made anew also if nothing that was told has changed: another session is compared.
+    pub fn outdated(&mut self) {
+        self.key = None;
+    }
+
+    fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32], beside: Option<Beside<'_>>) {
         self.rows.clear();
         self.ranks.clear();
         self.coming.clear();
+        self.other_coming.clear();
         let session = &opened.session;
         let count = session.ranks.len() as u32;
         let mut place = vec![u32::MAX; count as usize];
@@ -152,6 +241,7 @@ impl Layout {
         in_order(&mut pinned);
         for rank in pinned {
             self.push_rank(opened, state, rank, seen);
+            self.push_counterpart(state, rank, seen, beside);
         }
         for (host, described) in session.hosts.iter().enumerate() {
             let mut ranks: Vec<u32> = described
@@ -174,6 +264,7 @@ impl Layout {
             }
             for rank in ranks {
                 self.push_rank(opened, state, rank, seen);
+                self.push_counterpart(state, rank, seen, beside);
             }
         }
     }
@@ -199,14 +290,7 @@ impl Layout {
             return;
         };
         let lanes = &view.footer().lanes;
-        let parts = lanes
-            .iter()
-            .position(|lane| matches!(lane.kind, LaneKind::Parts { device: true }))
-            .or_else(|| {
-                lanes
-                    .iter()
-                    .position(|lane| matches!(lane.kind, LaneKind::Parts { .. }) && lane.layer == 0)
-            });
+        let parts = parts_lane(lanes);
         self.push(RowKind::Rank { rank, parts });
         if state.collapsed.contains(&rank) {
             return;
@@ -220,6 +304,42 @@ impl Layout {
                     layer: info.layer,
                 });
             }
+        }
+    }
+
+    /// What is compared with a rank stands below it: first how its steps differ, then the other's own rows.
+    fn push_counterpart(&mut self, state: &ViewState, rank: u32, seen: &[u32], beside: Option<Beside<'_>>) {
+        let Some(beside) = beside else { return };
+        let Some(of) = beside.counterparts.of(rank) else {
+            self.push(RowKind::Alone(rank));
+            return;
+        };
+        self.push(RowKind::Difference(rank));
+        let view = if beside.other.is_open(of) || seen.contains(&rank) || self.ranks.len() <= 16 {
+            beside.other.open_view(of)
+        } else {
+            None
+        };
+        let Some(view) = view else {
+            self.push(RowKind::OtherComing(rank));
+            self.other_coming.push(rank);
+            return;
+        };
+        let lanes = &view.footer().lanes;
+        let is_closed = state.collapsed.contains(&rank);
+        let below = lanes.iter().enumerate().filter(|(_, info)| {
+            let is_wanted = matches!(info.kind, LaneKind::Steps | LaneKind::Operations { .. });
+            is_wanted && info.spans > 0 && !is_closed
+        });
+        for lane in parts_lane(lanes).into_iter().chain(below.map(|(lane, _)| lane)) {
+            let info = &lanes[lane];
+            self.push(RowKind::Other {
+                rank,
+                of,
+                lane,
+                kind: info.kind,
+                layer: info.layer,
+            });
         }
     }
 

@@ -4,9 +4,11 @@ use super::axis::Ruler;
 use super::gallery::{Gallery, Seen};
 use super::gutter;
 use super::instance::{Instances, Members};
-use super::layout::{Layout, Row, RowKind};
+use super::layout::{Beside, Layout, Row, RowKind};
 use super::minimap::Minimap;
 use super::tooltip;
+use crate::compare::compared::Placed;
+use crate::compare::{Compared, colour, tooltip as compared_tooltip};
 use crate::model::{
     Action, Hovered, Opened, PickedInstance, State, View, Window, bytes_text, duration_text, moment_text,
 };
@@ -40,6 +42,8 @@ pub struct Outside<'a> {
     pub notes: &'a [(Window, String)],
     /// Spans that are shown in colour.
     pub filter: Option<&'a SpanFilter>,
+    /// The same of the session that is compared.
+    pub compared_filter: Option<&'a SpanFilter>,
     /// The mouse measures: dragging selects nothing.
     pub measures: bool,
 }
@@ -51,6 +55,7 @@ pub struct Timeline {
     minimap: Minimap,
     /// What was picked, across all ranks.
     pub instances: Instances,
+    compared: Option<Compared>,
     seen_ranks: Vec<u32>,
     drag: Option<Drag>,
     anchor: Option<(RowKind, f32)>,
@@ -88,6 +93,7 @@ impl Timeline {
             gallery: Gallery::new(opened, ctx),
             minimap: Minimap::default(),
             instances: Instances::default(),
+            compared: None,
             seen_ranks: Vec::new(),
             drag: None,
             anchor: None,
@@ -100,7 +106,29 @@ impl Timeline {
 
     /// True if all that is seen is drawn as exactly as pixels can.
     pub fn is_exact(&self) -> bool {
-        self.gallery.is_exact() && !self.minimap.is_busy() && !self.instances.is_busy()
+        let is_compared = self.compared.as_ref().is_none_or(Compared::is_exact);
+        self.gallery.is_exact() && !self.minimap.is_busy() && !self.instances.is_busy() && is_compared
+    }
+
+    /// Compares with another session from now on, or with none.
+    pub fn compare(&mut self, compared: Option<Compared>) {
+        self.compared = compared;
+        self.layout.outdated();
+    }
+
+    /// What is compared.
+    pub fn compared(&self) -> Option<&Compared> {
+        self.compared.as_ref()
+    }
+
+    /// What is compared, to be shown otherwise.
+    pub fn compared_mut(&mut self) -> Option<&mut Compared> {
+        self.compared.as_mut()
+    }
+
+    /// All rows, seen or not.
+    pub fn rows(&self) -> &[Row] {
+        self.layout.rows()
     }
 
     /// From the last change of what is shown until all of it was exact.
@@ -193,10 +221,28 @@ impl Timeline {
                 if matches!(row.kind, RowKind::Rank { .. }) {
                     rect.min.y += 3.0;
                 }
-                Some(Seen { rank, lane, rect })
+                Some(Seen {
+                    rank,
+                    lane,
+                    rect,
+                    window,
+                })
             })
             .collect();
         self.gallery.update(ui.ctx(), window, rows.width(), &seen);
+        let placed: Vec<Placed> = visible
+            .iter()
+            .map(|row| Placed {
+                kind: row.kind,
+                rect: self
+                    .rect_of(row, rows, state.view.scroll)
+                    .shrink2(Vec2::new(0.0, 1.0)),
+            })
+            .collect();
+        if let Some(compared) = &mut self.compared {
+            compared.set_look(theme, outside.compared_filter);
+            compared.update(ui.ctx(), opened, window, rows.width(), &placed);
+        }
 
         let rows_painter = painter.with_clip_rect(rows.intersect(all));
         let gutter_painter = painter.with_clip_rect(gutter.intersect(all));
@@ -208,7 +254,13 @@ impl Timeline {
             filled += usize::from(self.gallery.draw(&rows_painter, window, row));
         }
         for row in &seen {
-            names.draw(&rows_painter, opened, window, row, self.gallery.named(row));
+            names.draw(&rows_painter, opened, row, self.gallery.named(row));
+        }
+        if let Some(compared) = &self.compared {
+            compared.draw(&rows_painter, opened, window, &placed, theme);
+            for (row, named) in compared.seen() {
+                names.draw(&rows_painter, &compared.other, row, named);
+            }
         }
         self.drawn = (MOST_NAMES - names.left, filled, seen.len());
         self.draw_losses(&rows_painter, &visible, areas, opened, state, theme);
@@ -224,6 +276,12 @@ impl Timeline {
             response
                 .clone()
                 .on_hover_ui_at_pointer(|ui| tooltip::show(ui, opened, hovered));
+        } else if let Some(compared) = self.compared.as_ref().filter(|it| it.pointed.is_some())
+            && self.drag.is_none()
+        {
+            response
+                .clone()
+                .on_hover_ui_at_pointer(|ui| compared_tooltip::show(ui, opened, compared));
         }
         self.instances.update(opened, state.picked, ui.ctx());
     }
@@ -231,7 +289,11 @@ impl Timeline {
     /// Makes the rows, and leaves what was on top there.
     fn place_rows(&mut self, opened: &Opened, state: &mut State, height: f32) {
         let seen = std::mem::take(&mut self.seen_ranks);
-        if self.layout.update(opened, &state.view, &seen)
+        let beside = self.compared.as_ref().map(|compared| Beside {
+            other: &compared.other,
+            counterparts: &compared.counterparts,
+        });
+        if self.layout.update(opened, &state.view, &seen, beside)
             && let Some((kind, offset)) = self.anchor
             && let Some(row) = self.layout.find(kind)
         {
@@ -275,6 +337,9 @@ impl Timeline {
         let ns_at = |x: f32| window.at(f64::from((x - rows.left()) / rows.width().max(1.0)));
         let pointer = response.hover_pos().or_else(|| response.interact_pointer_pos());
         state.hovered = None;
+        if let Some(compared) = &mut self.compared {
+            compared.pointed = None;
+        }
         let Some(at) = pointer else {
             self.drag = None;
             return;
@@ -342,6 +407,10 @@ impl Timeline {
             actions.push(Action::Show(
                 Window::between(span.start_ns, span.end_ns).with_margin(0.25),
             ));
+        } else if response.double_clicked()
+            && let Some(compared) = &self.compared
+        {
+            compared.show_pointed(opened, actions);
         }
         if areas.ruler.contains(at) {
             ui.ctx().set_cursor_icon(CursorIcon::Text);
@@ -359,7 +428,7 @@ impl Timeline {
     }
 
     /// What is under the mouse.
-    fn point(&self, at: Pos2, areas: Areas, opened: &Opened, state: &mut State) {
+    fn point(&mut self, at: Pos2, areas: Areas, opened: &Opened, state: &mut State) {
         let rows = areas.rows;
         if !rows.contains(at) {
             return;
@@ -368,6 +437,15 @@ impl Timeline {
         let Some(row) = self.layout.at(at.y - rows.top() + state.view.scroll) else {
             return;
         };
+        let share = f64::from((at.x - rows.left()) / rows.width().max(1.0));
+        let point_ns = window.length_ns() as f64 / f64::from(rows.width().max(1.0));
+        let near_ns = (point_ns * f64::from(NEAR)) as i64;
+        if row.kind.is_compared() {
+            if let Some(compared) = &mut self.compared {
+                compared.point(opened, row.kind, window, share, (point_ns as i64, near_ns));
+            }
+            return;
+        }
         let Some((rank, lane)) = row.kind.lane() else {
             return;
         };
@@ -375,8 +453,7 @@ impl Timeline {
             return;
         };
         let Some(spans) = view.lane(lane) else { return };
-        let ns = window.at(f64::from((at.x - rows.left()) / rows.width().max(1.0)));
-        let near_ns = (window.length_ns() as f64 / f64::from(rows.width().max(1.0)) * f64::from(NEAR)) as i64;
+        let ns = window.at(share);
         state.hovered = spans.span_at(ns, near_ns).map(|span| Hovered {
             rank,
             lane,
@@ -404,6 +481,11 @@ impl Timeline {
                 }
                 _ => {}
             }
+            return;
+        }
+        let row = self.layout.at(at.y - areas.rows.top() + state.view.scroll);
+        if row.is_some_and(|row| row.kind.is_compared()) {
+            // What is picked is of the session that is open: here one only looks.
             return;
         }
         if let Some(hovered) = state.hovered {
@@ -454,6 +536,18 @@ impl Timeline {
                         theme.weak(),
                     );
                 }
+                RowKind::Difference(_)
+                | RowKind::Other { .. }
+                | RowKind::OtherComing(_)
+                | RowKind::Alone(_) => {
+                    let (fill, edge) = colour::gutter(theme);
+                    let title = Rect::from_x_y_ranges(areas.gutter.x_range(), rect.y_range());
+                    painter.rect_filled(title, 0.0, fill);
+                    if !matches!(row.kind, RowKind::Difference(_)) {
+                        let bar = Rect::from_min_size(title.min, Vec2::new(3.0, title.height()));
+                        painter.rect_filled(bar, 0.0, edge);
+                    }
+                }
                 RowKind::Lane { .. } => {}
             }
         }
@@ -476,6 +570,14 @@ impl Timeline {
                 RowKind::Rank { .. } => (22.0, 12.5, theme.text()),
                 RowKind::Lane { .. } => (32.0, 10.5, theme.weak()),
                 RowKind::Coming(_) => continue,
+                RowKind::Other {
+                    kind: LaneKind::Parts { .. },
+                    ..
+                }
+                | RowKind::OtherComing(_) => (22.0, 11.5, theme.text()),
+                RowKind::Difference(_) | RowKind::Other { .. } | RowKind::Alone(_) => {
+                    (32.0, 10.5, theme.weak())
+                }
             };
             let is_closed = match row.kind {
                 RowKind::Host(host) => Some(state.view.closed_hosts.contains(&host)),
@@ -490,7 +592,8 @@ impl Timeline {
                     theme.weak(),
                 );
             }
-            let text = gutter::title(opened, row.kind);
+            let of_compared = self.compared.as_ref().and_then(|it| it.title(row.kind));
+            let text = of_compared.unwrap_or_else(|| gutter::title(opened, row.kind));
             let room = areas.gutter.width() - indent - 6.0;
             let galley = elided(painter, text, size, colour, room);
             let y = rect.center().y - galley.size().y / 2.0;
@@ -931,14 +1034,8 @@ impl Names {
         }
     }
 
-    fn draw(
-        &mut self,
-        painter: &Painter,
-        opened: &Opened,
-        window: Window,
-        row: &Seen,
-        named: &[crate::picture::Named],
-    ) {
+    fn draw(&mut self, painter: &Painter, opened: &Opened, row: &Seen, named: &[crate::picture::Named]) {
+        let window = row.window;
         if named.is_empty() || row.rect.height() < 10.0 {
             return;
         }

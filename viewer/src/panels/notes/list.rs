@@ -142,7 +142,7 @@ impl NotesPanel {
             .cell_layout(Layout::left_to_right(Align::Center))
             .column(Column::exact(at_width))
             .column(Column::exact(length_width))
-            .column(Column::initial(72.0).resizable(true).clip(true))
+            .column(Column::exact(84.0).clip(true))
             .column(Column::remainder().at_least(60.0).clip(true))
             .column(Column::exact(if can_change { 122.0 } else { 4.0 }))
             .header(18.0, |mut header| {

@@ -93,11 +93,23 @@ impl Bar {
 
     /// What it says, part by part: name, time, and of how much it is which share.
     pub fn lines(&self) -> Vec<(u8, String)> {
-        let time = if self.is_sum { units::rank_time } else { units::time };
+        let time = if self.is_sum {
+            units::rank_time
+        } else {
+            units::time
+        };
         self.pieces()
             .map(|(class, ns, from, to)| {
                 let share = units::percent(to - from);
-                (class, format!("{} {} of {} ({share})", name_of(class), time(ns), time(self.whole)))
+                (
+                    class,
+                    format!(
+                        "{} {} of {} ({share})",
+                        name_of(class),
+                        time(ns),
+                        time(self.whole)
+                    ),
+                )
             })
             .collect()
     }
@@ -147,7 +159,11 @@ impl Patterns {
             let (top, bottom) = (middle - HEIGHT / 2.0, middle + HEIGHT / 2.0);
             // What is less than half a pixel is not seen, as on the timeline.
             if let Some(shade) = shades.get(usize::from(class)).filter(|_| right > left) {
-                self.fill(ui, Rect::from_min_max(pos2(left, top), pos2(right, bottom)), *shade);
+                self.fill(
+                    ui,
+                    Rect::from_min_max(pos2(left, top), pos2(right, bottom)),
+                    *shade,
+                );
             }
         }
     }
@@ -200,6 +216,9 @@ mod tests {
         assert_eq!(pieces[2], (part::EXPOSED_WAIT, 300, 0.5, 0.8));
         assert_eq!(pieces[3].3, 1.0);
         assert_eq!(bar.lines()[2].1, "waiting 300 ns of 1.00 µs (30 %)");
-        assert_eq!(Bar::new(&parts, true).lines()[0].1, "own 0.400 rank-µs of 1.00 rank-µs (40 %)");
+        assert_eq!(
+            Bar::new(&parts, true).lines()[0].1,
+            "own 0.400 rank-µs of 1.00 rank-µs (40 %)"
+        );
     }
 }

@@ -113,7 +113,10 @@ fn path_of(session: &Path, shape: &str, window: Window) -> PathBuf {
         Some(run) if session.file_name().is_some_and(|name| name == "session") => run,
         _ => session,
     };
-    folder.join(format!("selection-{shape}-{}-{}.csv", window.from_ns, window.to_ns))
+    folder.join(format!(
+        "selection-{shape}-{}-{}.csv",
+        window.from_ns, window.to_ns
+    ))
 }
 
 /// Whole or not at all.
@@ -136,6 +139,8 @@ mod tests {
         assert_eq!(path, Path::new("/runs/a/selection-time-by-host-1000-2000.csv"));
         let path = path_of(Path::new("/runs/alone"), "stalls", window);
         assert_eq!(path, Path::new("/runs/alone/selection-stalls-1000-2000.csv"));
-        assert!(write(Path::new("/proc/none/a.csv"), "").is_err_and(|error| error.contains("/proc/none/a.csv")));
+        assert!(
+            write(Path::new("/proc/none/a.csv"), "").is_err_and(|error| error.contains("/proc/none/a.csv"))
+        );
     }
 }

@@ -10,8 +10,8 @@ use super::rows::{Rows, Target};
 use crate::theme::Theme;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
-    Align2, Color32, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, ScrollArea, Sense, Shape, Stroke,
-    StrokeKind, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, ScrollArea, Sense,
+    Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use egui_extras::{Column, TableBuilder, TableRow};
 use rankscope_collector::report::selection_rows::{Heading, Value};
@@ -23,7 +23,7 @@ const ROW: f32 = 16.0;
 /// Height of the headings, points.
 const HEAD: f32 = 20.0;
 /// Around the text of a cell, left and right, points.
-const AROUND: f32 = 5.0;
+const AROUND: f32 = 7.0;
 /// Room for the arrow in a heading, points.
 const ARROW: f32 = 11.0;
 /// A square of a part's colour in a heading, points.
@@ -75,12 +75,20 @@ impl Grid<'_> {
         ui.spacing_mut().item_spacing = vec2(0.0, 1.0);
         let mut touched = Touched::default();
         let id = ui.scope_id().with((self.title, "rows"));
-        let keys = ui.interact(ui.available_rect_before_wrap(), id, Sense::focusable_noninteractive());
+        let keys = ui.interact(
+            ui.available_rect_before_wrap(),
+            id,
+            Sense::focusable_noninteractive(),
+        );
         let is_moved = keys.has_focus() && self.follow_keys(ui, &keys, cursor, &mut touched);
         *cursor = cursor.filter(|row| *row < self.order.len());
         self.tell(&keys, *cursor);
         let width = ui.available_width();
-        let widths: Vec<f32> = self.columns.iter().map(|column| self.width(ui, *column)).collect();
+        let widths: Vec<f32> = self
+            .columns
+            .iter()
+            .map(|column| self.width(ui, *column))
+            .collect();
         let mut table = TableBuilder::new(ui)
             .id_salt((self.title, self.columns))
             .striped(true)
@@ -88,15 +96,12 @@ impl Grid<'_> {
             .auto_shrink([false, false])
             .min_scrolled_height(0.0)
             .animate_scrolling(false);
-        for width in &widths {
-            table = table.column(Column::exact(*width));
-        }
-        let room = width - widths.iter().sum::<f32>() - 2.0 * AROUND;
-        if self.has_bars {
-            table = table.column(Column::exact(room.max(BAR)));
-        } else {
-            // So that stripes go on to the edge.
-            table = table.column(Column::exact(room.max(0.0)));
+        // Without bars there is room left, so that stripes go on to the edge.
+        let room = width - widths.iter().sum::<f32>() - AROUND;
+        let room = room.max(if self.has_bars { BAR } else { 0.0 });
+        let (before, behind) = widths.split_at(self.before_bars().len());
+        for &width in before.iter().chain([&room]).chain(behind) {
+            table = table.column(Column::exact(width));
         }
         if let Some(row) = cursor.filter(|_| is_moved) {
             table = table.scroll_to_row(row, None);
@@ -104,21 +109,18 @@ impl Grid<'_> {
         let mut clicked = None;
         table
             .header(HEAD, |mut header| {
-                for &column in self.columns {
-                    let Some(heading) = self.rows.table.headings.get(column) else {
-                        continue;
-                    };
-                    header.col(|ui| {
-                        if self.heading(ui, patterns, column, heading) {
-                            touched.heading = Some(column);
-                        }
-                    });
-                }
-                header.col(|ui| {
-                    if self.has_bars {
-                        self.heading_of_bars(ui);
+                let mut show = |columns: &[usize], header: &mut TableRow<'_, '_>| {
+                    for &column in columns {
+                        header.col(|ui| {
+                            if self.heading(ui, patterns, column) {
+                                touched.heading = Some(column);
+                            }
+                        });
                     }
-                });
+                };
+                show(self.before_bars(), &mut header);
+                header.col(|ui| self.heading_of_bars(ui));
+                show(self.behind_bars(), &mut header);
             })
             .body(|body| {
                 body.rows(ROW, self.order.len(), |mut row| {
@@ -137,12 +139,33 @@ impl Grid<'_> {
         touched
     }
 
+    /// Names come first, then the bar: it says most, and is seen also where there is little room.
+    fn before_bars(&self) -> &[usize] {
+        let is_number = |column: &usize| {
+            let heading = self.rows.table.headings.get(*column);
+            heading.is_some_and(|heading| heading.is_number)
+        };
+        let names = self.columns.iter().position(is_number);
+        let until = names.filter(|_| self.has_bars).unwrap_or(self.columns.len());
+        &self.columns[..until]
+    }
+
+    fn behind_bars(&self) -> &[usize] {
+        &self.columns[self.before_bars().len()..]
+    }
+
     fn row_at(&self, place: usize) -> Option<usize> {
         self.order.get(place).map(|&row| row as usize)
     }
 
     /// Arrows choose a row, Enter goes to it. True if another row was chosen.
-    fn follow_keys(&self, ui: &Ui, keys: &Response, cursor: &mut Option<usize>, touched: &mut Touched) -> bool {
+    fn follow_keys(
+        &self,
+        ui: &Ui,
+        keys: &Response,
+        cursor: &mut Option<usize>,
+        touched: &mut Touched,
+    ) -> bool {
         let arrows = EventFilter {
             vertical_arrows: true,
             ..EventFilter::default()
@@ -200,12 +223,16 @@ impl Grid<'_> {
     }
 
     /// True if it is clicked.
-    fn heading(&self, ui: &mut Ui, patterns: &mut Patterns, column: usize, heading: &Heading) -> bool {
+    fn heading(&self, ui: &mut Ui, patterns: &mut Patterns, column: usize) -> bool {
+        let Some(heading) = self.rows.table.headings.get(column) else {
+            return false;
+        };
         let theme = theme_of(ui);
         let rect = ui.max_rect();
         let response = ui.interact(rect, ui.scope_id().with("sort"), Sense::click());
         let sort = self.sort.filter(|sort| sort.column == column);
-        response.widget_info(|| WidgetInfo::selected(Role::ColumnHeader, true, sort.is_some(), heading.shown));
+        response
+            .widget_info(|| WidgetInfo::selected(Role::ColumnHeader, true, sort.is_some(), heading.shown));
         let direction = sort.map(|sort| {
             if sort.is_descending {
                 egui::accesskit::SortDirection::Descending
@@ -224,15 +251,21 @@ impl Grid<'_> {
             theme.weak()
         };
         let font = FontId::proportional(LETTERS);
-        let galley = ui.painter().layout_no_wrap(heading.shown.to_owned(), font, colour);
+        let galley = ui
+            .painter()
+            .layout_no_wrap(heading.shown.to_owned(), font, colour);
         let (size, middle) = (galley.size(), rect.center().y);
         // The arrow stands on the side where cells have no text.
         let (left, arrow) = if heading.is_number {
-            (rect.right() - AROUND - size.x, rect.right() - AROUND - size.x - ARROW)
+            (
+                rect.right() - AROUND - size.x,
+                rect.right() - AROUND - size.x - ARROW,
+            )
         } else {
             (rect.left() + AROUND, rect.left() + AROUND + size.x + 3.0)
         };
-        ui.painter().galley(pos2(left, middle - size.y / 2.0), galley, colour);
+        ui.painter()
+            .galley(pos2(left, middle - size.y / 2.0), galley, colour);
         let mut end = left;
         if let Some(sort) = sort {
             arrow_at(ui, pos2(arrow + 4.0, middle), sort.is_descending, colour);
@@ -262,13 +295,21 @@ impl Grid<'_> {
     fn heading_of_bars(&self, ui: &mut Ui) {
         let theme = theme_of(ui);
         let rect = ui.max_rect();
+        let line = Stroke::new(1.0, theme.line());
+        ui.painter().hline(rect.x_range(), rect.bottom(), line);
+        if !self.has_bars {
+            return;
+        }
         let response = ui.interact(rect, ui.scope_id().with("bars"), Sense::hover());
         let at = pos2(rect.left() + AROUND, rect.center().y);
         let font = FontId::proportional(LETTERS);
-        ui.painter()
-            .text(at, Align2::LEFT_CENTER, "shares of what was recorded", font, theme.weak());
-        let line = Stroke::new(1.0, theme.line());
-        ui.painter().hline(rect.x_range(), rect.bottom(), line);
+        ui.painter().text(
+            at,
+            Align2::LEFT_CENTER,
+            "share of recorded",
+            font,
+            theme.weak(),
+        );
         response.on_hover_ui(|ui| {
             ui.set_max_width(360.0);
             ui.label(meaning("parts"));
@@ -283,16 +324,13 @@ impl Grid<'_> {
         let target = self.rows.targets.get(at).copied().unwrap_or(Target::Nothing);
         let is_picked = (self.is_picked)(target);
         row.set_selected(is_picked);
-        for &column in self.columns {
-            let is_number = self
-                .rows
-                .table
-                .headings
-                .get(column)
-                .is_some_and(|heading| heading.is_number);
-            let (_, response) = row.col(|ui| self.cell(ui, at, column, is_number, is_picked));
-            self.tell_more(response, at, column);
-        }
+        let cells = |columns: &[usize], row: &mut TableRow<'_, '_>| {
+            for &column in columns {
+                let (_, response) = row.col(|ui| self.cell(ui, at, column, is_picked));
+                self.tell_more(response, at, column);
+            }
+        };
+        cells(self.before_bars(), row);
         let (_, of_bar) = row.col(|ui| {
             let bar = self.rows.bars.get(at).and_then(|bar| bar.as_ref());
             if let Some(bar) = bar.filter(|_| self.has_bars) {
@@ -300,24 +338,32 @@ impl Grid<'_> {
             }
         });
         self.tell_parts(of_bar, patterns, at);
+        cells(self.behind_bars(), row);
         let response = row.response();
         response.widget_info(|| WidgetInfo::selected(Role::Row, true, is_picked, self.rows.words(at)));
         if has_keys {
             let stroke = Stroke::new(1.5, theme_of_context(&response).selection());
             let painter = response.ctx.layer_painter(response.layer_id);
-            let rect = response.rect.intersect(response.interact_rect.expand2(vec2(1.0, 0.0)));
-            painter
-                .with_clip_rect(rect.expand(1.0))
-                .rect_stroke(rect.shrink(0.5), 0.0, stroke, StrokeKind::Inside);
+            let rect = response
+                .rect
+                .intersect(response.interact_rect.expand2(vec2(1.0, 0.0)));
+            painter.with_clip_rect(rect.expand(1.0)).rect_stroke(
+                rect.shrink(0.5),
+                0.0,
+                stroke,
+                StrokeKind::Inside,
+            );
         }
         response.clicked()
     }
 
-    fn cell(&self, ui: &mut Ui, row: usize, column: usize, is_number: bool, is_picked: bool) {
+    fn cell(&self, ui: &mut Ui, row: usize, column: usize, is_picked: bool) {
         let theme = theme_of(ui);
-        let Some(cell) = self.rows.cell(row, column) else {
+        let headings = &self.rows.table.headings;
+        let (Some(cell), Some(heading)) = (self.rows.cell(row, column), headings.get(column)) else {
             return;
         };
+        let is_number = heading.is_number;
         let colour = match cell.value {
             _ if is_picked => ui.visuals().selection.stroke.color,
             Value::Unknown(_) => theme.weak(),
@@ -325,11 +371,8 @@ impl Grid<'_> {
             _ => theme.text(),
         };
         let rect = ui.max_rect().shrink2(vec2(AROUND, 0.0));
-        let mut job = LayoutJob::simple_singleline(
-            self.rows.padded(row, column),
-            FontId::monospace(LETTERS),
-            colour,
-        );
+        let mut job =
+            LayoutJob::simple_singleline(self.rows.padded(row, column), FontId::monospace(LETTERS), colour);
         if !is_number {
             job.wrap = TextWrapping::truncate_at_width(rect.width() + 1.0);
         }

@@ -3,8 +3,8 @@
 
 use crate::theme::Theme;
 use egui::{
-    Align2, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2,
-    vec2,
+    Align2, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, Ui,
+    WidgetInfo, pos2, vec2,
 };
 use rankscope_collector::report::units;
 use rankscope_formats::session::TimeBin;
@@ -122,10 +122,8 @@ impl Histogram<'_> {
     pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<Asked> {
         let axis = Axis::of(self.bins)?;
         let room = ui.available_size();
-        let (rect, response) = ui.allocate_exact_size(
-            vec2(room.x.max(80.0), room.y.max(60.0)),
-            Sense::click_and_drag(),
-        );
+        let (rect, response) =
+            ui.allocate_exact_size(vec2(room.x.max(80.0), room.y.max(60.0)), Sense::click_and_drag());
         let plot = Rect::from_min_max(rect.min + vec2(0.0, ABOVE), rect.max - vec2(0.0, BELOW));
         let asked_by_keys = if response.has_focus() {
             self.follow_keys(ui, &response, pointing)
@@ -276,7 +274,11 @@ impl Histogram<'_> {
             let high = (plot.height() * bin.count as f32 / largest as f32).max(LOWEST);
             let (left, right) = (x_of(bin.from_ns), x_of(bin.below_ns));
             // A gap tells bins apart where there is room for one.
-            let right = if right - left > 4.0 * pixel { right - pixel } else { right };
+            let right = if right - left > 4.0 * pixel {
+                right - pixel
+            } else {
+                right
+            };
             let column = Rect::from_min_max(
                 pos2(left, plot.bottom() - high),
                 pos2(right.max(left + pixel), plot.bottom()),
@@ -290,9 +292,11 @@ impl Histogram<'_> {
                 () if is_chosen => theme.selection(),
                 () if is_marked => theme.mark(),
                 () if at_mouse == Some(at) => theme.accent(),
-                () => theme.classes(rankscope_formats::view::LaneKind::Operations { communicator: None })
-                    [usize::from(rankscope_formats::view::operation::TRANSFER)]
-                .colour,
+                () => {
+                    theme.classes(rankscope_formats::view::LaneKind::Operations { communicator: None })
+                        [usize::from(rankscope_formats::view::operation::TRANSFER)]
+                    .colour
+                }
             };
             if is_chosen || at_mouse == Some(at) {
                 let behind = Rect::from_min_max(pos2(left, plot.top()), pos2(right, plot.bottom()));
@@ -300,7 +304,11 @@ impl Histogram<'_> {
             }
             painter.rect_filled(column, 0.0, colour);
         }
-        painter.hline(plot.x_range(), whole(plot.bottom()), Stroke::new(1.0, theme.weak()));
+        painter.hline(
+            plot.x_range(),
+            whole(plot.bottom()),
+            Stroke::new(1.0, theme.weak()),
+        );
         let most = format!("{} at most in a bin", units::count(largest));
         painter.text(
             rect.left_top(),
@@ -325,7 +333,11 @@ impl Histogram<'_> {
             painter.vline(x, plot.y_range(), line);
             if has_room {
                 free = left + galley.size().x + APART;
-                painter.vline(x, plot.bottom()..=plot.bottom() + 3.0, Stroke::new(1.0, theme.weak()));
+                painter.vline(
+                    x,
+                    plot.bottom()..=plot.bottom() + 3.0,
+                    Stroke::new(1.0, theme.weak()),
+                );
                 painter.galley(pos2(left, plot.bottom() + 3.0), galley, theme.weak());
             }
         }
@@ -393,7 +405,10 @@ mod tests {
         histogram.marked = Some(1024..1536);
         assert_eq!(histogram.asked(&(1..=1)), Some(Asked::Clear));
         assert_eq!(histogram.asked(&(2..=2)), Some(Asked::Mark(4096..5120)));
-        assert_eq!(histogram.words(&(0..=1)).as_deref(), Some("1.02 µs to 1.54 µs: 7 of 16"));
+        assert_eq!(
+            histogram.words(&(0..=1)).as_deref(),
+            Some("1.02 µs to 1.54 µs: 7 of 16")
+        );
     }
 
     #[test]

@@ -164,8 +164,14 @@ impl Marking {
 
     /// The times whose instances are marked, ns, or will be soon.
     pub fn times_of(&self, class: &SelectedOperations) -> Option<Range<i64>> {
-        let running = self.running.as_ref().map(|running| (&running.class, &running.times_ns));
-        let marked = self.marked.as_ref().map(|marked| (&marked.class, &marked.times_ns));
+        let running = self
+            .running
+            .as_ref()
+            .map(|running| (&running.class, &running.times_ns));
+        let marked = self
+            .marked
+            .as_ref()
+            .map(|marked| (&marked.class, &marked.times_ns));
         let (of, times) = running.or(marked)?;
         of.is_of(class).then(|| times.clone())
     }

@@ -35,14 +35,18 @@ pub fn meaning(name: &str) -> &'static str {
         "operation" => {
             "What was called. Launches of several: calls of one group that run as one, with all of their bytes. Click a row to see how its times are distributed"
         }
-        "role" => "What the communicator is for: tensor, pipeline, data, expert or context parallel, as far as that was learnt",
+        "role" => {
+            "What the communicator is for: tensor, pipeline, data, expert or context parallel, as far as that was learnt"
+        }
         "scope" => "Whether the communicator's members are inside one host, each on another, or mixed",
         "library" => "The library that was called",
         "size_from_bytes" => {
             "Payload of the call: its own count times the size of an element, in classes of powers of two. Of all-to-all and others with a count per member the bytes of all"
         }
         "members" => "Members of the communicator",
-        "instances" => "Instances that begin in the selection: the matching calls of all members count as one",
+        "instances" => {
+            "Instances that begin in the selection: the matching calls of all members count as one"
+        }
         "size_bytes" => {
             "S of the bandwidth, summed up: of all-reduce, broadcast and messages the payload; of all-gather, reduce-scatter and all-to-all that times the members"
         }
@@ -63,7 +67,9 @@ pub fn meaning(name: &str) -> &'static str {
             "S over the whole duration with its waiting, median: what a program sees. Of all complete instances"
         }
         "duration_p50_ns" => "From the first enter to the last leave, median",
-        "hidden_wait_rank_ns" => "Hidden wait, summed over ranks: waiting for peers while the program computed",
+        "hidden_wait_rank_ns" => {
+            "Hidden wait, summed over ranks: waiting for peers while the program computed"
+        }
         "shared" => {
             "Instances whose times are those of the launch that they share with others; bandwidth is told of the launch"
         }
@@ -71,7 +77,9 @@ pub fn meaning(name: &str) -> &'static str {
             "Incomplete, mismatched or unmatched: a member's call was not seen, or does not agree. They give no times"
         }
         "enqueued" => "It was recorded that they were enqueued, and not when they were done",
-        "bandwidth_invalid" => "Launches bound by their transfer with t ≤ 0: the clocks cannot tell it. They are left out of the bandwidth",
+        "bandwidth_invalid" => {
+            "Launches bound by their transfer with t ≤ 0: the clocks cannot tell it. They are left out of the bandwidth"
+        }
         "cause" => "Why nothing was computed, as far as it can be told",
         "count" => "Stalls that begin in the selection: stretches of at least 1 ms without compute",
         "ns" => "Their time, also beyond the end of the selection",

@@ -21,6 +21,7 @@ mod tests;
 mod worker;
 
 use super::mood;
+use super::paper;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, PanelTab, PickedInstance, State, Window, duration_text, moment_text};
 use bar::Patterns;
@@ -80,6 +81,7 @@ impl SelectionPanels {
     /// Draws the panel of the tab that the state names into the room there is, and asks for what is clicked. Nothing is
     /// computed unless this is called.
     pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+        paper::apply(ui.visuals_mut());
         self.begin(opened);
         self.marking.poll(state, actions);
         let window = state.selected();
@@ -127,7 +129,10 @@ impl SelectionPanels {
     /// True when what the state asks for is there, or it is known why not: what a picture of the window waits for.
     pub fn is_ready(&self, state: &State) -> bool {
         let is_whole = self.worker.latest().is_none_or(|summed| summed.coming.is_empty());
-        self.worker.is_ready(state.selected()) && is_whole && !self.marking.is_busy() && !self.exports.is_busy()
+        self.worker.is_ready(state.selected())
+            && is_whole
+            && !self.marking.is_busy()
+            && !self.exports.is_busy()
     }
 
     fn begin(&mut self, opened: &Opened) {
@@ -209,9 +214,10 @@ impl SelectionPanels {
             let text = format!("The index of {ranks} is being made; where their time went follows.");
             ui.label(RichText::new(text).color(mood::colour(ui, Mood::Warning)));
         }
-        if summed.wrong() > 0 {
-            let ranks = units::counted(summed.wrong() as u64, "rank");
-            let text = format!("The parts of {ranks} do not add up to their time: this is a bug, please report it.");
+        if summed.wrong > 0 {
+            let ranks = units::counted(summed.wrong, "rank");
+            let text =
+                format!("The parts of {ranks} do not add up to their time: this is a bug, please report it.");
             ui.colored_label(mood::colour(ui, Mood::Bad), text);
         }
     }
@@ -237,7 +243,14 @@ impl SelectionPanels {
     }
 
     /// Rows of ranks, or of sums of them.
-    fn ranks(&mut self, ui: &mut Ui, which: Which, summed: &Arc<Summed>, state: &State, actions: &mut Vec<Action>) {
+    fn ranks(
+        &mut self,
+        ui: &mut Ui,
+        which: Which,
+        summed: &Arc<Summed>,
+        state: &State,
+        actions: &mut Vec<Action>,
+    ) {
         let shape = Shape { which, by: self.by };
         let is_picked = |target| matches!(target, Target::Rank(rank) if state.rank == Some(rank));
         if let Some(Target::Rank(rank)) = self.grid(ui, summed, shape, &is_picked) {
@@ -246,10 +259,7 @@ impl SelectionPanels {
     }
 
     fn stalls(&mut self, ui: &mut Ui, summed: &Arc<Summed>, actions: &mut Vec<Action>) {
-        let shape = |which| Shape {
-            which,
-            by: By::Rank,
-        };
+        let shape = |which| Shape { which, by: By::Rank };
         if let Err(reason) = summed.selection.stalls.get() {
             ui.add(Label::new(RichText::new(format!("Not known: {reason}.")).weak()).wrap());
             return;
@@ -259,9 +269,8 @@ impl SelectionPanels {
         let list = Rect::from_min_max(full.min, pos2(full.right() - beside - 12.0, full.bottom()));
         let causes = Rect::from_min_max(pos2(full.right() - beside, full.top()), full.max);
         let gone = self.stall;
-        let is_gone_to = |target| {
-            matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some((rank, from_ns)))
-        };
+        let is_gone_to =
+            |target| matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some((rank, from_ns)));
         let mut target = None;
         ui.scope_builder(UiBuilder::new().max_rect(list), |ui| {
             target = self.grid(ui, summed, shape(Which::Stalls), &is_gone_to);
@@ -278,7 +287,13 @@ impl SelectionPanels {
         }
     }
 
-    fn operations(&mut self, ui: &mut Ui, opened: &Arc<Opened>, summed: &Arc<Summed>, actions: &mut Vec<Action>) {
+    fn operations(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Arc<Opened>,
+        summed: &Arc<Summed>,
+        actions: &mut Vec<Action>,
+    ) {
         let classes = &summed.selection.operations;
         let class = self.class.clone();
         let shown = class
@@ -315,14 +330,23 @@ impl SelectionPanels {
     }
 
     fn no_times(&mut self, ui: &mut Ui) {
-        ui.label(RichText::new("The operations whose times were shown do not begin in this selection.").weak());
+        ui.label(
+            RichText::new("The operations whose times were shown do not begin in this selection.").weak(),
+        );
         if ui.small_button("close").clicked() {
             self.class = None;
         }
     }
 
     /// How the times of a class are distributed.
-    fn times(&mut self, ui: &mut Ui, opened: &Arc<Opened>, summed: &Arc<Summed>, at: usize, actions: &mut Vec<Action>) {
+    fn times(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Arc<Opened>,
+        summed: &Arc<Summed>,
+        at: usize,
+        actions: &mut Vec<Action>,
+    ) {
         let Some(class) = summed.selection.operations.get(at) else {
             return;
         };
@@ -350,7 +374,11 @@ impl SelectionPanels {
             None => {
                 let count: u64 = times.bins.iter().map(|bin| bin.count).sum();
                 let count = units::counted(count, "instance");
-                RichText::new(format!("{} of {count}; click or drag over bins to mark them", times.of)).weak()
+                RichText::new(format!(
+                    "{} of {count}; click or drag over bins to mark them",
+                    times.of
+                ))
+                .weak()
             }
         };
         ui.label(text.small());
@@ -376,7 +404,11 @@ impl SelectionPanels {
     ) -> Option<Target> {
         let rows = summed.rows(shape.which, shape.by)?;
         if rows.table.rows.is_empty() {
-            let reason = rows.table.reason.as_deref().unwrap_or("nothing of this begins in the selection");
+            let reason = rows
+                .table
+                .reason
+                .as_deref()
+                .unwrap_or("nothing of this begins in the selection");
             ui.label(RichText::new(format!("No rows: {reason}.")).weak());
             return None;
         }
@@ -395,7 +427,11 @@ impl SelectionPanels {
         };
         let Touched { heading, row } = grid.show(ui, &mut self.patterns, &mut of_shape.cursor);
         if let Some(column) = heading {
-            let is_number = rows.table.headings.get(column).is_some_and(|heading| heading.is_number);
+            let is_number = rows
+                .table
+                .headings
+                .get(column)
+                .is_some_and(|heading| heading.is_number);
             of_shape.sort = Some(Sort::after_click(of_shape.sort, column, is_number));
         }
         rows.targets.get(row?).copied()
@@ -413,7 +449,11 @@ fn tables_of(summed: &Summed, shape: Shape, shapes: &[OfShape]) -> Vec<Selection
         which: Which::StallCauses,
         by: By::Rank,
     });
-    [Some(shape), causes].into_iter().flatten().filter_map(of).collect()
+    [Some(shape), causes]
+        .into_iter()
+        .flatten()
+        .filter_map(of)
+        .collect()
 }
 
 /// A range for people: where it is and how long.
@@ -423,7 +463,10 @@ fn words_of(window: Window, state: &State) -> String {
         return format!("Whole run, {length}");
     }
     let step_ns = (window.length_ns() / 1000).max(1);
-    let (from, to) = (moment_text(window.from_ns, step_ns), moment_text(window.to_ns, step_ns));
+    let (from, to) = (
+        moment_text(window.from_ns, step_ns),
+        moment_text(window.to_ns, step_ns),
+    );
     format!("{from} … {to}, {length}")
 }
 
@@ -465,7 +508,11 @@ fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
 /// A class of operations in a few words.
 fn name_of(rows: &rows::Rows, at: usize) -> String {
     let text = |name: &str| {
-        let column = rows.table.headings.iter().position(|heading| heading.name == name)?;
+        let column = rows
+            .table
+            .headings
+            .iter()
+            .position(|heading| heading.name == name)?;
         rows.cell(at, column).map(|cell| cell.text.clone())
     };
     let operation = text("operation").unwrap_or_default();

@@ -109,10 +109,14 @@ fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
 
 /// The words of a column, each once, in the order in which people expect them.
 fn places_of_words(rows: &Rows, column: usize) -> Vec<&str> {
-    let words = rows.table.rows.iter().filter_map(|row| match &row.get(column)?.value {
-        Value::Words(words) => Some(words.as_str()),
-        _ => None,
-    });
+    let words = rows
+        .table
+        .rows
+        .iter()
+        .filter_map(|row| match &row.get(column)?.value {
+            Value::Words(words) => Some(words.as_str()),
+            _ => None,
+        });
     let mut places: Vec<&str> = words.collect::<BTreeSet<_>>().into_iter().collect();
     places.sort_by(|one, other| compare(one, other));
     places
@@ -126,7 +130,9 @@ fn compare(one: &str, other: &str) -> Ordering {
             (None, None) => return one.cmp(other),
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
-            (Some(x), Some(y)) if x.is_ascii_digit() && y.is_ascii_digit() => number(&mut a).cmp(&number(&mut b)),
+            (Some(x), Some(y)) if x.is_ascii_digit() && y.is_ascii_digit() => {
+                number(&mut a).cmp(&number(&mut b))
+            }
             (Some(x), Some(y)) => {
                 let order = x.cmp(y);
                 a.next();
@@ -179,13 +185,26 @@ mod tests {
             let rows = rows(which);
             for column in 0..rows.table.headings.len() {
                 for is_descending in [false, true] {
-                    let order = order_of(&rows, Some(Sort { column, is_descending }));
+                    let order = order_of(
+                        &rows,
+                        Some(Sort {
+                            column,
+                            is_descending,
+                        }),
+                    );
                     let all: BTreeSet<u32> = order.iter().copied().collect();
                     assert_eq!(all.len(), rows.table.rows.len(), "each row once");
-                    let cells: Vec<&Value> = order.iter().map(|&row| &rows.cell(row as usize, column).expect("a cell").value).collect();
+                    let cells: Vec<&Value> = order
+                        .iter()
+                        .map(|&row| &rows.cell(row as usize, column).expect("a cell").value)
+                        .collect();
                     let first_unknown = cells.iter().position(|value| matches!(value, Value::Unknown(_)));
                     if let Some(first) = first_unknown {
-                        assert!(cells[first..].iter().all(|value| matches!(value, Value::Unknown(_))));
+                        assert!(
+                            cells[first..]
+                                .iter()
+                                .all(|value| matches!(value, Value::Unknown(_)))
+                        );
                     }
                     for pair in cells.windows(2) {
                         if let (Value::Whole(one), Value::Whole(other)) = (pair[0], pair[1]) {

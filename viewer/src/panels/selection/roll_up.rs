@@ -239,7 +239,11 @@ mod tests {
 
     fn parts(seed: [i64; 6], of_device: bool) -> Parts {
         let only = |known: bool, ns: i64| {
-            if known { Figure::known(ns) } else { Figure::unknown("not of this") }
+            if known {
+                Figure::known(ns)
+            } else {
+                Figure::unknown("not of this")
+            }
         };
         Parts {
             from_ns: 0,
@@ -339,7 +343,10 @@ mod tests {
     fn stages_are_those_of_the_pipelines() {
         let session = report_support::structured();
         let groups = Groups::new(&session, By::Stage).expect("there are pipelines");
-        assert_eq!(groups.names[..2], ["pipeline 1, stage 0 of 2", "pipeline 1, stage 1 of 2"]);
+        assert_eq!(
+            groups.names[..2],
+            ["pipeline 1, stage 0 of 2", "pipeline 1, stage 1 of 2"]
+        );
         // Each rank counts in the first pipeline that has it.
         assert_eq!(groups.of_rank[..4], [0, 1, 0, 1]);
         assert!(Groups::new(&Job::new(4, 1).session(), By::Stage).is_none());
@@ -347,11 +354,23 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_a_rank_is_not_known_of_its_host() {
-        let session = Job { ranks: 4, steps: 1, slow: None, hosts: 2 }.session();
+        let session = Job {
+            ranks: 4,
+            steps: 1,
+            slow: None,
+            hosts: 2,
+        }
+        .session();
         let mut selection = selection(&[[1, 2, 3, 4, 5, 6]; 4]);
         selection.parts[4].parts = Figure::unknown("no log");
-        let sums = Groups::new(&session, By::Host).expect("of hosts").parts(&selection, &session);
-        assert!(sums.iter().filter(|sum| sum.group == 0).all(|sum| sum.parts.value.is_some()));
+        let sums = Groups::new(&session, By::Host)
+            .expect("of hosts")
+            .parts(&selection, &session);
+        assert!(
+            sums.iter()
+                .filter(|sum| sum.group == 0)
+                .all(|sum| sum.parts.value.is_some())
+        );
         let missing: Vec<_> = sums.iter().filter_map(|sum| sum.parts.reason.clone()).collect();
         assert_eq!(missing, ["rank 2: no log"]);
     }

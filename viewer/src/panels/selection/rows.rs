@@ -113,7 +113,11 @@ impl Rows {
         let mut table = table_of(selection, session, which);
         let stalls = selection.stalls.value.iter().flat_map(|stalls| &stalls.longest);
         let targets = match which {
-            Which::Parts => selection.parts.iter().map(|entry| Target::Rank(entry.rank)).collect(),
+            Which::Parts => selection
+                .parts
+                .iter()
+                .map(|entry| Target::Rank(entry.rank))
+                .collect(),
             Which::Lateness => {
                 let ranks = selection.lateness.iter();
                 ranks.map(|entry| Target::Rank(entry.rank)).collect()
@@ -192,7 +196,11 @@ impl Rows {
             heading(by.name(), "group", false),
             heading("ranks", "ranks", true),
             heading("last in", "last_arrivals", true),
-            heading("waiting where it was last, Σ", "exposed_wait_where_last_rank_ns", true),
+            heading(
+                "waiting where it was last, Σ",
+                "exposed_wait_where_last_rank_ns",
+                true,
+            ),
             heading("waited itself, Σ", "exposed_wait_rank_ns", true),
         ];
         let rows = groups.lateness(selection, session).into_iter().map(|sum| {
@@ -296,7 +304,11 @@ fn unit_of(text: &str) -> usize {
 
 fn letters_of(table: &SelectionTable, column: usize) -> Letters {
     let cells = || table.rows.iter().filter_map(|row| row.get(column));
-    if !table.headings.get(column).is_some_and(|heading| heading.is_number) {
+    if !table
+        .headings
+        .get(column)
+        .is_some_and(|heading| heading.is_number)
+    {
         let all = cells().map(|cell| cell.text.chars().count()).max();
         return Letters {
             all: all.unwrap_or(0),
@@ -373,7 +385,9 @@ pub mod tests {
         let table = SelectionTable {
             which: Which::Parts,
             headings: vec![heading("own", "own_ns", true)],
-            rows: ["1.25 ms", "12.5 s", "0", "–"].map(|text| vec![cell(text)]).into(),
+            rows: ["1.25 ms", "12.5 s", "0", "–"]
+                .map(|text| vec![cell(text)])
+                .into(),
             reason: None,
         };
         let rows = Rows::with(table, Vec::new(), Vec::new());

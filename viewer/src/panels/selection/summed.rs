@@ -19,6 +19,8 @@ pub struct Summed {
     rows: Vec<Option<Rows>>,
     /// Ranks whose index was still being made: their parts are not in it.
     pub coming: Vec<u32>,
+    /// Parts that do not add up to their window: a bug.
+    pub wrong: u64,
 }
 
 impl Summed {
@@ -42,7 +44,10 @@ impl Summed {
         };
         let selection = select(&opened.path, &opened.session, &view, wanted)?;
         let rows = Shape::all().map(|shape| Rows::new(&selection, &opened.session, shape));
+        let parts = selection.parts.iter().filter_map(|entry| entry.parts.value.as_ref());
+        let wrong = parts.filter(|parts| !parts.adds_up).count() as u64;
         Ok(Self {
+            wrong,
             rows: rows.collect(),
             selection,
             coming: coming.into_inner(),
@@ -60,11 +65,5 @@ impl Summed {
         self.coming
             .iter()
             .any(|&rank| !matches!(opened.view(rank), View::Coming))
-    }
-
-    /// Ranks whose parts do not add up to their window: a bug.
-    pub fn wrong(&self) -> usize {
-        let known = self.selection.parts.iter().filter_map(|entry| entry.parts.value.as_ref());
-        known.filter(|parts| !parts.adds_up).count()
     }
 }

@@ -82,7 +82,11 @@ impl<T: Send + Sync + 'static> Worker<T> {
             self.wanted = Some((window, now_s));
             self.failed = None;
         }
-        if self.running.as_ref().is_some_and(|running| running.window != window) {
+        if self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.window != window)
+        {
             self.running = None;
         }
         let known = self.take_out(window);
@@ -220,18 +224,23 @@ mod tests {
             self.ctx.run_ui(input, |_| {}).drop_without_applying_deltas();
             let (begun, cancelled) = (self.begun.clone(), self.cancelled.clone());
             let window = Window::between(from_ns, from_ns + 1000);
-            self.worker.ask(&self.ctx, window, |_| false, move |window, stop| {
-                begun.lock().expect("whole").push(window.from_ns);
-                let begin = Instant::now();
-                while begin.elapsed() < lasts {
-                    if stop.load(Ordering::Relaxed) {
-                        cancelled.lock().expect("whole").push(window.from_ns);
-                        return Err(SelectError::Cancelled);
+            self.worker.ask(
+                &self.ctx,
+                window,
+                |_| false,
+                move |window, stop| {
+                    begun.lock().expect("whole").push(window.from_ns);
+                    let begin = Instant::now();
+                    while begin.elapsed() < lasts {
+                        if stop.load(Ordering::Relaxed) {
+                            cancelled.lock().expect("whole").push(window.from_ns);
+                            return Err(SelectError::Cancelled);
+                        }
+                        thread::sleep(Duration::from_millis(1));
                     }
-                    thread::sleep(Duration::from_millis(1));
-                }
-                Ok(window.from_ns)
-            })
+                    Ok(window.from_ns)
+                },
+            )
         }
 
         fn wait(&mut self, at_s: f64, from_ns: i64) -> i64 {
@@ -263,7 +272,10 @@ mod tests {
         assert_eq!(bench.begun(), [1], "the mouse does not rest");
         assert_eq!(bench.wait(1.3, 5), 5);
         assert_eq!(bench.begun(), [1, 5]);
-        assert!(matches!(bench.ask(1.4, 1, Duration::ZERO), Known::Computed(_)), "it is kept");
+        assert!(
+            matches!(bench.ask(1.4, 1, Duration::ZERO), Known::Computed(_)),
+            "it is kept"
+        );
         assert_eq!(bench.begun(), [1, 5]);
     }
 
@@ -273,9 +285,11 @@ mod tests {
         bench.ask(0.0, 1, Duration::from_secs(30));
         let begin = Instant::now();
         while bench.begun().is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(bench.wait(1.0, 2), 2);
+        bench.ask(1.0, 2, Duration::ZERO);
+        assert_eq!(bench.wait(2.0, 2), 2);
         while bench.cancelled.lock().expect("whole").is_empty() {
             assert!(begin.elapsed() < Duration::from_secs(20), "it goes on");
             thread::sleep(Duration::from_millis(1));
@@ -287,7 +301,7 @@ mod tests {
     fn the_last_few_are_kept_and_no_more() {
         let mut bench = Bench::new();
         for from_ns in 0..KEPT as i64 + 2 {
-            bench.wait(from_ns as f64, from_ns);
+            bench.ask(from_ns as f64, from_ns, Duration::ZERO);
             // Longer than any rest.
             bench.wait(from_ns as f64 + 0.9, from_ns);
         }
@@ -301,10 +315,19 @@ mod tests {
         let mut worker = Worker::<i64>::default();
         let ctx = Context::default();
         let window = Window::between(0, 100);
-        let ask = |worker: &mut Worker<i64>| loop {
-            match worker.ask(&ctx, window, |_| false, |_, _| Err(SelectError::Worker)) {
-                Known::Failed(reason) => return reason,
-                _ => thread::sleep(Duration::from_millis(1)),
+        let begin = Instant::now();
+        let ask = |worker: &mut Worker<i64>| {
+            loop {
+                let input = RawInput {
+                    time: Some(begin.elapsed().as_secs_f64()),
+                    ..RawInput::default()
+                };
+                ctx.run_ui(input, |_| {}).drop_without_applying_deltas();
+                match worker.ask(&ctx, window, |_| false, |_, _| Err(SelectError::Worker)) {
+                    Known::Failed(reason) => return reason,
+                    _ => thread::sleep(Duration::from_millis(1)),
+                }
+                assert!(begin.elapsed() < Duration::from_secs(20), "not in time");
             }
         };
         assert!(ask(&mut worker).contains("please report this"));

@@ -1,0 +1,142 @@
+//! What part of the other session is shown beside a part of this one: that in which the same step begins at the same place.
+
+use super::steps::{Same, Steps};
+use crate::model::Window;
+
+/// The moments of two sessions that are drawn one below the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// The step that begins there; `None`: both runs do.
+    pub step: Option<u32>,
+    /// In this session, ns.
+    pub own_ns: i64,
+    /// In the other, ns on its axis.
+    pub other_ns: i64,
+}
+
+impl Anchor {
+    /// The step at a moment; else, or if the other session lacks it, the nearest one that both have.
+    pub fn at(steps: &Steps, ns: i64) -> Option<Self> {
+        let after = steps.shared_until(ns);
+        let before = after.checked_sub(1).and_then(|place| steps.shared(place));
+        let next = steps.shared(after);
+        let nearest = match (before, next) {
+            (Some(before), Some(next)) => {
+                let since = ns.saturating_sub(before.end_ns).max(0);
+                if since <= next.start_ns.saturating_sub(ns) {
+                    before
+                } else {
+                    next
+                }
+            }
+            (one, other) => one.or(other)?,
+        };
+        let Same::Step { start_ns, .. } = nearest.same else {
+            return None;
+        };
+        Some(Self {
+            step: Some(nearest.number),
+            own_ns: nearest.start_ns,
+            other_ns: start_ns,
+        })
+    }
+
+    /// How much later it is in the other session, each on its own axis, ns.
+    pub fn shift_ns(&self) -> i64 {
+        self.other_ns.saturating_sub(self.own_ns)
+    }
+
+    /// The part of the other session that is shown beside one of this: as long, so that a pixel is as long in both.
+    pub fn other_window(&self, window: Window) -> Window {
+        let from_ns = window.from_ns.saturating_add(self.shift_ns());
+        let from_ns = from_ns.min(i64::MAX - window.length_ns());
+        Window {
+            from_ns,
+            to_ns: from_ns + window.length_ns(),
+        }
+    }
+
+    /// Back: the part of this session beside which one of the other is shown.
+    pub fn own_window(&self, window: Window) -> Window {
+        Self {
+            step: None,
+            own_ns: self.other_ns,
+            other_ns: self.own_ns,
+        }
+        .other_window(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps::tests::lane;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn some_steps() -> impl Strategy<Value = Vec<(u32, u8, i64, i64)>> {
+        proptest::collection::vec((1u32..3, 0u8..2, 0i64..40, 1i64..60), 0..60).prop_map(|steps| {
+            let mut number = 0;
+            steps
+                .into_iter()
+                .map(|(more, class, gap, length)| {
+                    number += more;
+                    (number, class, gap, length)
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_anchor_is_the_nearest_step_of_both(own in some_steps(), other in some_steps(), ns in -100i64..5000) {
+            let (own, other) = (lane(&own), lane(&other));
+            let anchor = Anchor::at(&Steps::of(&own, &other), ns);
+            let distance = |start_ns: i64, end_ns: i64| (start_ns - ns).max(ns - end_ns).max(0);
+            let both: Vec<_> = own
+                .iter()
+                .filter_map(|span| {
+                    let same = other.iter().find(|other| (other.name, other.class) == (span.name, span.class))?;
+                    Some((span, same))
+                })
+                .collect();
+            match anchor {
+                None => prop_assert!(both.is_empty()),
+                Some(anchor) => {
+                    let chosen = both.iter().find(|(span, _)| Some(span.name) == anchor.step);
+                    let (span, same) = chosen.expect("a step that both have");
+                    prop_assert_eq!((anchor.own_ns, anchor.other_ns), (span.start_ns, same.start_ns));
+                    let nearest = both.iter().map(|(span, _)| distance(span.start_ns, span.end_ns)).min();
+                    prop_assert_eq!(Some(distance(span.start_ns, span.end_ns)), nearest);
+                    if let Some((inside, _)) = both.iter().find(|(span, _)| span.start_ns <= ns && ns < span.end_ns) {
+                        prop_assert_eq!(Some(inside.name), anchor.step);
+                    }
+                }
+            }
+        }
+
+        /// Coupled: whatever part is shown, the anchor has the same place in both, and a pixel the same length.
+        #[test]
+        fn the_anchor_begins_at_the_same_pixel(
+            own_ns in -1_000_000i64..1_000_000_000, other_ns in -1_000_000i64..1_000_000_000,
+            from in -2_000_000i64..2_000_000_000, length in 20i64..3_000_000_000,
+        ) {
+            let anchor = Anchor { step: Some(7), own_ns, other_ns };
+            let window = Window::between(from, from + length);
+            let other = anchor.other_window(window);
+            prop_assert_eq!(other.length_ns(), window.length_ns());
+            prop_assert_eq!(own_ns - window.from_ns, other_ns - other.from_ns);
+            prop_assert_eq!(anchor.own_window(other), window);
+        }
+    }
+
+    #[test]
+    fn far_moments_do_not_overflow() {
+        let anchor = Anchor {
+            step: None,
+            own_ns: i64::MIN,
+            other_ns: i64::MAX,
+        };
+        let window = anchor.other_window(Window::between(0, 1_000));
+        assert_eq!(window.length_ns(), 1_000);
+    }
+}

@@ -1,0 +1,145 @@
+//! One line above the timeline: what is compared with what, by what the two are aligned, what the colours mean.
+
+use super::compared::Compared;
+use super::opening::Comparing;
+use super::reference::Aligned;
+use super::rows::scale;
+use crate::model::{Opened, duration_text, moment_text};
+use crate::theme::Theme;
+use egui::{Align, Layout, RichText, Sense, Ui, Vec2};
+
+/// What was clicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clicked {
+    /// Show the table, or not.
+    Table,
+    /// Compare no more.
+    Stop,
+}
+
+/// Draws the line of a comparison, or of one that is on its way or failed; nothing if there is none.
+pub fn show(
+    ui: &mut Ui,
+    own: &Opened,
+    compared: Option<&Compared>,
+    comparing: &Comparing,
+) -> Option<Clicked> {
+    let theme = Theme::of(ui.ctx());
+    let mut clicked = None;
+    ui.horizontal(|ui| {
+        match comparing {
+            Comparing::Opening(_, doing) => {
+                ui.spinner();
+                ui.label(format!("B: {doing}"));
+            }
+            Comparing::Failed(why) => {
+                ui.colored_label(theme.alarm(), format!("cannot be compared: {why}"));
+            }
+            Comparing::Idle => {}
+        }
+        if let Some(compared) = compared
+            && !comparing.is_busy()
+        {
+            told(ui, own, compared, theme);
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            if ui
+                .small_button("stop comparing")
+                .on_hover_text("shows A alone again")
+                .clicked()
+            {
+                clicked = Some(Clicked::Stop);
+            }
+            if let Some(compared) = compared {
+                let response = ui.selectable_label(compared.table_open, "table");
+                if response
+                    .on_hover_text("step time and exposed communication of each rank, A beside B")
+                    .clicked()
+                {
+                    clicked = Some(Clicked::Table);
+                }
+                legend(ui, theme);
+            }
+        });
+    });
+    clicked
+}
+
+fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
+    let (fill, edge) = super::colour::gutter(theme);
+    let (dot, _) = ui.allocate_exact_size(Vec2::new(10.0, 12.0), Sense::hover());
+    ui.painter().rect(
+        dot,
+        2.0,
+        fill,
+        egui::Stroke::new(1.5, edge),
+        egui::StrokeKind::Inside,
+    );
+    ui.label(RichText::new(format!("B: {}", compared.name)).strong())
+        .on_hover_text(compared.other.path.display().to_string());
+    match compared.aligned() {
+        Some(aligned) => {
+            ui.label(RichText::new(aligned_text(aligned)).color(edge))
+                .on_hover_text(meaning(own, compared, aligned));
+        }
+        None => {
+            ui.label(RichText::new("B is not aligned yet").weak());
+        }
+    }
+    let (without, of_other) = compared.counterparts.without();
+    if without + of_other > 0 {
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        let mut texts = Vec::new();
+        if without > 0 {
+            texts.push(format!("{without} rank{} only in A", plural(without)));
+        }
+        if of_other > 0 {
+            texts.push(format!("{of_other} rank{} only in B", plural(of_other)));
+        }
+        ui.label(RichText::new(texts.join(", ")).weak())
+            .on_hover_text("ranks are the same where they have the same number in the same world");
+    }
+}
+
+/// By what two sessions are aligned: `B aligned at step 518, +1.25 ms`.
+pub fn aligned_text(aligned: Aligned) -> String {
+    let shift_ns = aligned.anchor.shift_ns();
+    let sign = if shift_ns < 0 { "" } else { "+" };
+    let shift = duration_text(shift_ns);
+    match aligned.anchor.step {
+        Some(step) => format!("B aligned at step {step}, {sign}{shift}"),
+        None => format!("B aligned at the begin of both runs, {sign}{shift}"),
+    }
+}
+
+fn meaning(own: &Opened, compared: &Compared, aligned: Aligned) -> String {
+    let anchor = aligned.anchor;
+    let moments = format!(
+        "{} in A and at {} in B, each since the first event of its run",
+        moment_text(anchor.own_ns, 1_000),
+        moment_text(anchor.other_ns, 1_000)
+    );
+    match (anchor.step, aligned.rank) {
+        (Some(step), Some(rank)) => format!(
+            "Step {step} of {} begins at {moments}: here both have the same place. It is the step in the middle of the \
+             window, or the nearest that both have; as one moves another takes its turn.",
+            own.name_of(rank)
+        ),
+        _ => format!(
+            "{} and {} have no steps with the same numbers: the runs begin at {moments}, which have the same place.",
+            "A", compared.name
+        ),
+    }
+}
+
+fn legend(ui: &mut Ui, theme: Theme) {
+    ui.add_space(8.0);
+    // From right to left.
+    ui.label(RichText::new("+20 % B slower").weak().size(10.5));
+    let (rect, response) = ui.allocate_exact_size(Vec2::new(90.0, 9.0), Sense::hover());
+    scale(ui.painter(), rect, theme);
+    response.on_hover_text(
+        "the other session's step time minus this one's, as a share of this one's; within ±1 % it is none",
+    );
+    ui.label(RichText::new("B faster −20 %").weak().size(10.5));
+}

@@ -1,0 +1,90 @@
+//! Which rank of the other session is compared with which.
+
+use rankscope_formats::session::{Rank, Session};
+use rustc_hash::FxHashMap;
+
+/// Of each rank its counterpart in the other session: that which has the same number in the same world.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counterparts {
+    of: Vec<Option<u32>>,
+    without_counterpart: u32,
+    other_without_counterpart: u32,
+}
+
+/// What a rank is known by in any session: its world's position, and its number there.
+fn identity(rank: &Rank) -> Option<(u32, u32)> {
+    Some((rank.world?, rank.number.value?))
+}
+
+impl Counterparts {
+    /// Of two sessions.
+    pub fn of_sessions(own: &Session, other: &Session) -> Self {
+        let mut positions = FxHashMap::default();
+        for (position, rank) in other.ranks.iter().enumerate() {
+            if let Some(identity) = identity(rank) {
+                positions.entry(identity).or_insert(position as u32);
+            }
+        }
+        // Each is taken once: a damaged session may name one twice.
+        let of: Vec<Option<u32>> = own
+            .ranks
+            .iter()
+            .map(|rank| identity(rank).and_then(|identity| positions.remove(&identity)))
+            .collect();
+        let found = of.iter().flatten().count() as u32;
+        Self {
+            without_counterpart: of.len() as u32 - found,
+            other_without_counterpart: (other.ranks.len() as u32).saturating_sub(found),
+            of,
+        }
+    }
+
+    /// The counterpart of a rank: positions in the two sessions.
+    pub fn of(&self, rank: u32) -> Option<u32> {
+        self.of.get(rank as usize).copied().flatten()
+    }
+
+    /// All pairs, by the first session's positions.
+    pub fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.of
+            .iter()
+            .enumerate()
+            .filter_map(|(rank, of)| Some((rank as u32, (*of)?)))
+    }
+
+    /// Ranks of the first session that have none, and ranks of the other that are nobody's.
+    pub fn without(&self) -> (u32, u32) {
+        (self.without_counterpart, self.other_without_counterpart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::fixture::Made;
+    use rankscope_formats::session::Figure;
+
+    #[test]
+    fn a_rank_is_the_same_by_world_and_number() {
+        let made = Made::new();
+        let own = made.opened.session.clone();
+        let mut other = own.clone();
+        other.ranks.swap(0, 2);
+        other.ranks[1].number = Figure::unknown("nobody knows");
+        other.ranks[3].world = Some(1);
+        let counterparts = Counterparts::of_sessions(&own, &other);
+        assert_eq!(counterparts.pairs().collect::<Vec<_>>(), [(0, 2), (2, 0)]);
+        assert_eq!(counterparts.of(1), None);
+        assert_eq!(counterparts.of(77), None);
+        assert_eq!(counterparts.without(), (2, 2));
+        // One that is named twice is taken once.
+        let mut twice = own.clone();
+        twice.ranks[1] = twice.ranks[0].clone();
+        assert_eq!(
+            Counterparts::of_sessions(&twice, &own)
+                .pairs()
+                .collect::<Vec<_>>(),
+            [(0, 0), (2, 2), (3, 3)]
+        );
+    }
+}

@@ -1,0 +1,394 @@
+use super::bar;
+use super::compared::{Compared, Pointed};
+use crate::model::{Action, ViewState, Window};
+use crate::search::fixture::{Made, Planned};
+use crate::timeline::layout::{Row, RowKind};
+use crate::workspace::Workspace;
+use egui::{Event, PointerButton, Pos2, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
+use rankscope_formats::session::{Session, StepKind, StepRow, TableWriter, rank_path};
+use rankscope_formats::view::{LaneKind, Name, Span, operation, part};
+use std::time::{Duration, Instant};
+
+const MS: i64 = 1_000_000;
+const STEPS: u32 = 10;
+
+/// Step times of a rank: as told, but for one step. Step 7 is missing in the second session.
+struct Plan {
+    step_ns: i64,
+    begin_ns: i64,
+    without: Option<u32>,
+}
+
+const A: Plan = Plan {
+    step_ns: 100 * MS,
+    begin_ns: 5 * MS,
+    without: None,
+};
+const B: Plan = Plan {
+    step_ns: 110 * MS,
+    begin_ns: 8 * MS,
+    without: Some(7),
+};
+
+/// Steps one after the other, each with 60 % own time, 30 % exposed wait, 10 % exposed transfer and an operation.
+fn made(plan: &Plan) -> Made {
+    let mut planned = Vec::new();
+    for rank in 0..crate::search::fixture::RANKS {
+        let mut push = |kind, text: &str, bytes, span| {
+            let name = Name {
+                text: text.to_owned(),
+                bytes,
+            };
+            planned.push(Planned {
+                rank,
+                kind,
+                name,
+                span,
+            });
+        };
+        for number in 0..STEPS {
+            let start_ns = plan.begin_ns + i64::from(number) * plan.step_ns;
+            let at = |percent: i64| start_ns + plan.step_ns * percent / 100;
+            let span = |from, to, class| Span {
+                start_ns: at(from),
+                end_ns: at(to),
+                class,
+                ..Span::default()
+            };
+            if plan.without != Some(number) {
+                push(LaneKind::Steps, "", Some(u64::from(number)), span(0, 100, 0));
+            }
+            let parts = LaneKind::Parts { device: false };
+            push(parts, "", None, span(0, 60, part::OWN));
+            push(parts, "", None, span(60, 90, part::EXPOSED_WAIT));
+            push(parts, "", None, span(90, 100, part::EXPOSED_TRANSFER));
+            push(
+                LaneKind::Operations {
+                    communicator: Some(0),
+                },
+                "all-reduce",
+                Some(1 << 20),
+                Span {
+                    wait_ns: plan.step_ns * 30 / 100,
+                    instance: Some(u64::from(number)),
+                    ..span(60, 100, operation::TRANSFER)
+                },
+            );
+        }
+    }
+    let made = Made::with(&planned);
+    for rank in 0..crate::search::fixture::RANKS {
+        let mut rows: Vec<StepRow> = (0..STEPS)
+            .filter(|step| plan.without != Some(*step))
+            .map(|step| step_row(plan, step))
+            .collect();
+        let path = rank_path::<StepRow>(&made.opened.path, rank);
+        let mut table = TableWriter::create(&path, 4096).expect("table");
+        table.write(&mut rows).expect("rows");
+        table.finish().expect("written");
+    }
+    made.opened.session.write(&made.opened.path).expect("summary");
+    made
+}
+
+fn step_row(plan: &Plan, step: u32) -> StepRow {
+    let start_ns = plan.begin_ns + i64::from(step) * plan.step_ns;
+    StepRow {
+        world: 0,
+        step,
+        kind: StepKind::Train,
+        start_ns,
+        end_ns: start_ns + plan.step_ns,
+        host_ns: 0,
+        exposed_communication_ns: 0,
+        other_blocked_ns: 0,
+        communication_ns: 0,
+        compute_only_ns: None,
+        overlapped_ns: None,
+        exposed_memory_ns: None,
+        idle_ns: None,
+        exposed_wait_ns: 0,
+        hidden_wait_ns: 0,
+        own_delay_ns: None,
+        late: false,
+    }
+}
+
+/// Both sessions, and a window of the first that compares with the second.
+fn harness<'a>(own: &Made, other: &Made) -> Harness<'a, Option<Workspace>> {
+    let path = own.opened.path.clone();
+    let mut session = Session::read(&path).expect("A");
+    // Of rank 3 there is nothing in B.
+    session.ranks[3].world = Some(7);
+    let beside = other.opened.path.clone();
+    let mut harness = Harness::builder().with_size(vec2(1150.0, 1000.0)).build_ui_state(
+        move |ui, state: &mut Option<Workspace>| {
+            let workspace = state.get_or_insert_with(|| {
+                let view = ViewState {
+                    drawer: false,
+                    findings: false,
+                    ..ViewState::default()
+                };
+                let mut workspace = Workspace::new(&path, session.clone(), Some(view), ui.ctx());
+                workspace.compare_with(beside.clone(), ui.ctx());
+                workspace
+            });
+            workspace.show(ui);
+        },
+        None,
+    );
+    wait(&mut harness);
+    harness
+}
+
+fn wait(harness: &mut Harness<'_, Option<Workspace>>) {
+    let begin = Instant::now();
+    let is_ready = |state: &Option<Workspace>| {
+        state
+            .as_ref()
+            .is_some_and(|workspace| workspace.is_ready() && workspace.timeline.compared().is_some())
+    };
+    harness.step();
+    while !is_ready(harness.state()) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not in time");
+        harness.step();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    harness.run_steps(3);
+}
+
+fn workspace<'a>(harness: &'a mut Harness<'_, Option<Workspace>>) -> &'a mut Workspace {
+    harness.state_mut().as_mut().expect("a workspace")
+}
+
+fn show(harness: &mut Harness<'_, Option<Workspace>>, from_ns: i64, to_ns: i64) {
+    let window = Window::between(from_ns, to_ns);
+    workspace(harness).state.apply(Action::Show(window), 0.0);
+    wait(harness);
+}
+
+fn rows_of(harness: &mut Harness<'_, Option<Workspace>>, rank: u32) -> Vec<Row> {
+    let rows = workspace(harness).timeline.rows();
+    rows.iter()
+        .filter(|row| row.kind.rank() == Some(rank))
+        .copied()
+        .collect()
+}
+
+/// The place of a moment of A in a row.
+fn place(harness: &mut Harness<'_, Option<Workspace>>, row: &Row, ns: i64) -> Pos2 {
+    let workspace = workspace(harness);
+    let rect = workspace.timeline.rows_rect;
+    let share = workspace.state.window().share_of(ns) as f32;
+    let top = rect.top() + row.top - workspace.state.view.scroll;
+    Pos2::new(rect.left() + share * rect.width(), top + row.kind.height() / 2.0)
+}
+
+/// Waits with the mouse at a place until its tooltip is there.
+fn hover(harness: &mut Harness<'_, Option<Workspace>>, at: Pos2) {
+    harness.hover_at(at);
+    for _ in 0..40 {
+        harness.step();
+    }
+}
+
+fn aligned(harness: &mut Harness<'_, Option<Workspace>>) -> String {
+    let compared = workspace(harness).timeline.compared().expect("compared");
+    bar::aligned_text(compared.aligned().expect("aligned"))
+}
+
+fn name(row: &Row, compared: &Compared) -> String {
+    compared.title(row.kind).unwrap_or_else(|| match row.kind {
+        RowKind::Rank { .. } => "rank".to_owned(),
+        RowKind::Lane { kind, .. } => format!("{kind:?}"),
+        _ => "else".to_owned(),
+    })
+}
+
+#[test]
+fn two_sessions_stand_rank_by_rank_aligned_by_step() {
+    let (own, other) = (made(&A), made(&B));
+    let mut harness = harness(&own, &other);
+    // Rows of A, the difference, rows of B.
+    let rows = rows_of(&mut harness, 1);
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    let names: Vec<String> = rows.iter().map(|row| name(row, compared)).collect();
+    let below: Vec<&str> = names
+        .iter()
+        .skip_while(|name| !name.contains("B − A"))
+        .map(String::as_str)
+        .collect();
+    assert_eq!(names[0], "rank");
+    assert_eq!(below[..3], ["step time, B − A", "B rank 1", "B steps"]);
+    assert!(below[3].starts_with("B gloo world of"), "{below:?}");
+    assert_eq!(below.len(), 4);
+    let alone = rows_of(&mut harness, 3);
+    assert!(matches!(
+        alone.last().map(|row| row.kind),
+        Some(RowKind::Alone(3))
+    ));
+    harness.get_by_label("1 rank only in A, 1 rank only in B");
+
+    // In the middle of the window is step 2: it begins at 205 ms in A and at 228 ms in B.
+    show(&mut harness, 230 * MS, 280 * MS);
+    assert_eq!(aligned(&mut harness), "B aligned at step 2, +23.0 ms");
+    harness.get_by_label("B aligned at step 2, +23.0 ms");
+    // B lacks step 7: the nearest that both have is 6, whose end is nearer than the begin of 8.
+    show(&mut harness, 720 * MS, 740 * MS);
+    assert_eq!(aligned(&mut harness), "B aligned at step 6, +63.0 ms");
+    // Moving on, another step takes its turn.
+    show(&mut harness, 780 * MS, 800 * MS);
+    assert_eq!(aligned(&mut harness), "B aligned at step 8, +83.0 ms");
+    // A pixel is as long in both, whatever the zoom.
+    for (from, to) in [(0, 1_000), (205, 206), (300, 340)] {
+        show(&mut harness, from * MS, to * MS);
+        let window = workspace(&mut harness).state.window();
+        let compared = workspace(&mut harness).timeline.compared().expect("compared");
+        let seen: Vec<Window> = compared.seen().map(|(row, _)| row.window).collect();
+        let anchor = compared.aligned().expect("aligned").anchor;
+        assert!(!seen.is_empty());
+        for other in seen {
+            assert_eq!(other.share_of(anchor.other_ns), window.share_of(anchor.own_ns));
+        }
+    }
+}
+
+#[test]
+fn a_difference_is_told_with_where_it_comes_from() {
+    let (own, other) = (made(&A), made(&B));
+    let mut harness = harness(&own, &other);
+    show(&mut harness, 180 * MS, 350 * MS);
+    let rows = rows_of(&mut harness, 0);
+    let difference = rows.iter().find(|row| matches!(row.kind, RowKind::Difference(_)));
+    let difference = *difference.expect("a row of differences");
+    let at = place(&mut harness, &difference, 250 * MS);
+    hover(&mut harness, at);
+    harness.get_by_label("step 2 (train)");
+    harness.get_by_label("step time");
+    // The legend has these, too.
+    for text in ["exposed wait", "exposed transfer", "own time"] {
+        assert_eq!(harness.query_all_by_label(text).count(), 2, "{text}");
+    }
+    // Each is 10 % longer.
+    for text in [
+        "100 ms", "110 ms", "+10.0 ms", "30.0 ms", "33.0 ms", "+3.00 ms", "60.0 ms", "66.0 ms", "+6.00 ms",
+        "10.0 ms", "11.0 ms", "+1.00 ms",
+    ] {
+        assert!(harness.query_all_by_label(text).next().is_some(), "{text}");
+    }
+
+    // A span of B is told as B's, and a click picks nothing.
+    let operations = rows.iter().find(|row| {
+        matches!(
+            row.kind,
+            RowKind::Other {
+                kind: LaneKind::Operations { .. },
+                ..
+            }
+        )
+    });
+    let operations = *operations.expect("B's operations");
+    // The middle of the window lies in step 2, by which it is aligned: 70 % into it B has its operation.
+    let at = place(&mut harness, &operations, 205 * MS + 88 * MS);
+    hover(&mut harness, at);
+    harness.get_by_label_contains("in B, ");
+    harness.get_by_label("all-reduce 1 MiB");
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    let Some(Pointed::Span { rank: 0, hovered }) = compared.pointed else {
+        panic!("nothing of B is pointed at");
+    };
+    assert_eq!(hovered.span.start_ns, B.begin_ns + 2 * B.step_ns + 66 * MS);
+    for pressed in [true, false] {
+        harness.event(Event::PointerButton {
+            pos: at,
+            button: PointerButton::Primary,
+            pressed,
+            modifiers: Default::default(),
+        });
+        harness.step();
+    }
+    assert_eq!(workspace(&mut harness).state.picked, None);
+
+    // Step 7 is missing.
+    show(&mut harness, 650 * MS, 850 * MS);
+    let at = place(&mut harness, &difference, 750 * MS);
+    hover(&mut harness, at);
+    harness.get_by_label("B has no step 7 on this rank");
+}
+
+#[test]
+fn the_table_tells_both_and_goes_to_a_rank() {
+    let (own, other) = (made(&A), made(&B));
+    let mut harness = harness(&own, &other);
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    let lines: Vec<_> = compared
+        .table
+        .lines()
+        .skip(1)
+        .map(|line| (line.rank, line.step.own.value, line.step.other.value))
+        .collect();
+    let expected = |rank| (Some(rank), Some(100 * MS), Some(110 * MS));
+    assert_eq!(lines, [expected(0), expected(1), expected(2)]);
+    harness.get_by_label("rank 2").click();
+    harness.run_steps(3);
+    assert_eq!(workspace(&mut harness).state.rank, Some(2));
+    harness.get_by_label("stop comparing").click();
+    harness.run_steps(3);
+    assert!(workspace(&mut harness).timeline.compared().is_none());
+    let is_compared = |row: &Row| row.kind.is_compared();
+    assert!(!workspace(&mut harness).timeline.rows().iter().any(is_compared));
+}
+
+/// Tooltips, to be looked at: `PANELS_OUT=DIR cargo test -p rankscope-viewer compare::`.
+#[test]
+fn tooltips_can_be_looked_at() {
+    let Some(out) = std::env::var_os("PANELS_OUT").map(std::path::PathBuf::from) else {
+        return;
+    };
+    let (own, other) = (made(&A), made(&B));
+    for dark in [true, false] {
+        let ctx = egui::Context::default();
+        ctx.set_theme(if dark {
+            egui::Theme::Dark
+        } else {
+            egui::Theme::Light
+        });
+        let mut compared = None;
+        let frames = crate::screenshot::Frames::default();
+        let picture = crate::screenshot::render_in(&ctx, vec2(420.0, 420.0), 1.5, frames, |ui| {
+            let session = other.opened.session.clone();
+            let compared = compared
+                .get_or_insert_with(|| Compared::new(&own.opened, &other.opened.path, session, ui.ctx()));
+            let kind = RowKind::Difference(0);
+            let placed = super::compared::Placed {
+                kind,
+                rect: egui::Rect::from_min_size(Pos2::ZERO, vec2(400.0, 16.0)),
+            };
+            let window = Window::between(0, 1_000 * MS);
+            compared.update(ui.ctx(), &own.opened, window, 400.0, &[placed]);
+            let is_ready = compared.steps_of(0).is_some() && own.opened.open_view(0).is_some();
+            egui::CentralPanel::default().show(ui, |ui| {
+                for (first, beyond) in [(2, 3), (7, 8), (5, 9)] {
+                    compared.pointed = Some(Pointed::Steps {
+                        rank: 0,
+                        first,
+                        beyond,
+                    });
+                    egui::Frame::popup(ui.style()).show(ui, |ui| {
+                        ui.push_id(first, |ui| super::tooltip::show(ui, &own.opened, compared));
+                    });
+                }
+            });
+            if is_ready {
+                crate::screenshot::Readiness::Ready
+            } else {
+                crate::screenshot::Readiness::NotReady
+            }
+        })
+        .expect("a picture");
+        let path = out.join(format!("compare-tooltips-{dark}.png"));
+        crate::screenshot::png_file::write(&path, &picture.image, picture.pixels_per_point).expect("written");
+    }
+}

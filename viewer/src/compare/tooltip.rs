@@ -1,0 +1,170 @@
+//! What is said of the place under the mouse: a span of B, or how a step differs.
+
+use super::colour::change_text;
+use super::compared::{Compared, Pointed};
+use super::steps::{Same, Step};
+use crate::model::{Opened, View, duration_text};
+use crate::timeline::layout::parts_lane;
+use crate::timeline::tooltip;
+use egui::{Grid, RichText, Ui};
+use rankscope_formats::view::{Lane, LaneKind, Sums, ViewFile, part, step};
+
+/// Steps of which the parts are summed up for a tooltip, at most: each is two look-ups.
+const MOST_SUMMED: usize = 512;
+
+/// Fills the tooltip; `own` is A.
+pub fn show(ui: &mut Ui, own: &Opened, compared: &Compared) {
+    match compared.pointed {
+        Some(Pointed::Span { hovered, .. }) => {
+            ui.label(RichText::new(format!("in B, {}", compared.name)).weak());
+            tooltip::show(ui, &compared.other, &hovered);
+        }
+        Some(Pointed::Steps { rank, first, beyond }) => {
+            let Some(steps) = compared.steps_of(rank) else {
+                return;
+            };
+            if let Some(steps) = steps.all().get(first..beyond) {
+                of_steps(ui, own, compared, rank, steps);
+            }
+        }
+        None => {}
+    }
+}
+
+fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[Step]) {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+        return;
+    };
+    let title = if steps.len() == 1 {
+        format!("step {} ({})", first.number, kind_name(first.class))
+    } else {
+        format!("{} steps, {} to {}", steps.len(), first.number, last.number)
+    };
+    ui.label(RichText::new(title).strong());
+    ui.label(RichText::new(own.name_of(rank)).weak());
+    let both: Vec<&Step> = steps.iter().filter(|step| step.times().is_some()).collect();
+    if let [only] = steps
+        && let Some(why) = why_not(only)
+    {
+        ui.label(why);
+        ui.label(RichText::new(format!("{} in A", duration_text(only.end_ns - only.start_ns))).weak());
+        return;
+    }
+    if both.len() < steps.len() {
+        let missing = steps.len() - both.len();
+        ui.label(format!("left out: {missing} without counterpart in B"));
+    }
+    let times = both.iter().filter_map(|step| step.times());
+    let (own_ns, other_ns) = times.fold((0i64, 0i64), |sum, times| {
+        (sum.0.saturating_add(times.0), sum.1.saturating_add(times.1))
+    });
+    let parts = (both.len() <= MOST_SUMMED)
+        .then(|| parts_of(own, compared, rank, &both))
+        .flatten();
+    let count = both.len().max(1) as i64;
+    Grid::new("difference of steps")
+        .num_columns(5)
+        .spacing([12.0, 2.0])
+        .show(ui, |ui| {
+            ui.label(RichText::new(if both.len() > 1 { "mean per step" } else { "" }).weak());
+            for title in ["A", "B", "B − A", ""] {
+                ui.label(RichText::new(title).weak());
+            }
+            ui.end_row();
+            line(ui, "step time", (own_ns / count, other_ns / count));
+            if let Some(parts) = &parts {
+                for (what, own, other) in parts {
+                    line(ui, what, (own / count, other / count));
+                }
+            }
+        });
+    if parts.is_none() {
+        let why = if both.len() > MOST_SUMMED {
+            "closer by, its parts are told, too"
+        } else {
+            "where the time went was not recorded in both"
+        };
+        ui.label(RichText::new(why).weak());
+    }
+}
+
+fn line(ui: &mut Ui, what: &str, (own_ns, other_ns): (i64, i64)) {
+    ui.label(RichText::new(what).weak());
+    let difference_ns = other_ns.saturating_sub(own_ns);
+    let sign = if difference_ns > 0 { "+" } else { "" };
+    let change = if own_ns > 0 {
+        change_text(difference_ns as f64 / own_ns as f64)
+    } else {
+        "–".to_owned()
+    };
+    for text in [
+        duration_text(own_ns),
+        duration_text(other_ns),
+        format!("{sign}{}", duration_text(difference_ns)),
+        change,
+    ] {
+        ui.label(RichText::new(text).monospace());
+    }
+    ui.end_row();
+}
+
+fn kind_name(class: u8) -> &'static str {
+    step::NAMES.get(usize::from(class)).copied().unwrap_or("")
+}
+
+/// Why a step is not compared.
+fn why_not(step: &Step) -> Option<String> {
+    match step.same {
+        Same::Step { .. } => None,
+        Same::Lacking => Some(format!("B has no step {} on this rank", step.number)),
+        Same::OtherKind(class) => Some(format!(
+            "{} in A, {} in B: kinds are not compared",
+            kind_name(step.class),
+            kind_name(class)
+        )),
+    }
+}
+
+type Part = (&'static str, i64, i64);
+
+/// Where the time of steps went, in sum, in both sessions, ns.
+fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Option<Vec<Part>> {
+    let of = compared.counterparts.of(rank)?;
+    let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of)) else {
+        return None;
+    };
+    let (own, other) = (parts(own)?, parts(other)?);
+    let (mut of_own, mut of_other) = (Sums::default(), Sums::default());
+    for step in steps {
+        if let Same::Step { start_ns, end_ns } = step.same {
+            of_own.merge(&own.sums_in(step.start_ns, step.end_ns));
+            of_other.merge(&other.sums_in(start_ns, end_ns));
+        }
+    }
+    let time = |classes: &[u8]| {
+        let sum = |sums: &Sums| {
+            let of = classes.iter().map(|&class| sums.0[usize::from(class)]);
+            i64::try_from(of.fold(0, u64::saturating_add)).unwrap_or(i64::MAX)
+        };
+        (sum(&of_own), sum(&of_other))
+    };
+    let is_device = own.info.kind == LaneKind::Parts { device: true };
+    // Of a host what runs behind its own time is its own; of a device what hides communication is compute.
+    let own_name = if is_device { "compute" } else { "own time" };
+    Some(
+        [
+            ("exposed wait", &[part::EXPOSED_WAIT][..]),
+            ("exposed transfer", &[part::EXPOSED_TRANSFER]),
+            (own_name, &[part::OWN, part::OVERLAPPED]),
+        ]
+        .map(|(what, classes)| {
+            let (own, other) = time(classes);
+            (what, own, other)
+        })
+        .to_vec(),
+    )
+}
+
+fn parts(view: &ViewFile) -> Option<Lane<'_>> {
+    view.lane(parts_lane(&view.footer().lanes)?)
+}

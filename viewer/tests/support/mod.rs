@@ -1,0 +1,60 @@
+//! Sessions to look at: a training over real Gloo, a synthetic one, and traces of other people's jobs.
+#![allow(dead_code, reason = "each test program takes what it needs")]
+
+#[path = "../../../collector/tests/support/mod.rs"]
+mod synthetic;
+
+use rankscope_collector::import::{self, ImportOptions};
+use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_tests::artefacts::root;
+use rankscope_tests::job::Job;
+use rankscope_tests::{compile, results, turn};
+use std::path::{Path, PathBuf};
+
+/// The run directory of a training of four ranks over real Gloo, of which rank 1 is late in every step; `None` where there is
+/// no Gloo.
+pub fn gloo(directory: &Path) -> Option<PathBuf> {
+    let turn = turn::take();
+    let program = compile::gloo("gloo_train.cc")?;
+    let mut job = Job::program(&program, 4);
+    for argument in ["ddp", "40", "10000", "persistent", "1", "300", "3"] {
+        job = job.arg(argument);
+    }
+    job.record_into(directory).run(&turn).expect_status(0);
+    results::merge(directory);
+    Some(directory.to_path_buf())
+}
+
+/// The run directory of a synthetic training.
+pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
+    let job = synthetic::Ddp {
+        ranks,
+        steps,
+        noise: 1,
+        slow: Some((ranks / 2, 50_000)),
+        ..synthetic::Ddp::default()
+    };
+    job.write(directory).expect("a run");
+    merged(directory)
+}
+
+/// The run directory of traces of torch.profiler.
+pub fn imported(directory: &Path, traces: &[&str]) -> PathBuf {
+    let folder = root().join("../shared/traces/hta");
+    let files = traces.iter().map(|name| folder.join(name)).collect();
+    let options = ImportOptions {
+        files,
+        output: directory.to_path_buf(),
+        ..ImportOptions::default()
+    };
+    import::kineto(&options, &|_| {}).expect("imported");
+    merged(directory)
+}
+
+fn merged(directory: &Path) -> PathBuf {
+    let options = MergeOptions::of_run(directory);
+    let session = merge(&options, &mut |_| {}).expect("merged");
+    let ranks = 0..session.ranks.len() as u32;
+    view::ensure(&options.output, &session, ranks, &mut |_, _| {}).expect("indexed");
+    directory.to_path_buf()
+}

@@ -1,0 +1,260 @@
+//! A real window on a real X server (Xvfb, OpenGL in software): opened, driven with keys, left alone, closed and opened again.
+
+mod support;
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time that a step of the test may take; software rendering on a busy machine is slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An X server whose screen is a file.
+struct Screen {
+    _server: Running,
+    display: String,
+    file: PathBuf,
+}
+
+impl Screen {
+    fn start(directory: &Path) -> Option<Self> {
+        let server = Command::new("Xvfb")
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                "1400x900x24",
+                "-nolisten",
+                "tcp",
+                "-fbdir",
+            ])
+            .arg(directory)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(server) = server else {
+            rankscope_tests::skip("there is no Xvfb here");
+            return None;
+        };
+        let mut server = Running(server);
+        let mut number = String::new();
+        let out = server.0.stdout.as_mut().expect("its output");
+        while !number.ends_with('\n') {
+            let mut byte = [0];
+            out.read_exact(&mut byte).expect("a display's number");
+            number.push(char::from(byte[0]));
+        }
+        Some(Self {
+            _server: server,
+            display: format!(":{}", number.trim()),
+            file: directory.join("Xvfb_screen0"),
+        })
+    }
+
+    /// The pixels, a byte each: the mean of their colours. The file is in the format of xwd.
+    fn pixels(&self) -> Vec<u8> {
+        let bytes = fs::read(&self.file).expect("the screen");
+        let word = |at: usize| {
+            let of = bytes[4 * at..4 * at + 4].try_into().expect("four bytes");
+            u32::from_be_bytes(of) as usize
+        };
+        let (header, height, width, line, colours) = (word(0), word(5), word(4), word(12), word(19));
+        let start = header + 12 * colours;
+        (0..height)
+            .flat_map(|y| (0..width).map(move |x| start + y * line + 4 * x))
+            .map(|at| {
+                let sum: u16 = bytes[at..at + 3].iter().map(|&byte| u16::from(byte)).sum();
+                (sum / 3) as u8
+            })
+            .collect()
+    }
+
+    /// Waits until the screen is as is wanted.
+    fn until(&self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let since = Instant::now();
+        loop {
+            let pixels = self.pixels();
+            if wanted(&pixels) {
+                return pixels;
+            }
+            assert!(since.elapsed() < PATIENCE, "{what}: it never came");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until the screen has been the same for a while.
+    fn still(&self) -> Vec<u8> {
+        let since = Instant::now();
+        let mut last = self.pixels();
+        let mut same = Instant::now();
+        while same.elapsed() < Duration::from_millis(1500) {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = self.pixels();
+            if now != last {
+                same = Instant::now();
+                last = now;
+            }
+            assert!(since.elapsed() < PATIENCE, "the screen is never still");
+        }
+        self.keep(&last);
+        last
+    }
+
+    /// With RANKSCOPE_TEST_PICTURES the screen is kept there, to be looked at.
+    fn keep(&self, _pixels: &[u8]) {
+        if let Some(directory) = std::env::var_os("RANKSCOPE_TEST_PICTURES") {
+            let directory = PathBuf::from(directory);
+            let number = fs::read_dir(&directory).map_or(0, Iterator::count);
+            let _ = fs::copy(&self.file, directory.join(format!("screen-{number}.xwd")));
+        }
+    }
+
+    fn xdotool(&self, arguments: &[&str]) -> String {
+        let output = Command::new("xdotool")
+            .args(arguments)
+            .env("DISPLAY", &self.display)
+            .output()
+            .expect("xdotool");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    fn press(&self, key: &str) {
+        self.xdotool(&["key", key]);
+    }
+
+    fn open(&self, run: &Path, home: &Path) -> (Running, String) {
+        let child = Command::new(env!("CARGO_BIN_EXE_rankscope-viewer"))
+            .arg(run)
+            .args(["--size", "1300x850"])
+            .env("DISPLAY", &self.display)
+            .env_remove("WAYLAND_DISPLAY")
+            .env("LIBGL_ALWAYS_SOFTWARE", "1")
+            .env("HOME", home)
+            .env("XDG_DATA_HOME", home.join("data"))
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the viewer");
+        let child = Running(child);
+        let since = Instant::now();
+        let window = loop {
+            let found = self.xdotool(&["search", "--onlyvisible", "--name", "^rankscope$"]);
+            if let Some(first) = found.lines().next() {
+                break first.to_owned();
+            }
+            assert!(since.elapsed() < PATIENCE, "no window came");
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        self.xdotool(&["windowfocus", "--sync", &window]);
+        (child, window)
+    }
+}
+
+/// Processor time of a process, clock ticks.
+fn ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
+    let after = stat.rsplit_once(')').expect("a name").1;
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime")
+}
+
+fn differing(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).filter(|(one, other)| one != other).count()
+}
+
+fn mean(pixels: &[u8]) -> u64 {
+    pixels.iter().map(|&pixel| u64::from(pixel)).sum::<u64>() / pixels.len().max(1) as u64
+}
+
+#[test]
+fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let Some(run) = support::gloo(&directory.path().join("run")) else {
+        return;
+    };
+    let screen_directory = directory.path().join("screen");
+    let home = directory.path().join("home");
+    fs::create_dir_all(&screen_directory).expect("made");
+    fs::create_dir_all(&home).expect("made");
+    let Some(screen) = Screen::start(&screen_directory) else {
+        return;
+    };
+    let (viewer, _) = screen.open(&run, &home);
+    screen.until("the first picture", |pixels| {
+        pixels.iter().filter(|&&pixel| pixel > 60).count() > 20_000
+    });
+    let whole = screen.still();
+
+    // Left alone it does nothing at all.
+    let before = ticks(viewer.0.id());
+    std::thread::sleep(Duration::from_secs(10));
+    let spent = ticks(viewer.0.id()) - before;
+    assert!(spent <= 1, "{spent} ticks in ten seconds without input");
+    assert_eq!(differing(&whole, &screen.pixels()), 0);
+
+    // Closer, and back again.
+    screen.press("period");
+    let picked = screen.still();
+    assert!(differing(&whole, &picked) > 1000, "nothing was picked");
+    screen.press("f");
+    let near = screen.still();
+    assert!(differing(&picked, &near) > 20_000, "it was not shown closely");
+    screen.press("ctrl+z");
+    screen.press("Escape");
+    let back = screen.still();
+    assert!(
+        differing(&whole, &back) < 3000,
+        "{} pixels are not as before",
+        differing(&whole, &back)
+    );
+    // All keys are told.
+    screen.press("question");
+    let help = screen.still();
+    assert!(differing(&back, &help) > 50_000, "no help came");
+    screen.press("Escape");
+    screen.still();
+    // Light, and what it takes to be kept.
+    screen.press("t");
+    let light = screen.still();
+    assert!(
+        mean(&light) > mean(&whole) + 60,
+        "{} after {}",
+        mean(&light),
+        mean(&whole)
+    );
+    screen.press("b");
+    let without_drawer = screen.still();
+    assert!(differing(&light, &without_drawer) > 5000);
+
+    screen.press("ctrl+q");
+    let since = Instant::now();
+    let mut viewer = viewer;
+    while viewer.0.try_wait().expect("its state").is_none() {
+        assert!(since.elapsed() < PATIENCE, "the window does not close");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (_again, _) = screen.open(&run, &home);
+    let light_again = screen.until("the same window", |pixels| {
+        mean(pixels) + 25 > mean(&without_drawer)
+    });
+    drop(light_again);
+    let again = screen.still();
+    assert!(
+        differing(&again, &without_drawer) < without_drawer.len() / 20,
+        "{} of {} pixels differ from how it was left",
+        differing(&again, &without_drawer),
+        again.len()
+    );
+}
