@@ -2,7 +2,7 @@
 
 use crate::compare::{Compared, Comparing, bar};
 use crate::model::{Action, Opened, PanelTab, PickedInstance, State, View, ViewState, Window, moment_text};
-use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, instance};
+use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, SelectionPanels, instance};
 use crate::picture::painter::SpanFilter;
 use crate::search::{CommandId, SearchBar, held, parse, pressed};
 use crate::theme::Theme;
@@ -47,6 +47,7 @@ pub struct Workspace {
     pub timeline: Timeline,
     findings: FindingsPanel,
     heat_maps: HeatMapsPanel,
+    selection: SelectionPanels,
     notes: Notes,
     notes_panel: NotesPanel,
     notes_open: bool,
@@ -80,6 +81,7 @@ impl Workspace {
             state: State::new(whole, view),
             findings: FindingsPanel::default(),
             heat_maps: HeatMapsPanel::default(),
+            selection: SelectionPanels::default(),
             notes: Notes::load(path, move || wake.request_repaint()),
             notes_panel: NotesPanel::default(),
             notes_open: false,
@@ -95,8 +97,11 @@ impl Workspace {
 
     /// True if all that is seen is there, and as exact as pixels can be.
     pub fn is_ready(&self) -> bool {
-        let panel =
-            !self.state.view.drawer || self.state.view.tab != PanelTab::HeatMaps || self.heat_maps.is_ready();
+        let panel = !self.state.view.drawer
+            || match self.state.view.tab {
+                PanelTab::HeatMaps => self.heat_maps.is_ready(),
+                _ => self.selection.is_ready(&self.state),
+            };
         self.timeline.is_exact() && panel && !self.comparing.is_busy()
     }
 
@@ -405,8 +410,12 @@ impl Workspace {
                     });
                 });
                 ui.separator();
+                // However little a tab has to say, the drawer stays as high as it was made.
+                ui.set_min_size(ui.available_size());
                 if self.state.view.tab == PanelTab::HeatMaps {
                     self.heat_maps.show(ui, &self.opened, &self.state, actions);
+                } else {
+                    self.selection.show(ui, &self.opened, &self.state, actions);
                 }
             });
     }

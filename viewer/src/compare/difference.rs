@@ -8,6 +8,9 @@ use super::steps::{Before, Step, Steps};
 use crate::model::Window;
 use crate::picture::columns::edges;
 
+/// Steps that are passed one by one before a jump is looked for.
+const NEAR: usize = 4;
+
 /// Sums over a stretch of time of the first session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
@@ -31,8 +34,19 @@ impl Sum {
     }
 }
 
-fn until(steps: &Steps, ns: i64) -> Before {
-    let position = steps.all().partition_point(|step| step.to_ns <= ns);
+/// Moments come from left to right: the step at one is at or near that of the one before, whose position is in `near`.
+fn until(steps: &Steps, ns: i64, near: &mut usize) -> Before {
+    let rest = steps.all().get(*near..).unwrap_or_default();
+    let few = rest.len().min(NEAR);
+    let is_over = |step: &Step| step.to_ns <= ns;
+    let passed = rest[..few].iter().take_while(|step| is_over(step)).count();
+    let position = *near
+        + if passed < few {
+            passed
+        } else {
+            few + rest[few..].partition_point(is_over)
+        };
+    *near = position;
     let mut before = steps.before(position);
     if let Some(step) = steps.all().get(position).filter(|step| step.from_ns < ns) {
         let part = |time: i64| part(step, time, ns);
@@ -69,15 +83,19 @@ fn between(before: Before, after: Before) -> Sum {
 
 /// Sums over a stretch of time.
 pub fn sum(steps: &Steps, from_ns: i64, to_ns: i64) -> Sum {
-    between(until(steps, from_ns), until(steps, to_ns.max(from_ns)))
+    let mut near = 0;
+    let before = until(steps, from_ns, &mut near);
+    between(before, until(steps, to_ns.max(from_ns), &mut near))
 }
 
 /// Sums over each column of pixels of a window, from left to right.
 pub fn columns(steps: &Steps, window: Window, width: usize) -> impl Iterator<Item = Sum> {
     let mut edges = edges(window, width);
-    let mut before = edges.next().map(|ns| until(steps, ns)).unwrap_or_default();
+    let mut near = 0;
+    let first = edges.next().map(|ns| until(steps, ns, &mut near));
+    let mut before = first.unwrap_or_default();
     edges.map(move |ns| {
-        let after = until(steps, ns);
+        let after = until(steps, ns, &mut near);
         between(std::mem::replace(&mut before, after), after)
     })
 }

@@ -392,3 +392,51 @@ fn tooltips_can_be_looked_at() {
         crate::screenshot::png_file::write(&path, &picture.image, picture.pixels_per_point).expect("written");
     }
 }
+
+#[test]
+fn zz_bench() {
+    let Some(a) = std::env::var_os("BENCH_A") else {
+        return;
+    };
+    let b = std::env::var_os("BENCH_B");
+    let ctx = egui::Context::default();
+    let session = std::path::PathBuf::from(a).join("session");
+    let mut workspace = Workspace::new(&session, Session::read(&session).expect("A"), None, &ctx);
+    if let Some(b) = b {
+        workspace.compare_with(b.into(), &ctx);
+    }
+    let frame = |workspace: &mut Workspace, ctx: &egui::Context| {
+        let input = egui::RawInput {
+            screen_rect: Some(egui::Rect::from_min_size(Pos2::ZERO, vec2(1920.0, 1080.0))),
+            max_texture_side: Some(16384),
+            ..Default::default()
+        };
+        let begin = Instant::now();
+        let mut output = ctx.run_ui(input, |ui| {
+            workspace.show(ui);
+        });
+        output.textures_delta.clear();
+        begin.elapsed()
+    };
+    for _ in 0..2000 {
+        frame(&mut workspace, &ctx);
+        std::thread::sleep(Duration::from_millis(1));
+        if workspace.is_ready() {
+            break;
+        }
+    }
+    println!("ready {}", workspace.is_ready());
+    let mut times = Vec::new();
+    for n in 0..200 {
+        let window = workspace.state.window();
+        let to = if n == 0 {
+            window.zoomed(0.5, 0.3)
+        } else {
+            window.moved(0.002)
+        };
+        workspace.state.apply(Action::Show(to), 0.0);
+        times.push(frame(&mut workspace, &ctx));
+    }
+    times.sort();
+    println!("median {:?} p95 {:?}", times[100], times[190]);
+}

@@ -42,9 +42,9 @@ pub fn wide_spans(
     let mut sweep = Sweep::new(lane);
     let mut last_start = None;
     for moment in 0..=moments {
-        let ns = window
-            .from_ns
-            .saturating_add(narrowest_ns.saturating_mul(moment as i64));
+        // Of all of the window: in one of few nanoseconds steps that are rounded do not reach its end.
+        let into = length * (narrowest as i128 * moment as i128) / width.max(1) as i128;
+        let ns = window.from_ns.saturating_add(into as i64);
         let Some(span) = sweep.span(ns).filter(|span| span.start_ns < window.to_ns) else {
             continue;
         };

@@ -245,6 +245,10 @@ mod tests {
             let picture = paint(&view, lane, window, (width, 12), style(&marked));
             let columns = Columns::of_some(lane, window, width, |_| true);
             for x in 0..width {
+                // In one of no nanosecond no time lies, and a span goes through it all the same.
+                if columns.lengths_ns[x] == 0 {
+                    continue;
+                }
                 let is_painted = (0..12).any(|y| picture.image.pixels[y * width + x] != Color32::TRANSPARENT);
                 prop_assert_eq!(is_painted, columns.touched[x], "column {}", x);
             }

@@ -40,8 +40,8 @@ fn span_title(opened: &Opened, hovered: &Hovered) -> String {
         .and_then(|view| {
             let name = view.name(hovered.span.name)?;
             Some(match name.bytes {
-                Some(bytes) => format!("{} {}", name.text, bytes_text(bytes)),
-                None => name.text.clone(),
+                Some(bytes) if bytes > 0 => format!("{} {}", name.text, bytes_text(bytes)),
+                _ => name.text.clone(),
             })
         })
         .unwrap_or_default()

@@ -1076,7 +1076,7 @@ impl Names {
                 LaneKind::Steps => format!("step {}", span.name),
                 _ => match view.name(span.name) {
                     Some(name) => match name.bytes {
-                        Some(bytes) if letters > name.text.len() + 3 => {
+                        Some(bytes) if bytes > 0 && letters > name.text.len() + 3 => {
                             format!("{} {}", name.text, bytes_text(bytes))
                         }
                         _ => name.text.clone(),

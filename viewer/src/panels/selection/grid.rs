@@ -10,7 +10,7 @@ use super::rows::{Rows, Target};
 use crate::theme::Theme;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
-    Align2, Color32, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, ScrollArea, Sense,
+    Align2, Color32, EventFilter, FontId, Id, Key, Modifiers, Pos2, Rect, Response, Role, ScrollArea, Sense,
     Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use egui_extras::{Column, TableBuilder, TableRow};
@@ -74,7 +74,7 @@ impl Grid<'_> {
     fn table(&self, ui: &mut Ui, patterns: &mut Patterns, cursor: &mut Option<usize>) -> Touched {
         ui.spacing_mut().item_spacing = vec2(0.0, 1.0);
         let mut touched = Touched::default();
-        let id = ui.scope_id().with((self.title, "rows"));
+        let id = id_of_rows(self.title);
         let keys = ui.interact(
             ui.available_rect_before_wrap(),
             id,
@@ -303,13 +303,8 @@ impl Grid<'_> {
         let response = ui.interact(rect, ui.scope_id().with("bars"), Sense::hover());
         let at = pos2(rect.left() + AROUND, rect.center().y);
         let font = FontId::proportional(LETTERS);
-        ui.painter().text(
-            at,
-            Align2::LEFT_CENTER,
-            "share of recorded",
-            font,
-            theme.weak(),
-        );
+        ui.painter()
+            .text(at, Align2::LEFT_CENTER, "share of recorded", font, theme.weak());
         response.on_hover_ui(|ui| {
             ui.set_max_width(360.0);
             ui.label(meaning("parts"));
@@ -417,6 +412,11 @@ impl Grid<'_> {
             }
         });
     }
+}
+
+/// Where the keys are among rows: wherever the rows stand, so that they stay there.
+pub fn id_of_rows(title: &str) -> Id {
+    Id::unique(("rows of the selection", title))
 }
 
 fn theme_of(ui: &Ui) -> Theme {

@@ -63,6 +63,7 @@ pub struct Marking {
 
 struct Running {
     class: ClassKey,
+    window: (i64, i64),
     times_ns: Range<i64>,
     cancelled: Arc<AtomicBool>,
     found: Background<Result<Marks, String>>,
@@ -76,6 +77,8 @@ impl Drop for Running {
 
 struct Marked {
     class: ClassKey,
+    /// The selection in which they were looked for, ns.
+    window: (i64, i64),
     times_ns: Range<i64>,
     instances: Arc<BTreeSet<u64>>,
     total: u64,
@@ -97,6 +100,7 @@ impl Marking {
             return;
         };
         let cancelled = Arc::new(AtomicBool::new(false));
+        let window = (summed.selection.from_ns, summed.selection.to_ns);
         let (opened, summed, stop) = (opened.clone(), summed.clone(), cancelled.clone());
         let key = ClassKey::of(of);
         let times = times_ns.clone();
@@ -105,7 +109,7 @@ impl Marking {
                 return Ok(Marks::default());
             };
             let wanted = Wanted {
-                window: (summed.selection.from_ns, summed.selection.to_ns),
+                window,
                 ranks: None,
                 cancelled: &stop,
             };
@@ -114,6 +118,7 @@ impl Marking {
         self.error = None;
         self.running = Some(Running {
             class: key,
+            window,
             times_ns,
             cancelled,
             found,
@@ -151,6 +156,7 @@ impl Marking {
                 actions.push(Action::Mark(instances.clone()));
                 self.marked = Some(Marked {
                     class: running.class.clone(),
+                    window: running.window,
                     times_ns: running.times_ns.clone(),
                     instances,
                     total: found.total,
@@ -176,19 +182,24 @@ impl Marking {
         of.is_of(class).then(|| times.clone())
     }
 
-    /// What came of it, for people.
-    pub fn words(&self, class: &SelectedOperations) -> Option<Result<String, String>> {
+    /// What came of it, for people who look at this selection, ns.
+    pub fn words(&self, class: &SelectedOperations, window: (i64, i64)) -> Option<Result<String, String>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
         }
         let marked = self.marked.as_ref().filter(|marked| marked.class.is_of(class))?;
         let found = marked.instances.len() as u64;
-        Some(Ok(if found < marked.total {
+        let words = if found < marked.total {
             let (found, total) = (units::count(found), units::count(marked.total));
             format!("the first {found} of {total} are marked")
         } else {
             let are = if found == 1 { "is" } else { "are" };
             format!("{} {are} marked", units::counted(found, "instance"))
+        };
+        Some(Ok(if marked.window == window {
+            words
+        } else {
+            format!("{words}, of another selection")
         }))
     }
 

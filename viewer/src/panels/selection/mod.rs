@@ -81,6 +81,10 @@ impl SelectionPanels {
     /// Draws the panel of the tab that the state names into the room there is, and asks for what is clicked. Nothing is
     /// computed unless this is called.
     pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+        // That tab is another panel's.
+        if state.view.tab == PanelTab::HeatMaps {
+            return;
+        }
         paper::apply(ui.visuals_mut());
         self.begin(opened);
         self.marking.poll(state, actions);
@@ -120,7 +124,6 @@ impl SelectionPanels {
                 PanelTab::Lateness => self.ranks(ui, Which::Lateness, &summed, state, actions),
                 PanelTab::Operations => self.operations(ui, opened, &summed, actions),
                 PanelTab::Stalls => self.stalls(ui, &summed, actions),
-                // It is another panel's.
                 PanelTab::HeatMaps => {}
             }
         });
@@ -368,7 +371,10 @@ impl SelectionPanels {
                 return;
             }
         };
-        let text = match self.marking.words(class) {
+        let text = match self
+            .marking
+            .words(class, (summed.selection.from_ns, summed.selection.to_ns))
+        {
             Some(Ok(words)) => RichText::new(words).color(mood::colour(ui, Mood::Warning)),
             Some(Err(error)) => RichText::new(error).color(mood::colour(ui, Mood::Bad)),
             None => {

@@ -44,7 +44,10 @@ impl Summed {
         };
         let selection = select(&opened.path, &opened.session, &view, wanted)?;
         let rows = Shape::all().map(|shape| Rows::new(&selection, &opened.session, shape));
-        let parts = selection.parts.iter().filter_map(|entry| entry.parts.value.as_ref());
+        let parts = selection
+            .parts
+            .iter()
+            .filter_map(|entry| entry.parts.value.as_ref());
         let wrong = parts.filter(|parts| !parts.adds_up).count() as u64;
         Ok(Self {
             wrong,

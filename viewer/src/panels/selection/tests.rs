@@ -485,9 +485,13 @@ fn ranks_are_rolled_up_by_host_and_by_stage() {
 #[test]
 fn what_is_shown_is_copied_in_its_order() {
     let mut harness = harness(made(4, false), PanelTab::Lateness, SIZE);
-    harness.get_by_role_and_label(egui::Role::ColumnHeader, "rank").click();
+    harness
+        .get_by_role_and_label(egui::Role::ColumnHeader, "rank")
+        .click();
     harness.run();
-    harness.get_by_role_and_label(egui::Role::ColumnHeader, "rank").click();
+    harness
+        .get_by_role_and_label(egui::Role::ColumnHeader, "rank")
+        .click();
     harness.run();
     harness.get_by_label("copy as CSV").click();
     harness.step();
@@ -535,7 +539,6 @@ fn of_thousands_of_rows_those_are_drawn_that_are_seen() {
         harness.step();
     }
     harness.run();
-    let t=std::time::Instant::now(); for _ in 0..50 { harness.step(); } eprintln!("FRAME {:?}", t.elapsed()/50);
     // Two rows of each rank; the keys begin at the first.
     let shown = first_words(&harness);
     assert!(
@@ -629,7 +632,7 @@ fn pictures_of_what_people_do() {
         let mut panel = SelectionPanels::default();
         panel.begin(&few.opened);
         panel.class = Some(ClassKey::of(&selection.operations[1]));
-        let (mut frame, mut moved) = (0, 0);
+        let mut frame = 0;
         keep(&format!("selection-at-keys-{}", tab.name()), size, |ui| {
             frame += 1;
             let mut actions = Vec::new();
@@ -642,16 +645,20 @@ fn pictures_of_what_people_do() {
                 return false;
             };
             if frame == 5 {
-                panel.marking.start(ui.ctx(), &few.opened, &summed, 1, 3 * MS..5 * MS);
+                panel
+                    .marking
+                    .start(ui.ctx(), &few.opened, &summed, 1, 3 * MS..5 * MS);
             }
             for shape in &mut panel.shapes {
                 shape.cursor = Some(3);
-                shape.sort = Some(Sort { column: 3, is_descending: true });
+                shape.sort = Some(Sort {
+                    column: 3,
+                    is_descending: true,
+                });
             }
-            // Past the choices and the buttons, to the rows.
-            if tab == PanelTab::Time && moved < 7 {
-                moved += 1;
-                ui.memory_mut(|memory| memory.move_focus(egui::FocusDirection::Next));
+            if tab == PanelTab::Time {
+                let rows = super::grid::id_of_rows(Which::Parts.title());
+                ui.memory_mut(|memory| memory.request_focus(rows));
             }
             frame > 20 && panel.is_ready(&state)
         });
