@@ -1,5 +1,8 @@
 //! The window: what is opened, dialogs that belong to no session, and what is kept between two starts.
 
+use crate::export::perfetto::{Serving, TraceJob};
+use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
+use crate::follow::{Followed, Follower};
 use crate::model::ViewState;
 use crate::open::{self, Opening};
 use crate::screenshot::png_file;
@@ -61,6 +64,8 @@ pub struct Start {
     pub filter: Option<String>,
     /// Another session to compare with.
     pub compare: Option<PathBuf>,
+    /// The run is still being recorded, and shown as it goes on.
+    pub follow: bool,
 }
 
 /// What a path is asked for.
@@ -78,6 +83,12 @@ pub struct App {
     palette: Palette,
     help: bool,
     asks_path: Option<(Asked, String)>,
+    export: ExportDialog,
+    /// What was chosen in the dialog: written of the next frame, which does not show the dialog.
+    chosen: Option<(Export, PathBuf)>,
+    serving: Option<Serving>,
+    /// The run that is followed, and where its session will be.
+    follows: Option<(Follower, PathBuf)>,
     said: Option<(String, f64)>,
     /// What threads want said: pictures are written on one of their own.
     news: (Sender<String>, Receiver<String>),
@@ -85,6 +96,9 @@ pub struct App {
 
 /// How long something is said, seconds.
 const SAID_S: f64 = 6.0;
+
+/// A long one is said for so many seconds by letter.
+const SAID_S_BY_LETTER: f64 = 0.12;
 
 impl App {
     /// Opens paths, and wakes the window when there is something to show.
@@ -96,13 +110,71 @@ impl App {
             palette: Palette::default(),
             help: false,
             asks_path: None,
+            export: ExportDialog::default(),
+            chosen: None,
+            serving: None,
+            follows: None,
             said: None,
             news: channel(),
         };
+        ctx.add_plugin(ShapesKeeper::default());
         app.set_theme(app.start.light.unwrap_or(app.kept.light), ctx);
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
-        app.open(paths, ctx);
+        match paths.as_slice() {
+            [run] if app.start.follow => app.follow(run, ctx),
+            _ => app.open(paths, ctx),
+        }
         app
+    }
+
+    fn follow(&mut self, run: &Path, ctx: &Context) {
+        let wake = ctx.clone();
+        match Follower::start(run.to_path_buf(), move || wake.request_repaint()) {
+            Ok(follower) => {
+                self.follows = Some((follower, run.join("session")));
+                let doing = format!("waiting for {} to communicate", run.display());
+                self.stage = Stage::Opening(channel().1, doing);
+            }
+            Err(error) => self.stage = Stage::Failed(format!("cannot follow {}: {error}", run.display())),
+        }
+    }
+
+    /// Shows what the run that is followed has done since.
+    fn go_on(&mut self, ctx: &Context) {
+        let Some((follower, home)) = &self.follows else {
+            return;
+        };
+        let (newer, behind) = match follower.poll() {
+            None => return,
+            Some(Followed::NotNow(why)) => {
+                if let Stage::Opening(_, doing) = &mut self.stage {
+                    *doing = why;
+                }
+                return;
+            }
+            Some(Followed::Newer(newer, took)) => (newer, Some(took)),
+            Some(Followed::Over(newer)) => (newer, None),
+        };
+        let home = home.clone();
+        let (path, session) = *newer;
+        if let Stage::Open(workspace) = &mut self.stage {
+            workspace.go_on(&path, session, ctx);
+        } else {
+            let kept = self.kept.of(&home);
+            let mut workspace = Workspace::at_home(&path, &home, session, kept, ctx);
+            apply(&mut workspace, &self.start);
+            self.stage = Stage::Open(Box::new(workspace));
+        }
+        if let Stage::Open(workspace) = &mut self.stage {
+            workspace.followed = behind;
+        }
+        if behind.is_none() {
+            self.follows = None;
+            self.said = Some((
+                "the run is over: this is all of it".to_owned(),
+                ctx.input(|input| input.time),
+            ));
+        }
     }
 
     fn set_theme(&mut self, light: bool, ctx: &Context) {
@@ -116,6 +188,7 @@ impl App {
 
     fn open(&mut self, paths: Vec<PathBuf>, ctx: &Context) {
         self.keep();
+        self.follows = None;
         let doing = paths
             .first()
             .map_or_else(String::new, |path| format!("opening {}", path.display()));
@@ -157,8 +230,11 @@ impl App {
 
     fn keep(&mut self) {
         if let Stage::Open(workspace) = &self.stage {
-            self.kept
-                .keep(&workspace.opened.path, workspace.state.view.clone());
+            let path = self
+                .follows
+                .as_ref()
+                .map_or(&workspace.opened.path, |(_, home)| home);
+            self.kept.keep(path, workspace.state.view.clone());
         }
     }
 
@@ -194,6 +270,10 @@ impl App {
     pub fn show(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.advance(&ctx);
+        self.go_on(&ctx);
+        if let Some((export, path)) = self.chosen.take() {
+            self.write(export, path, &ctx);
+        }
         let mut requests = Vec::new();
         // What lies on top ends first.
         if self.help && ctx.input_mut(|input| input.consume_key(egui::Modifiers::NONE, egui::Key::Escape)) {
@@ -239,6 +319,10 @@ impl App {
         }
         help_window(&ctx, &mut self.help);
         self.ask_path(&ctx);
+        if let Some(chosen) = self.export.show(&ctx) {
+            self.chosen = Some(chosen);
+            ctx.request_repaint();
+        }
         for request in requests {
             self.request(request, &ctx);
         }
@@ -253,18 +337,62 @@ impl App {
             Request::Palette => self.palette.open(),
             Request::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
             Request::ToggleTheme => self.set_theme(!self.kept.light, ctx),
-            Request::Screenshot | Request::Export => {
+            Request::Screenshot => {
                 if let Stage::Open(workspace) = &self.stage {
-                    let path = free_name(&workspace.opened.path);
-                    let (news, wake, scale) = (self.news.0.clone(), ctx.clone(), ctx.pixels_per_point());
-                    // The frame as the graphics card has it.
-                    ctx.request_screenshot(move |image| {
+                    let path = free_name(&workspace.opened.path, Export::Png.extension());
+                    self.write(Export::Png, path, ctx);
+                }
+            }
+            Request::Export => {
+                if let Stage::Open(workspace) = &self.stage {
+                    self.export.open(&workspace.opened.path);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, export: Export, path: PathBuf, ctx: &Context) {
+        let Stage::Open(workspace) = &self.stage else {
+            return;
+        };
+        let (news, wake, scale) = (self.news.0.clone(), ctx.clone(), ctx.pixels_per_point());
+        let tell = move |text: String| {
+            let _ = news.send(text);
+            wake.request_repaint();
+        };
+        let job = |output| TraceJob {
+            session: workspace.opened.path.clone(),
+            whole: workspace.state.whole,
+            window: workspace.state.window(),
+            output,
+        };
+        match export {
+            // The frame as the graphics card has it.
+            Export::Png => ctx.request_screenshot(move |image| {
+                std::thread::spawn(move || tell(write_picture(&path, &image, scale)));
+            }),
+            // And as it was handed to it.
+            Export::Svg => {
+                ctx.with_plugin(|keeper: &mut ShapesKeeper| {
+                    keeper.take_next(move |shapes| {
                         std::thread::spawn(move || {
-                            let _ = news.send(write_picture(&path, &image, scale));
-                            wake.request_repaint();
+                            tell(match svg::write(&path, &shapes) {
+                                Ok(()) => format!("saved {}", path.display()),
+                                Err(error) => error.to_string(),
+                            });
                         });
                     });
-                }
+                });
+            }
+            Export::Trace => {
+                tell(format!("writing {}…", path.display()));
+                job(path).write(tell);
+            }
+            Export::OpenedTrace => {
+                tell(format!("writing {}…", path.display()));
+                // The one before gives up the port.
+                self.serving = None;
+                self.serving = Some(job(path).open(tell));
             }
         }
     }
@@ -317,11 +445,13 @@ impl App {
             self.said = Some((text, now));
         }
         let Some((text, since)) = &self.said else { return };
-        if now - since > SAID_S {
+        // An address takes longer to read, and to copy.
+        let lasts_s = SAID_S.max(text.chars().count() as f64 * SAID_S_BY_LETTER);
+        if now - since > lasts_s {
             self.said = None;
             return;
         }
-        let left = SAID_S - (now - since);
+        let left = lasts_s - (now - since);
         ctx.request_repaint_after(std::time::Duration::from_secs_f64(left.max(0.0) + 0.05));
         egui::Area::new(egui::Id::unique("said"))
             .anchor(egui::Align2::CENTER_BOTTOM, egui::vec2(0.0, -24.0))
@@ -335,23 +465,6 @@ fn write_picture(path: &Path, image: &ColorImage, pixels_per_point: f32) -> Stri
     match png_file::write(path, image, pixels_per_point) {
         Ok(()) => format!("saved {}", path.display()),
         Err(error) => error.to_string(),
-    }
-}
-
-/// `view-1.png` beside a session, or the first number that is free.
-fn free_name(session: &Path) -> PathBuf {
-    let folder = if session.ends_with("session") {
-        session.parent().unwrap_or(session)
-    } else {
-        session
-    };
-    let mut number = 1;
-    loop {
-        let path = folder.join(format!("view-{number}.png"));
-        if !path.exists() {
-            return path;
-        }
-        number += 1;
     }
 }
 

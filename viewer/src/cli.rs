@@ -1,6 +1,7 @@
 //! The command line of the viewer.
 
 use crate::app::{App, Start, kept};
+use crate::export::svg;
 use crate::model::PanelTab;
 use crate::screenshot::{self, Frames, Readiness, png_file};
 use anyhow::{Context, Result, bail};
@@ -51,8 +52,13 @@ pub struct Cli {
     #[arg(long)]
     theme: Option<Theme>,
 
-    /// Write a picture instead of opening a window. It needs no display, no graphics card and no OpenGL.
-    #[arg(long, value_name = "FILE.png")]
+    /// The run is still being recorded: show it as it goes on, about a second behind. It takes the run's directory.
+    #[arg(long, conflicts_with_all = ["compare", "screenshot"])]
+    follow: bool,
+
+    /// Write a picture instead of opening a window, as SVG if the name ends so. It needs no display, no graphics card and
+    /// no OpenGL.
+    #[arg(long, value_name = "FILE.png|FILE.svg")]
     screenshot: Option<PathBuf>,
 
     /// Size of the picture or the window, in points.
@@ -77,6 +83,12 @@ enum Tab {
 enum Theme {
     Dark,
     Light,
+}
+
+/// What becomes a file.
+enum Drawn {
+    Shapes(screenshot::Shapes),
+    Picture(screenshot::Picture),
 }
 
 fn size(text: &str) -> Result<(f32, f32), String> {
@@ -114,6 +126,7 @@ impl Cli {
             }),
             light: self.theme.map(|theme| matches!(theme, Theme::Light)),
             filter: self.filter.clone(),
+            follow: self.follow,
             compare: self.compare.clone(),
         }
     }
@@ -133,7 +146,7 @@ impl Cli {
             ..Frames::default()
         };
         let size = egui::vec2(self.size.0, self.size.1);
-        let picture = screenshot::render(size, self.scale, frames, |ui| {
+        let frame = |ui: &mut egui::Ui| {
             let app = app.get_or_insert_with(|| {
                 App::new(self.paths.clone(), self.start(), Default::default(), ui.ctx())
             });
@@ -143,17 +156,30 @@ impl Cli {
             } else {
                 Readiness::NotReady
             }
-        })?;
+        };
+        let is_svg = path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
+        let drawn = if is_svg {
+            Drawn::Shapes(screenshot::shapes(size, self.scale, frames, frame)?)
+        } else {
+            Drawn::Picture(screenshot::render(size, self.scale, frames, frame)?)
+        };
         if let Some(why) = app.as_ref().and_then(App::failure) {
             bail!("{why}");
         }
-        png_file::write(path, &picture.image, picture.pixels_per_point)?;
+        match drawn {
+            Drawn::Shapes(shapes) => svg::write(path, &shapes)?,
+            Drawn::Picture(picture) => png_file::write(path, &picture.image, picture.pixels_per_point)?,
+        }
         Ok(())
     }
 
     fn window(self) -> Result<()> {
         // What cannot be opened is told where it was asked for, before there is a window.
-        crate::open::find(&self.paths).map_err(anyhow::Error::msg)?;
+        if !self.follow {
+            crate::open::find(&self.paths).map_err(anyhow::Error::msg)?;
+        }
         if let Some(path) = &self.compare {
             crate::open::find(std::slice::from_ref(path)).map_err(anyhow::Error::msg)?;
         }

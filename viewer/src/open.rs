@@ -165,8 +165,8 @@ pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Sessio
     Ok((session, read))
 }
 
-/// Runs rankscope itself: that beside this program, else that on the path.
-fn program(arguments: &[&std::ffi::OsStr]) -> Result<(), String> {
+/// Runs rankscope itself: that beside this program, else that on the path. What it printed, or what it complained of.
+pub(crate) fn program(arguments: &[&std::ffi::OsStr]) -> Result<String, String> {
     let beside = std::env::current_exe()
         .ok()
         .map(|own| own.with_file_name("rankscope"))
@@ -175,13 +175,13 @@ fn program(arguments: &[&std::ffi::OsStr]) -> Result<(), String> {
     let output = Command::new(&program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .output()
         .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     // An inconclusive run (3) and one with a finding (1) are merged all the same.
     if output.status.success() || matches!(output.status.code(), Some(1 | 3)) {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }

@@ -1,17 +1,20 @@
 //! Everything that is drawn of one open session, and what its commands do.
 
 use crate::compare::{Compared, Comparing, bar};
-use crate::model::{Action, Opened, PanelTab, PickedInstance, State, View, ViewState, Window, moment_text};
+use crate::model::{
+    Action, Opened, PanelTab, PickedInstance, State, View, ViewState, Window, duration_text, moment_text,
+};
 use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, SelectionPanels, instance};
 use crate::picture::painter::SpanFilter;
 use crate::search::{CommandId, SearchBar, held, parse, pressed};
 use crate::theme::Theme;
 use crate::timeline::{Outside, Timeline, legend, widget};
-use egui::{Align, Context, Frame, Layout, Panel, RichText, Ui};
+use egui::{Align, Context, Frame, LayerId, Layout, Panel, RichText, Ui};
 use rankscope_formats::session::Session;
 use rankscope_formats::view::LaneKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// With more ranks each is one row at first.
 const MOST_OPEN_RANKS: usize = 12;
@@ -58,13 +61,25 @@ pub struct Workspace {
     comparing: Comparing,
     filter_error: Option<String>,
     measures: bool,
+    /// The run still goes on; so long ago it was as it is shown now, when it came.
+    pub followed: Option<Duration>,
 }
 
 impl Workspace {
     /// Of a session that was read; `kept` is how it was looked at last.
     pub fn new(path: &Path, session: Session, kept: Option<ViewState>, ctx: &Context) -> Self {
-        let axis = &session.axis;
-        let whole = Window::between(axis.start_ns, axis.end_ns.max(axis.start_ns + 1));
+        Self::at_home(path, path, session, kept, ctx)
+    }
+
+    /// The same of a session that lies elsewhere than it will: its notes are kept where it will be.
+    pub fn at_home(
+        path: &Path,
+        home: &Path,
+        session: Session,
+        kept: Option<ViewState>,
+        ctx: &Context,
+    ) -> Self {
+        let whole = whole_of(&session);
         let view = kept.unwrap_or_else(|| {
             let many = session.ranks.len() > MOST_OPEN_RANKS;
             ViewState {
@@ -82,7 +97,7 @@ impl Workspace {
             findings: FindingsPanel::default(),
             heat_maps: HeatMapsPanel::default(),
             selection: SelectionPanels::default(),
-            notes: Notes::load(path, move || wake.request_repaint()),
+            notes: Notes::load(home, move || wake.request_repaint()),
             notes_panel: NotesPanel::default(),
             notes_open: false,
             search: SearchBar::default(),
@@ -91,8 +106,23 @@ impl Workspace {
             comparing: Comparing::default(),
             filter_error: None,
             measures: false,
+            followed: None,
             opened,
         }
+    }
+
+    /// The run that is followed went on: it is looked at as before.
+    pub fn go_on(&mut self, path: &Path, session: Session, ctx: &Context) {
+        let whole = whole_of(&session);
+        self.opened.close();
+        let opened = Arc::new(Opened::new(path, session));
+        let wake = ctx.clone();
+        opened.start_indexing(move || wake.request_repaint());
+        self.timeline.go_on(&opened, ctx);
+        self.opened = opened;
+        self.state.go_on(whole);
+        // What is compiled of it knows the session's ranks.
+        self.filter.0.clear();
     }
 
     /// True if all that is seen is there, and as exact as pixels can be.
@@ -273,6 +303,10 @@ impl Workspace {
                         self.state.view.findings = true;
                     }
                 }
+                if let Some(behind) = self.followed {
+                    let text = format!("recording · {} behind", duration_text(behind.as_nanos() as i64));
+                    ui.label(RichText::new(text).color(Theme::of(ui.ctx()).selection()));
+                }
                 if !self.state.view.filter.is_empty() {
                     let theme = Theme::of(ui.ctx());
                     let text = format!("filter: {}", self.state.view.filter);
@@ -422,6 +456,10 @@ impl Workspace {
 
     fn keys(&mut self, ctx: &Context, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {
         let typing = ctx.text_edit_focused();
+        // A dialog without a text has the keyboard all the same.
+        if !typing && !ctx.memory(|memory| memory.allows_interaction(LayerId::background())) {
+            return;
+        }
         for command in pressed(ctx, typing) {
             self.command(command, actions, requests);
         }
@@ -645,6 +683,11 @@ impl Workspace {
         }
         false
     }
+}
+
+fn whole_of(session: &Session) -> Window {
+    let axis = &session.axis;
+    Window::between(axis.start_ns, axis.end_ns.max(axis.start_ns + 1))
 }
 
 /// `1 rank`, `2 ranks`.

@@ -135,9 +135,10 @@ impl Screen {
         self.xdotool(&["key", key]);
     }
 
-    fn open(&self, run: &Path, home: &Path) -> (Running, String) {
+    fn open(&self, run: &Path, home: &Path, options: &[&str]) -> (Running, String) {
         let child = Command::new(env!("CARGO_BIN_EXE_rankscope-viewer"))
             .arg(run)
+            .args(options)
             .args(["--size", "1300x850"])
             .env("DISPLAY", &self.display)
             .env_remove("WAYLAND_DISPLAY")
@@ -178,6 +179,11 @@ fn mean(pixels: &[u8]) -> u64 {
     pixels.iter().map(|&pixel| u64::from(pixel)).sum::<u64>() / pixels.len().max(1) as u64
 }
 
+/// The upper half of the screen.
+fn timeline(pixels: &[u8]) -> &[u8] {
+    &pixels[..pixels.len() / 2]
+}
+
 #[test]
 fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -191,7 +197,7 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
     let Some(screen) = Screen::start(&screen_directory) else {
         return;
     };
-    let (viewer, _) = screen.open(&run, &home);
+    let (viewer, _) = screen.open(&run, &home, &[]);
     screen.until("the first picture", |pixels| {
         pixels.iter().filter(|&&pixel| pixel > 60).count() > 20_000
     });
@@ -214,11 +220,9 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
     screen.press("ctrl+z");
     screen.press("Escape");
     let back = screen.still();
-    assert!(
-        differing(&whole, &back) < 3000,
-        "{} pixels are not as before",
-        differing(&whole, &back)
-    );
+    // The drawer below marks the rank now.
+    let not_as_before = differing(timeline(&whole), timeline(&back));
+    assert!(not_as_before < 3000, "{not_as_before} pixels are not as before");
     // All keys are told.
     screen.press("question");
     let help = screen.still();
@@ -245,7 +249,7 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
         assert!(since.elapsed() < PATIENCE, "the window does not close");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let (_again, _) = screen.open(&run, &home);
+    let (_again, _) = screen.open(&run, &home, &[]);
     let light_again = screen.until("the same window", |pixels| {
         mean(pixels) + 25 > mean(&without_drawer)
     });
@@ -257,4 +261,54 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
         differing(&again, &without_drawer),
         again.len()
     );
+}
+
+/// While a run is recorded the window shows more and more of it, without a key, and at its end all of it.
+#[test]
+fn a_run_that_goes_on_is_followed_to_its_end() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = directory.path().join("run");
+    let screen_directory = directory.path().join("screen");
+    let home = directory.path().join("home");
+    fs::create_dir_all(&screen_directory).expect("made");
+    fs::create_dir_all(&home).expect("made");
+    fs::create_dir_all(&run).expect("made");
+    let Some(screen) = Screen::start(&screen_directory) else {
+        return;
+    };
+    let (viewer, _) = screen.open(&run, &home, &["--follow"]);
+    let recording = {
+        let run = run.clone();
+        std::thread::spawn(move || support::gloo_for(&run, 400).is_some())
+    };
+    // Operations of the four ranks come, and more of them.
+    let first = screen.until("the first operations", |pixels| coloured(pixels) > 20_000);
+    let since = Instant::now();
+    let mut changes = 0;
+    let mut last = first;
+    while !recording.is_finished() && since.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(400));
+        let now = screen.pixels();
+        changes += usize::from(differing(&last, &now) > 200);
+        last = now;
+    }
+    if !recording.join().expect("the job") {
+        return;
+    }
+    assert!(changes >= 3, "the window changed {changes} times while the job ran");
+    screen.still();
+    drop(viewer);
+    // The session that the viewer made for itself went with it, and the run has only what was recorded and merged.
+    let mut names: Vec<String> = fs::read_dir(&run)
+        .expect("the run")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert!(names.iter().all(|name| !name.contains("follow")), "{names:?}");
+}
+
+/// Pixels that are neither dark nor light grey.
+fn coloured(pixels: &[u8]) -> usize {
+    pixels.iter().filter(|&&pixel| (70..180).contains(&pixel)).count()
 }

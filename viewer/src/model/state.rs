@@ -173,6 +173,22 @@ impl State {
         }
     }
 
+    /// The run went on. Who looked at its end, or at all of it, still does.
+    pub fn go_on(&mut self, whole: Window) {
+        let more_ns = whole.to_ns - self.whole.to_ns;
+        if let Some(window) = &mut self.view.window {
+            let is_all = *window == self.whole;
+            let is_end = window.to_ns >= self.whole.to_ns;
+            if is_all {
+                self.view.window = None;
+            } else if is_end {
+                window.from_ns += more_ns;
+                window.to_ns += more_ns;
+            }
+        }
+        self.whole = whole;
+    }
+
     fn show(&mut self, window: Window, now_s: f64) {
         let window = window.kept_in(self.whole.with_margin(0.02));
         if window == self.window() {
@@ -199,6 +215,28 @@ fn toggle(set: &mut BTreeSet<u32>, value: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_looks_at_the_end_goes_along() {
+        let whole = Window::between(0, 1000);
+        let longer = Window::between(0, 1500);
+        let shown = |window: Option<Window>| {
+            let view = ViewState {
+                window,
+                ..ViewState::default()
+            };
+            let mut state = State::new(whole, view);
+            state.go_on(longer);
+            state.window()
+        };
+        assert_eq!(shown(None), longer);
+        assert_eq!(shown(Some(whole)), longer);
+        assert_eq!(
+            shown(Some(Window::between(800, 1000))),
+            Window::between(1300, 1500)
+        );
+        assert_eq!(shown(Some(Window::between(100, 300))), Window::between(100, 300));
+    }
 
     #[test]
     fn one_goes_back_over_changes_not_over_frames() {

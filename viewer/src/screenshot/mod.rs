@@ -6,7 +6,9 @@
 
 pub mod png_file;
 pub mod raster;
+pub mod whole_file;
 
+use egui::epaint::ClippedShape;
 use egui::style::ScrollAnimation;
 use egui::{Color32, ColorImage, Context, Pos2, RawInput, Rect, Ui, Vec2, ViewportId, ViewportInfo};
 use raster::Textures;
@@ -70,6 +72,23 @@ pub struct Picture {
     pub callbacks: usize,
 }
 
+/// What a frame shows, as egui laid it out: before there are triangles or pixels.
+#[derive(Clone)]
+pub struct Shapes {
+    /// From back to front.
+    pub shapes: Vec<ClippedShape>,
+    /// The images that they refer to.
+    pub textures: Textures,
+    /// Width and height of the window, pixels.
+    pub size_px: [usize; 2],
+    /// Pixels per point: places in shapes are points.
+    pub pixels_per_point: f32,
+    /// What is not painted has this colour.
+    pub background: Color32,
+    /// Frames that were run, ready or not.
+    pub frames: usize,
+}
+
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
@@ -119,8 +138,41 @@ pub fn render_in(
     size_points: Vec2,
     pixels_per_point: f32,
     frames: Frames,
-    mut ui: impl FnMut(&mut Ui) -> Readiness,
+    ui: impl FnMut(&mut Ui) -> Readiness,
 ) -> Result<Picture, RenderError> {
+    let drawn = shapes_in(context, size_points, pixels_per_point, frames, ui)?;
+    let primitives = context.tessellate(drawn.shapes, drawn.pixels_per_point);
+    Ok(Picture {
+        image: raster::paint(
+            drawn.size_px,
+            drawn.pixels_per_point,
+            &drawn.textures,
+            &primitives,
+            drawn.background,
+        ),
+        pixels_per_point: drawn.pixels_per_point,
+        frames: drawn.frames,
+        callbacks: raster::callbacks(&primitives),
+    })
+}
+
+/// What [`render`] makes a picture of.
+pub fn shapes(
+    size_points: Vec2,
+    pixels_per_point: f32,
+    frames: Frames,
+    ui: impl FnMut(&mut Ui) -> Readiness,
+) -> Result<Shapes, RenderError> {
+    shapes_in(&Context::default(), size_points, pixels_per_point, frames, ui)
+}
+
+fn shapes_in(
+    context: &Context,
+    size_points: Vec2,
+    pixels_per_point: f32,
+    frames: Frames,
+    mut ui: impl FnMut(&mut Ui) -> Readiness,
+) -> Result<Shapes, RenderError> {
     let size_px = (size_points * pixels_per_point).round();
     // Whatever is not a number is not within either.
     let fits = |side: f32| (1.0..=LARGEST_SIDE).contains(&side);
@@ -158,15 +210,13 @@ pub fn render_in(
         if ready < frames.settled.max(SETTLED) {
             continue;
         }
-        let pixels_per_point = output.pixels_per_point;
-        let primitives = context.tessellate(output.shapes, pixels_per_point);
-        let size_px = [size_px.x as usize, size_px.y as usize];
-        let background: Color32 = context.global_style().visuals.panel_fill;
-        return Ok(Picture {
-            image: raster::paint(size_px, pixels_per_point, &textures, &primitives, background),
-            pixels_per_point,
+        return Ok(Shapes {
+            shapes: output.shapes,
+            textures,
+            size_px: [size_px.x as usize, size_px.y as usize],
+            pixels_per_point: output.pixels_per_point,
+            background: context.global_style().visuals.panel_fill,
             frames: count,
-            callbacks: raster::callbacks(&primitives),
         });
     }
 }

@@ -1,8 +1,8 @@
 //! A picture as a PNG file.
 
+use super::whole_file;
 use egui::ColorImage;
 use png::{BitDepth, ColorType, Encoder, EncodingError, PixelDimensions, Unit};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,20 +39,15 @@ pub fn write(path: &Path, image: &ColorImage, pixels_per_point: f32) -> Result<(
         let path = path.to_owned();
         PngError::Encode { path, source }
     })?;
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    fs::write(&unfinished, encoded)
-        .and_then(|()| fs::rename(&unfinished, path))
-        .map_err(|source| {
-            // Part of a picture is of no use; why there is only a part is what matters.
-            let _ = fs::remove_file(&unfinished);
-            let path = path.to_owned();
-            PngError::Write { path, source }
-        })
+    whole_file::write(path, &encoded).map_err(|source| {
+        let path = path.to_owned();
+        PngError::Write { path, source }
+    })
 }
 
-/// The bytes of the file: with an alpha channel only if the picture needs one.
-fn encode(image: &ColorImage, pixels_per_point: f32) -> Result<Vec<u8>, EncodingError> {
+/// The bytes of the file: with an alpha channel only if the picture needs one, and without the size of a pixel if
+/// `pixels_per_point` is no number.
+pub fn encode(image: &ColorImage, pixels_per_point: f32) -> Result<Vec<u8>, EncodingError> {
     let [width, height] = image.size.map(|side| u32::try_from(side).unwrap_or(u32::MAX));
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out, width, height);
@@ -92,6 +87,7 @@ mod tests {
     use super::*;
     use egui::Color32;
     use png::Decoder;
+    use std::fs;
 
     fn read(path: &Path) -> (png::OutputInfo, Option<PixelDimensions>, Vec<u8>) {
         let file = fs::File::open(path).expect("the file");

@@ -24,14 +24,15 @@ const NEAR: i64 = (1 << 21) * GRID;
 /// of 32 bits is no nearer than 65536 pixels anyway.
 const FAR: f64 = (1_i64 << 40) as f64 * GRID as f64;
 
-/// The images that meshes refer to.
-#[derive(Default)]
+/// The images that meshes refer to. A copy shares their pixels.
+#[derive(Clone, Default)]
 pub struct Textures {
     images: FxHashMap<TextureId, Texture>,
     leaving: Vec<TextureId>,
 }
 
 /// An image, premultiplied with its opacity, and how it is read between its texels.
+#[derive(Clone)]
 struct Texture {
     image: Arc<ColorImage>,
     options: TextureOptions,
@@ -55,6 +56,12 @@ impl Textures {
             }
         }
         self.leaving.extend(&delta.free);
+    }
+
+    /// An image, premultiplied with its opacity, and how it is read between its texels.
+    pub fn get(&self, id: TextureId) -> Option<(&ColorImage, TextureOptions)> {
+        let texture = self.images.get(&id)?;
+        Some((texture.image.as_ref(), texture.options))
     }
 
     fn set(&mut self, id: TextureId, delta: &ImageDelta) {

@@ -64,7 +64,10 @@ mod tests {
             let window = Window::between(7, 7 + length);
             let ruler = Ruler::of(window, 1000.0, 90.0);
             assert!(ruler.step_ns as f64 / length as f64 * 1000.0 >= 90.0);
-            assert!(ruler.step_ns <= 3 * step && ruler.step_ns % ruler.fine_ns == 0, "{ruler:?}");
+            assert!(
+                ruler.step_ns <= 3 * step && ruler.step_ns % ruler.fine_ns == 0,
+                "{ruler:?}"
+            );
             let moments: Vec<i64> = Ruler::moments(window, ruler.step_ns).collect();
             assert!((2..13).contains(&moments.len()), "{moments:?}");
             assert!(

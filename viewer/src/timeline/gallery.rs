@@ -70,6 +70,14 @@ impl Gallery {
         }
     }
 
+    /// The session went on: its pictures stay until newer ones come.
+    pub fn go_on(&mut self, opened: &Arc<Opened>, ctx: &egui::Context) {
+        let wake = ctx.clone();
+        self.painter = Painter::start(opened, move || wake.request_repaint());
+        self.asked.clear();
+        self.look.number += 1;
+    }
+
     /// How pictures look from now on.
     pub fn set_look(&mut self, theme: Theme, marked: &Arc<BTreeSet<u64>>, filter: Option<&SpanFilter>) {
         let is_same_filter = match (&self.look.filter, filter) {

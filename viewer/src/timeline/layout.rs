@@ -343,6 +343,11 @@ impl Layout {
         }
     }
 
+    /// What the rows depend on has changed otherwise: they are made anew.
+    pub fn forget(&mut self) {
+        self.key = None;
+    }
+
     /// Height of all rows, points.
     pub fn height(&self) -> f32 {
         self.rows.last().map_or(0.0, Row::bottom)

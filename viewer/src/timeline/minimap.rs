@@ -22,6 +22,8 @@ pub struct Minimap {
     columns: Option<(Vec<Sums>, Vec<i64>)>,
     device: bool,
     texture: Option<(TextureHandle, Theme)>,
+    /// It is of what the session was before.
+    is_old: bool,
 }
 
 impl Minimap {
@@ -33,7 +35,7 @@ impl Minimap {
         theme: Theme,
         ctx: &egui::Context,
     ) -> Option<egui::TextureId> {
-        if self.columns.is_none() {
+        if self.columns.is_none() || self.is_old {
             match &self.coming {
                 None => {
                     let (sender, coming) = channel();
@@ -49,6 +51,8 @@ impl Minimap {
                     if let Ok((sums, lengths, device)) = coming.try_recv() {
                         self.columns = Some((sums, lengths));
                         self.device = device;
+                        self.texture = None;
+                        self.is_old = false;
                     }
                 }
             }
@@ -64,6 +68,12 @@ impl Minimap {
             self.texture = Some((texture, theme));
         }
         self.texture.as_ref().map(|(texture, _)| texture.id())
+    }
+
+    /// The session went on: the picture that is there stays until the new one comes.
+    pub fn go_on(&mut self) {
+        self.coming = None;
+        self.is_old = true;
     }
 
     /// Where in it a window lies.

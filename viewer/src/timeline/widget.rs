@@ -136,6 +136,14 @@ impl Timeline {
         self.gallery.last_exact_after
     }
 
+    /// The session went on: what is drawn stays until newer pictures come.
+    pub fn go_on(&mut self, opened: &Arc<Opened>, ctx: &egui::Context) {
+        self.gallery.go_on(opened, ctx);
+        self.minimap.go_on();
+        self.layout.forget();
+        self.instances = Instances::default();
+    }
+
     /// Ranks in the order in which they are shown.
     pub fn ranks(&self) -> &[u32] {
         self.layout.ranks()

@@ -14,10 +14,15 @@ use std::path::{Path, PathBuf};
 /// The run directory of a training of four ranks over real Gloo, of which rank 1 is late in every step; `None` where there is
 /// no Gloo.
 pub fn gloo(directory: &Path) -> Option<PathBuf> {
+    gloo_for(directory, 40)
+}
+
+/// The same of so many steps.
+pub fn gloo_for(directory: &Path, steps: u32) -> Option<PathBuf> {
     let turn = turn::take();
     let program = compile::gloo("gloo_train.cc")?;
     let mut job = Job::program(&program, 4);
-    for argument in ["ddp", "40", "10000", "persistent", "1", "300", "3"] {
+    for argument in ["ddp", &steps.to_string(), "10000", "persistent", "1", "300", "3"] {
         job = job.arg(argument);
     }
     job.record_into(directory).run(&turn).expect_status(0);

@@ -1,0 +1,37 @@
+//! Names that no file has yet.
+
+use std::path::{Path, PathBuf};
+
+/// `view-1.png` beside a session, or the first number that is free. Beside it: merging anew does not remove it then.
+pub fn free_name(session: &Path, extension: &str) -> PathBuf {
+    let folder = if session.ends_with("session") {
+        session.parent().unwrap_or(session)
+    } else {
+        session
+    };
+    let mut number = 1;
+    loop {
+        let path = folder.join(format!("view-{number}.{extension}"));
+        if !path.exists() {
+            return path;
+        }
+        number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_over() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let session = folder.path().join("session");
+        std::fs::create_dir(&session).expect("made");
+        assert_eq!(free_name(&session, "svg"), folder.path().join("view-1.svg"));
+        std::fs::write(folder.path().join("view-1.svg"), "").expect("written");
+        assert_eq!(free_name(&session, "svg"), folder.path().join("view-2.svg"));
+        assert_eq!(free_name(&session, "png"), folder.path().join("view-1.png"));
+        assert_eq!(free_name(folder.path(), "svg"), folder.path().join("view-2.svg"));
+    }
+}

@@ -1,0 +1,390 @@
+//! The visible range as a trace for ui.perfetto.dev: written by rankscope itself, and opened there if that is wanted.
+//!
+//! The page may ask one address of this machine for a file, which is 127.0.0.1:9001: the trace is served there until it was
+//! fetched, and stays on this machine.
+
+use super::file_server::{Ended, FileServer, Patience};
+use crate::model::{Window, moment_text};
+use crate::open::program;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where the page may look for a file.
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9001);
+
+/// The page.
+const PAGE: &str = "https://ui.perfetto.dev";
+
+/// How long the trace is there for it.
+const PATIENCE: Patience = Patience {
+    fetched: Duration::from_secs(30),
+    unfetched: Duration::from_secs(300),
+};
+
+/// A server that was told to stop needs so long to do so.
+const PORT_TIME: Duration = Duration::from_secs(2);
+
+/// What is written, and where to.
+#[derive(Clone, Debug)]
+pub struct TraceJob {
+    /// The session's directory.
+    pub session: PathBuf,
+    /// All that the session has, ns on its axis.
+    pub whole: Window,
+    /// Of that, what is written.
+    pub window: Window,
+    /// The file.
+    pub output: PathBuf,
+}
+
+/// A trace that is being written, or waits for the page to fetch it. Dropped, it waits no more.
+#[derive(Debug)]
+pub struct Serving {
+    stop: Arc<AtomicBool>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl TraceJob {
+    /// Writes the trace on a thread of its own. `tell` is called with what is to be said.
+    pub fn write(self, tell: impl Fn(String) + Send + 'static) {
+        thread::spawn(move || match self.made() {
+            Ok(made) => tell(made),
+            Err(why) => tell(why),
+        });
+    }
+
+    /// Writes the trace and opens it in the page, on a thread of its own.
+    #[must_use = "it ends when this is dropped"]
+    pub fn open(self, tell: impl Fn(String) + Send + Sync + 'static) -> Serving {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        thread::spawn(move || match self.made() {
+            Ok(made) => {
+                tell(made);
+                if !stopped.load(Ordering::Relaxed) {
+                    show(&self.output, ADDRESS, &stopped, browse, &tell);
+                }
+            }
+            Err(why) => tell(why),
+        });
+        Serving { stop }
+    }
+
+    /// What came of it, in words.
+    fn made(&self) -> Result<String, String> {
+        let arguments = self.arguments()?;
+        let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+        let told = program(&arguments).map_err(|why| format!("no trace was written: {why}"))?;
+        Ok(self.summary(&told))
+    }
+
+    /// What rankscope itself is asked for.
+    fn arguments(&self) -> Result<Vec<OsString>, String> {
+        let mut arguments: Vec<OsString> = ["export", "--perfetto", "--json"].map(OsString::from).into();
+        arguments.push(self.session.clone().into_os_string());
+        let from_ns = self.window.from_ns.max(self.whole.from_ns);
+        let to_ns = self.window.to_ns.min(self.whole.to_ns);
+        if from_ns >= to_ns {
+            return Err("no trace was written: nothing is visible".to_owned());
+        }
+        // The last record lies at the very end, and a range ends before its end.
+        let from = (from_ns > self.whole.from_ns && from_ns > 0).then(|| format!("{from_ns}ns"));
+        let to = (to_ns < self.whole.to_ns && to_ns > 0).then(|| format!("{to_ns}ns"));
+        if from.is_some() || to.is_some() {
+            let range = format!("{}..{}", from.unwrap_or_default(), to.unwrap_or_default());
+            arguments.extend([OsString::from("--range"), OsString::from(range)]);
+        }
+        arguments.extend([OsString::from("-o"), self.output.clone().into_os_string()]);
+        Ok(arguments)
+    }
+
+    /// In words what rankscope says that it wrote.
+    fn summary(&self, told: &str) -> String {
+        let told: serde_json::Value = serde_json::from_str(told).unwrap_or_default();
+        let mut text = format!("saved {}", self.output.display());
+        if let Some(cut) = told["cut_off_ns"].as_i64() {
+            let pixel_ns = (self.window.length_ns() / 1000).max(1);
+            text.push_str(&format!(
+                "; it would be too large: cut off from {} on for some ranks",
+                moment_text(cut, pixel_ns)
+            ));
+        }
+        text
+    }
+}
+
+/// Serves a trace and opens the page, until that is over.
+fn show(
+    file: &Path,
+    address: SocketAddr,
+    stop: &AtomicBool,
+    browse: impl FnOnce(&str) -> Result<(), String>,
+    tell: &(impl Fn(String) + Sync),
+) {
+    let name = file
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let server = match listen(address, stop) {
+        Ok(server) => server,
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            tell(format!(
+                "port {} is taken by another program: open {} at {PAGE} with 'Open trace file'",
+                address.port(),
+                file.display()
+            ));
+            return;
+        }
+        Err(error) => {
+            tell(format!(
+                "cannot listen at {address}: {error}. Open {} at {PAGE} with 'Open trace file'",
+                file.display()
+            ));
+            return;
+        }
+    };
+    let url = url(server.address(), &name);
+    // The page comes when it has loaded; whoever comes before is answered once there is time.
+    match browse(&url) {
+        Ok(()) => tell(format!(
+            "opening {url}; if the browser asks, allow it to reach this machine. The trace is {}",
+            file.display()
+        )),
+        Err(why) => tell(format!(
+            "{why}: within five minutes open {url} on this machine. The trace is {}",
+            file.display()
+        )),
+    }
+    let fetched = || tell(format!("ui.perfetto.dev has taken {name}"));
+    let ended = server.serve(file, &name, PAGE, PATIENCE, stop, fetched);
+    if ended == Ended::Unfetched {
+        tell(format!(
+            "ui.perfetto.dev did not ask for the trace: open {} there with 'Open trace file'",
+            file.display()
+        ));
+    }
+}
+
+/// The one before may still have the port.
+fn listen(address: SocketAddr, stop: &AtomicBool) -> std::io::Result<FileServer> {
+    let until = Instant::now() + PORT_TIME;
+    loop {
+        match FileServer::bind(address) {
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse
+                    && Instant::now() < until
+                    && !stop.load(Ordering::Relaxed) =>
+            {
+                thread::sleep(Duration::from_millis(50));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// What a browser is to open. The name has letters only that need no escaping: it is one of
+/// [`super::free_name`].
+fn url(address: SocketAddr, name: &str) -> String {
+    format!("{PAGE}/#!/?url=http://{address}/{name}")
+}
+
+/// Opens a page in the browser of the desktop.
+fn browse(url: &str) -> Result<(), String> {
+    let is_desktop = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    // Without a desktop it would start a browser of letters, in whatever terminal the viewer was started.
+    if !is_desktop {
+        return Err("there is no desktop to open a browser on".to_owned());
+    }
+    let mut child = Command::new("xdg-open")
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot start xdg-open: {error}"))?;
+    // It ends at once where it finds no browser; where it becomes the browser, it stays as long as that.
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(_)) | Err(_) => return Err("xdg-open found no browser".to_owned()),
+            Ok(None) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+    thread::spawn(move || child.wait());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rankscope_collector::time_range::TimeRange;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Mutex;
+
+    fn job(window: Window) -> TraceJob {
+        TraceJob {
+            session: PathBuf::from("/runs/a/session"),
+            whole: Window::between(0, 10_000_000_000),
+            window,
+            output: PathBuf::from("/runs/a/view-1.pftrace"),
+        }
+    }
+
+    fn texts(window: Window) -> Vec<String> {
+        let arguments = job(window).arguments().expect("something to write");
+        arguments
+            .into_iter()
+            .map(|argument| argument.into_string().expect("letters"))
+            .collect()
+    }
+
+    #[test]
+    fn the_range_is_what_is_visible() {
+        let arguments = texts(Window::between(1_234_567_891, 2_000_000_001));
+        assert_eq!(
+            arguments,
+            [
+                "export",
+                "--perfetto",
+                "--json",
+                "/runs/a/session",
+                "--range",
+                "1234567891ns..2000000001ns",
+                "-o",
+                "/runs/a/view-1.pftrace"
+            ]
+        );
+        let range: TimeRange = arguments[5].parse().expect("a range");
+        assert_eq!(
+            (range.from_ns, range.to_ns),
+            (Some(1_234_567_891), Some(2_000_000_001))
+        );
+        // Open where all of that side is visible.
+        assert!(
+            texts(Window::between(-500, 20_000_000_000))
+                .iter()
+                .all(|text| text != "--range")
+        );
+        assert!(texts(Window::between(5, 10_000_000_000)).contains(&"5ns..".to_owned()));
+        assert!(texts(Window::between(-5, 7_000)).contains(&"..7000ns".to_owned()));
+        let beyond = job(Window::between(20_000_000_000, 30_000_000_000));
+        assert!(
+            beyond
+                .arguments()
+                .is_err_and(|why| why.contains("nothing is visible"))
+        );
+    }
+
+    #[test]
+    fn what_was_cut_off_is_told() {
+        let job = job(Window::between(0, 10_000_000_000));
+        assert_eq!(
+            job.summary(r#"{"cut_off_ns": null, "bytes": 3}"#),
+            "saved /runs/a/view-1.pftrace"
+        );
+        let cut = job.summary(r#"{"cut_off_ns": 1500000000}"#);
+        assert!(cut.contains("cut off from") && cut.contains("1.5"), "{cut}");
+        assert_eq!(job.summary("nonsense"), "saved /runs/a/view-1.pftrace");
+    }
+
+    #[test]
+    fn the_page_is_told_where_the_trace_is_and_gets_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("view-3.pftrace");
+        std::fs::write(&file, "a trace").expect("written");
+        let stop = AtomicBool::new(false);
+        let said = Mutex::new(Vec::new());
+        let asked = Mutex::new(None);
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        thread::scope(|scope| {
+            // As a browser: asked to open a page, it comes later.
+            let browse = |url: &str| {
+                let (page, of) = url.split_once("/#!/?url=").expect("a page and a file");
+                assert_eq!(page, "https://ui.perfetto.dev");
+                let of = of.strip_prefix("http://").expect("plain").to_owned();
+                let (asked, stop) = (&asked, &stop);
+                scope.spawn(move || {
+                    let (host, name) = of.split_once('/').expect("an address and a name");
+                    let mut stream = TcpStream::connect(host).expect("connected");
+                    let request = format!("GET /{name} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+                    stream.write_all(request.as_bytes()).expect("sent");
+                    let mut answer = String::new();
+                    stream.read_to_string(&mut answer).expect("an answer");
+                    *asked.lock().expect("no panic") = Some((name.to_owned(), answer));
+                    // What was sent is counted a moment later.
+                    thread::sleep(Duration::from_millis(300));
+                    stop.store(true, Ordering::SeqCst);
+                });
+                Ok(())
+            };
+            show(&file, anywhere, &stop, browse, &|text| {
+                said.lock().expect("no panic").push(text);
+            });
+        });
+        let (name, answer) = asked.into_inner().expect("no panic").expect("it came");
+        assert_eq!(name, "view-3.pftrace");
+        assert!(
+            answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\na trace"),
+            "{answer}"
+        );
+        let said = said.into_inner().expect("no panic");
+        assert!(
+            said[0].starts_with("opening https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
+            "{said:?}"
+        );
+        assert_eq!(
+            said.last().map(String::as_str),
+            Some("ui.perfetto.dev has taken view-3.pftrace")
+        );
+    }
+
+    #[test]
+    fn a_taken_port_and_a_missing_browser_say_where_the_trace_is() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("view-1.pftrace");
+        std::fs::write(&file, "a trace").expect("written");
+        let said = Mutex::new(Vec::new());
+        let tell = |text| said.lock().expect("no panic").push(text);
+        let other = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let taken = other.local_addr().expect("an address");
+        let stop = AtomicBool::new(false);
+        show(&file, taken, &stop, |_| panic!("nothing is opened"), &tell);
+        // Told to stop, it is over at once.
+        let stop = AtomicBool::new(true);
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        show(
+            &file,
+            anywhere,
+            &stop,
+            |_| Err("xdg-open found no browser".to_owned()),
+            &tell,
+        );
+        let said = said.lock().expect("no panic");
+        let path = file.display().to_string();
+        assert!(
+            said[0].contains("is taken") && said[0].contains(&path),
+            "{said:?}"
+        );
+        assert!(
+            said[1].contains("no browser")
+                && said[1].contains("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
+            "{said:?}"
+        );
+        assert_eq!(said.len(), 2);
+    }
+}

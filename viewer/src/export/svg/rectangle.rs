@@ -1,0 +1,184 @@
+//! Rectangles: filled, framed, with round corners, blurred, or with an image in them.
+
+use super::xml::{Element, number};
+use super::{Drawing, stroked, turned};
+use egui::emath::GuiRounding;
+use egui::epaint::{CornerRadiusF32, RectShape};
+use egui::{Pos2, Rect, Stroke, StrokeKind};
+use std::fmt::Write;
+
+/// A blur of a width is even over that width; of that, the standard deviation.
+const DEVIATION: f32 = 0.289;
+
+impl Drawing<'_> {
+    pub(super) fn rectangle(&mut self, shape: &RectShape, clip: Rect) {
+        let mut rect = shape.rect;
+        // Backgrounds may be endless.
+        rect.min = rect.min.max(Pos2::new(-1e6, -1e6));
+        rect.max = rect.max.min(Pos2::new(1e6, 1e6));
+        if rect.is_negative() {
+            return;
+        }
+        let (mut fill, mut stroke) = (shape.fill, shape.stroke);
+        if stroke.is_empty() {
+            stroke = Stroke::NONE;
+        } else {
+            let outside = match shape.stroke_kind {
+                StrokeKind::Inside => rect,
+                StrokeKind::Middle => rect.expand(stroke.width / 2.0),
+                StrokeKind::Outside => rect.expand(stroke.width),
+            };
+            // The stroke covers all of it.
+            if outside.size().min_elem() <= 2.0 * stroke.width + self.pixel / 2.0 {
+                (rect, fill, stroke) = (outside, stroke.color, Stroke::NONE);
+            }
+        }
+        let is_plain = stroke == Stroke::NONE && shape.angle == 0.0 && shape.brush.is_none();
+        let pixels_per_point = self.of.pixels_per_point;
+        if is_plain && shape.blur_width <= 0.0 {
+            // What is thinner than two pixels is drawn as a line, which lies on pixels.
+            if rect.width() <= 2.0 * self.pixel {
+                let ends = [rect.center_top(), rect.center_bottom()];
+                return self.line(ends, Stroke::new(rect.width(), fill));
+            }
+            if rect.height() <= 2.0 * self.pixel {
+                let ends = [rect.left_center(), rect.right_center()];
+                return self.line(ends, Stroke::new(rect.height(), fill));
+            }
+        }
+        if shape.round_to_pixels.unwrap_or(true) {
+            rect = match shape.stroke_kind {
+                StrokeKind::Middle if stroke != Stroke::NONE => {
+                    let mut corners = [rect.min.x, rect.min.y, rect.max.x, rect.max.y];
+                    for place in &mut corners {
+                        stroke.round_center_to_pixel(pixels_per_point, place);
+                    }
+                    let [left, top, right, bottom] = corners;
+                    Rect::from_min_max(Pos2::new(left, top), Pos2::new(right, bottom))
+                }
+                _ => rect.round_to_pixels(pixels_per_point),
+            };
+        }
+        let half = stroke.width / 2.0;
+        // The middle of the stroke.
+        let grown = match shape.stroke_kind {
+            StrokeKind::Inside => -half,
+            StrokeKind::Middle => 0.0,
+            StrokeKind::Outside => half,
+        };
+        let corners = CornerRadiusF32::from(shape.corner_radius);
+        if let Some(brush) = &shape.brush {
+            let rounded = (corners != CornerRadiusF32::ZERO).then_some(corners);
+            self.image_in(rect, brush.uv, fill, brush.fill_texture_id, rounded, clip);
+            fill = egui::Color32::TRANSPARENT;
+            if stroke == Stroke::NONE {
+                return;
+            }
+        }
+        let (middle, corners) = (rect.expand(grown), wider(corners, grown));
+        let blur = shape.blur_width * DEVIATION;
+        let blurred = (blur > 0.0).then(|| self.blur(blur, middle.expand(2.0 * shape.blur_width)));
+        let mut drawn = if is_even(corners) {
+            let drawn = Element::new(self.out, "rect")
+                .at("x", middle.left())
+                .at("y", middle.top())
+                .at("width", middle.width())
+                .at("height", middle.height());
+            if corners.nw > 0.0 {
+                drawn.at("rx", corners.nw)
+            } else {
+                drawn
+            }
+        } else {
+            Element::new(self.out, "path").with("d", outline(middle, corners))
+        };
+        drawn = drawn.colour("fill", "fill-opacity", fill);
+        if shape.angle != 0.0 {
+            drawn = drawn.with("transform", turned(shape.angle, rect.center()));
+        }
+        if let Some(id) = blurred {
+            drawn = drawn.with("filter", format_args!("url(#{id})"));
+        }
+        stroked(drawn, stroke).end();
+    }
+
+    /// The name of a filter that blurs what lies in a rectangle.
+    fn blur(&mut self, deviation: f32, within: Rect) -> String {
+        // One for each: its extent is part of it, and there are few shadows.
+        let id = format!("b{}", self.out.len());
+        Element::new(self.out, "filter")
+            .with("id", &id)
+            .with("filterUnits", "userSpaceOnUse")
+            .at("x", within.left())
+            .at("y", within.top())
+            .at("width", within.width())
+            .at("height", within.height())
+            .with("color-interpolation-filters", "sRGB")
+            .end_around(|out| {
+                Element::new(out, "feGaussianBlur")
+                    .at("stdDeviation", deviation)
+                    .end();
+            });
+        id
+    }
+}
+
+fn wider(corners: CornerRadiusF32, by: f32) -> CornerRadiusF32 {
+    let wider = |radius: f32| if radius > 0.0 { (radius + by).max(0.0) } else { 0.0 };
+    CornerRadiusF32 {
+        nw: wider(corners.nw),
+        ne: wider(corners.ne),
+        sw: wider(corners.sw),
+        se: wider(corners.se),
+    }
+}
+
+fn is_even(corners: CornerRadiusF32) -> bool {
+    let CornerRadiusF32 { nw, ne, sw, se } = corners;
+    nw == ne && ne == sw && sw == se
+}
+
+/// The outline of a rectangle, as the data of a path.
+pub(super) fn outline(rect: Rect, corners: CornerRadiusF32) -> String {
+    let most = (rect.size().min_elem() / 2.0).max(0.0);
+    let [nw, ne, se, sw] =
+        [corners.nw, corners.ne, corners.se, corners.sw].map(|radius| radius.clamp(0.0, most));
+    let (left, top, right, bottom) = (rect.left(), rect.top(), rect.right(), rect.bottom());
+    let mut out = format!("M{} {}", number(left + nw), number(top));
+    // Each side, and the corner at its end.
+    for (side, to, radius, x, y) in [
+        ('H', right - ne, ne, right, top + ne),
+        ('V', bottom - se, se, right - se, bottom),
+        ('H', left + sw, sw, left, bottom - sw),
+        ('V', top + nw, nw, left + nw, top),
+    ] {
+        let _ = write!(out, "{side}{}", number(to));
+        if radius > 0.0 {
+            let (radius, x, y) = (number(radius), number(x), number(y));
+            let _ = write!(out, "A{radius} {radius} 0 0 1 {x} {y}");
+        }
+    }
+    out.push('Z');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outline_goes_round_once() {
+        let rect = Rect::from_min_max(Pos2::new(1.0, 2.0), Pos2::new(11.0, 8.0));
+        assert_eq!(outline(rect, CornerRadiusF32::ZERO), "M1 2H11V8H1V2Z");
+        let corners = CornerRadiusF32 {
+            nw: 2.0,
+            // More than there is room for.
+            se: 30.0,
+            ..CornerRadiusF32::ZERO
+        };
+        assert_eq!(
+            outline(rect, corners),
+            "M3 2H11V5A3 3 0 0 1 8 8H1V4A2 2 0 0 1 3 2Z"
+        );
+    }
+}
