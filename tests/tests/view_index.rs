@@ -26,7 +26,10 @@ fn assert_operations(session: &Path, rank: u32, view: &ViewFile) {
     let mut count = 0;
     for (_, lane) in view.lanes_of(|kind| matches!(kind, LaneKind::Operations { .. })) {
         lane.spans_in(i64::MIN, i64::MAX, |span| {
-            spans.entry((span.start_ns, span.instance)).or_default().push(*span);
+            spans
+                .entry((span.start_ns, span.instance))
+                .or_default()
+                .push(*span);
             count += 1;
             true
         });
@@ -41,7 +44,9 @@ fn assert_operations(session: &Path, rank: u32, view: &ViewFile) {
         if row.state == OperationState::Completed {
             assert_eq!(Some(found.end_ns), row.leave_ns, "{row:?}");
             assert_eq!(found.arrival_ns(), row.issue_ns.unwrap_or(row.enter_ns));
-            let waited = row.waited_until_ns.map_or(0, |until| (until - row.enter_ns).max(0));
+            let waited = row
+                .waited_until_ns
+                .map_or(0, |until| (until - row.enter_ns).max(0));
             assert_eq!(found.wait_ns, waited, "{row:?}");
         }
         let name = view.name(found.name).unwrap_or_else(|| panic!("a name"));

@@ -97,6 +97,9 @@ pub struct App {
 /// How long something is said, seconds.
 const SAID_S: f64 = 6.0;
 
+/// How wide it becomes at most, points.
+const SAID_WIDTH: f32 = 620.0;
+
 /// A long one is said for so many seconds by letter.
 const SAID_S_BY_LETTER: f64 = 0.12;
 
@@ -456,7 +459,11 @@ impl App {
         egui::Area::new(egui::Id::unique("said"))
             .anchor(egui::Align2::CENTER_BOTTOM, egui::vec2(0.0, -24.0))
             .show(ctx, |ui| {
-                egui::Frame::popup(ui.style()).show(ui, |ui| ui.label(text));
+                let most = ui.ctx().content_rect().width() - 40.0;
+                egui::Frame::popup(ui.style()).show(ui, |ui| {
+                    ui.set_max_width(most.clamp(100.0, SAID_WIDTH));
+                    ui.label(text);
+                });
             });
     }
 }

@@ -112,6 +112,43 @@ fn a_picture_needs_no_display_and_shows_who_waits() {
     );
 }
 
+/// The same window as SVG: what is written in it stays text, and each row is an image of its own.
+#[test]
+fn a_picture_as_svg_keeps_texts_and_rows() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = support::made(&directory.path().join("run"), 4, 300);
+    let path = directory.path().join("a.svg");
+    let arguments = ["--size", "1200x700", "--range", "0.1s..0.11s", "--screenshot"];
+    let output = viewer(&[&[text(&run)], arguments.as_slice(), &[text(&path)]].concat());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let drawn = std::fs::read_to_string(&path).expect("a drawing");
+    let document = roxmltree::Document::parse(&drawn).expect("XML");
+    let named = |name: &'static str| {
+        document
+            .descendants()
+            .filter(move |node| node.has_tag_name(("http://www.w3.org/2000/svg", name)))
+    };
+    let texts: Vec<&str> = named("text").filter_map(|node| node.text()).collect();
+    for wanted in ["run", "rank 0", "steps", "commands", "own time"] {
+        assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
+    }
+    // Every row that is named has its picture, in the rows' place and of their height.
+    let steps = texts.iter().filter(|text| **text == "steps").count();
+    let number = |node: roxmltree::Node<'_, '_>, name| -> f32 {
+        let value = node.attribute(name).and_then(|value| value.parse().ok());
+        value.unwrap_or(f32::NAN)
+    };
+    let rows = named("image").filter(|image| number(*image, "width") > 400.0);
+    assert!(rows.count() > 3 * steps, "{steps} ranks are seen");
+    assert!(steps >= 2 && named("clipPath").count() > 3);
+    let root = document.root_element();
+    assert_eq!(root.attribute("viewBox"), Some("0 0 1200 700"));
+}
+
 #[test]
 fn traces_of_other_people_s_jobs_are_shown() {
     let directory = tempfile::tempdir().expect("a temporary directory");

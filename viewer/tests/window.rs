@@ -295,7 +295,10 @@ fn a_run_that_goes_on_is_followed_to_its_end() {
     if !recording.join().expect("the job") {
         return;
     }
-    assert!(changes >= 3, "the window changed {changes} times while the job ran");
+    assert!(
+        changes >= 3,
+        "the window changed {changes} times while the job ran"
+    );
     screen.still();
     drop(viewer);
     // The session that the viewer made for itself went with it, and the run has only what was recorded and merged.

@@ -333,7 +333,9 @@ pub fn view(input: &[u8]) {
             bytes[at + 16..at + 20].copy_from_slice(&checksum.to_le_bytes());
         }
     }
-    let Ok(view) = ViewFile::from_bytes(bytes) else { return };
+    let Ok(view) = ViewFile::from_bytes(bytes) else {
+        return;
+    };
     for position in 0..view.footer().lanes.len() {
         let Some(lane) = view.lane(position) else { continue };
         let (mut spans, mut starts) = (0, Vec::new());

@@ -106,7 +106,9 @@ impl Gallery {
     pub fn update(&mut self, ctx: &egui::Context, window: Window, width: f32, seen: &[Seen]) {
         self.frame += 1;
         let scale = ctx.pixels_per_point();
-        let pixels = ((width * scale).round() as usize).clamp(1, 1 << 14);
+        let widest = ctx.input(|input| input.max_texture_side).max(1);
+        let pixels = ((width * scale).round() as usize).clamp(1, widest);
+        let times = times(pixels, widest);
         if self.wanted != Some((window, pixels)) {
             self.wanted = Some((window, pixels));
             self.changed = Instant::now();
@@ -148,7 +150,7 @@ impl Gallery {
                 if hung.key.look == self.look.number
                     && hung.key.height == height
                     && hung.key.exact
-                    && fits(&hung.key, row.window, pixels)
+                    && fits(&hung.key, row.window, pixels, times)
                 {
                     continue;
                 }
@@ -157,8 +159,8 @@ impl Gallery {
             let key = Key {
                 rank: row.rank,
                 lane: row.lane,
-                window: around(row.window, pixels),
-                width: 2 * pixels,
+                window: around(row.window, pixels, times),
+                width: times * pixels,
                 height,
                 look: self.look.number,
                 // The directory alone is read first: with a cold cache the rest comes from the disk.
@@ -167,7 +169,7 @@ impl Gallery {
             let asked = self.asked.get(&place).map_or(now, |(_, asked)| *asked);
             // One that is being painted, and will do, is not asked for twice.
             if let Some((under_way, _)) = self.asked.get(&place)
-                && fits(under_way, row.window, pixels)
+                && fits(under_way, row.window, pixels, times)
                 && (under_way.look, under_way.height, under_way.exact) == (key.look, key.height, key.exact)
             {
                 wanted.push((*under_way, asked));
@@ -244,8 +246,16 @@ impl Gallery {
     }
 }
 
-/// Room beside the window for the next moves: half of it on both sides.
-fn around(window: Window, pixels: usize) -> Window {
+/// How often a window goes into its picture: twice, for the next moves, where the graphics card has textures so wide.
+fn times(pixels: usize, widest: usize) -> usize {
+    if 2 * pixels <= widest { 2 } else { 1 }
+}
+
+/// Room beside the window for the next moves: of a picture of two windows half of one on both sides.
+fn around(window: Window, pixels: usize, times: usize) -> Window {
+    if times == 1 {
+        return window;
+    }
     let more = (i128::from(window.length_ns()) * (pixels / 2) as i128 / pixels.max(1) as i128) as i64;
     let from_ns = window.from_ns.saturating_sub(more);
     Window {
@@ -255,9 +265,9 @@ fn around(window: Window, pixels: usize) -> Window {
 }
 
 /// True if a picture has just the pixels that a window shows.
-fn fits(key: &Key, window: Window, pixels: usize) -> bool {
-    key.width == 2 * pixels
-        && key.window.length_ns() == 2 * window.length_ns()
+fn fits(key: &Key, window: Window, pixels: usize, times: usize) -> bool {
+    key.width == times * pixels
+        && key.window.length_ns() == times as i64 * window.length_ns()
         && key.window.from_ns <= window.from_ns
         && key.window.to_ns >= window.to_ns
 }

@@ -15,12 +15,19 @@ const SAMPLE: usize = 32;
 const WIDTH: usize = 1024;
 const HEIGHT: usize = 24;
 
+/// What the ranks of a sample did in each column of pixels, together.
+struct Mean {
+    sums: Vec<Sums>,
+    lengths_ns: Vec<i64>,
+    /// It is of devices.
+    device: bool,
+}
+
 /// The line.
 #[derive(Default)]
 pub struct Minimap {
-    coming: Option<Receiver<(Vec<Sums>, Vec<i64>, bool)>>,
-    columns: Option<(Vec<Sums>, Vec<i64>)>,
-    device: bool,
+    coming: Option<Receiver<Mean>>,
+    mean: Option<Mean>,
     texture: Option<(TextureHandle, Theme)>,
     /// It is of what the session was before.
     is_old: bool,
@@ -35,7 +42,7 @@ impl Minimap {
         theme: Theme,
         ctx: &egui::Context,
     ) -> Option<egui::TextureId> {
-        if self.columns.is_none() || self.is_old {
+        if self.mean.is_none() || self.is_old {
             match &self.coming {
                 None => {
                     let (sender, coming) = channel();
@@ -48,22 +55,18 @@ impl Minimap {
                     self.coming = Some(coming);
                 }
                 Some(coming) => {
-                    if let Ok((sums, lengths, device)) = coming.try_recv() {
-                        self.columns = Some((sums, lengths));
-                        self.device = device;
+                    if let Ok(mean) = coming.try_recv() {
+                        self.mean = Some(mean);
                         self.texture = None;
                         self.is_old = false;
                     }
                 }
             }
         }
-        let (sums, lengths) = self.columns.as_ref()?;
+        let mean = self.mean.as_ref()?;
         if self.texture.as_ref().is_none_or(|(_, of)| *of != theme) {
-            let image = picture(
-                sums,
-                lengths,
-                theme.classes(LaneKind::Parts { device: self.device }),
-            );
+            let shades = theme.classes(LaneKind::Parts { device: mean.device });
+            let image = picture(mean, shades);
             let texture = ctx.load_texture("minimap", image, TextureOptions::LINEAR);
             self.texture = Some((texture, theme));
         }
@@ -84,15 +87,17 @@ impl Minimap {
 
     /// True while the picture is being made.
     pub fn is_busy(&self) -> bool {
-        self.columns.is_none()
+        self.mean.is_none()
     }
 }
 
-fn sample(opened: &Opened, whole: Window) -> (Vec<Sums>, Vec<i64>, bool) {
+fn sample(opened: &Opened, whole: Window) -> Mean {
     let ranks = opened.session.ranks.len();
-    let mut sums = vec![Sums::default(); WIDTH];
-    let mut lengths = vec![0; WIDTH];
-    let mut is_device = false;
+    let mut mean = Mean {
+        sums: vec![Sums::default(); WIDTH],
+        lengths_ns: vec![0; WIDTH],
+        device: false,
+    };
     for number in 0..ranks.min(SAMPLE) {
         let rank = (number * ranks / ranks.min(SAMPLE)) as u32;
         // Here it may take its time: what is not indexed yet comes first.
@@ -100,7 +105,7 @@ fn sample(opened: &Opened, whole: Window) -> (Vec<Sums>, Vec<i64>, bool) {
             match opened.view(rank) {
                 View::Open(view) => break Some(view.clone()),
                 View::Missing => break None,
-                View::Coming if opened.is_closed() => return (sums, lengths, is_device),
+                View::Coming if opened.is_closed() => return mean,
                 View::Coming => std::thread::sleep(std::time::Duration::from_millis(20)),
             }
         };
@@ -110,19 +115,19 @@ fn sample(opened: &Opened, whole: Window) -> (Vec<Sums>, Vec<i64>, bool) {
             .filter(|(_, lane)| lane.info.layer == 0)
             .last();
         let Some((_, lane)) = parts else { continue };
-        is_device |= lane.info.kind == LaneKind::Parts { device: true };
+        mean.device |= lane.info.kind == LaneKind::Parts { device: true };
         let columns = Columns::of(lane, whole, WIDTH, false);
         for (column, more) in columns.sums.iter().enumerate() {
-            sums[column].merge(more);
-            lengths[column] += columns.lengths_ns[column];
+            mean.sums[column].merge(more);
+            mean.lengths_ns[column] += columns.lengths_ns[column];
         }
     }
-    (sums, lengths, is_device)
+    mean
 }
 
-fn picture(sums: &[Sums], lengths: &[i64], shades: [Shade; CLASSES]) -> ColorImage {
+fn picture(mean: &Mean, shades: [Shade; CLASSES]) -> ColorImage {
     let mut image = ColorImage::filled([WIDTH, HEIGHT], Color32::TRANSPARENT);
-    for (x, (sums, &length)) in sums.iter().zip(lengths).enumerate() {
+    for (x, (sums, &length)) in mean.sums.iter().zip(&mean.lengths_ns).enumerate() {
         let mut at = 0.0;
         for (class, &part) in sums.0.iter().enumerate() {
             let next = at + part as f64 / length.max(1) as f64 * HEIGHT as f64;
