@@ -53,6 +53,7 @@ bench:
 	tests/benchmarks/merge.sh
 	tests/benchmarks/axis.sh 10
 	tests/benchmarks/import.py
+	tests/benchmarks/viewer.sh
 	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
 
 # Hundreds of trainings with faults of known size, on a machine with nothing else to do: about an hour.

@@ -1,4 +1,5 @@
-//! What the viewer costs: `viewer_bench SESSION [--cold] [--ranks-open N]`. No window: egui is run and tessellated as a window would,
+//! What the viewer costs: `viewer_bench SESSION [--cold] [--first]`. `--cold` takes the session's files out of the page cache, `--first`
+//! ends with the picture of the whole run. No window: egui is run and tessellated as a window would,
 //! 1920 × 1080 points, and the processor time of each frame (update and tessellation, on the window's own thread) is taken.
 //!
 //! Phases: until the whole run is seen, and until it is exact; a journey of zooming, panning and scrolling over all of it
@@ -20,7 +21,7 @@ const SIZE: egui::Vec2 = egui::Vec2::new(1920.0, 1080.0);
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(path) = arguments.next().map(PathBuf::from) else {
-        eprintln!("usage: viewer_bench SESSION [--cold]");
+        eprintln!("usage: viewer_bench SESSION [--cold] [--first]");
         return ExitCode::from(2);
     };
     let options: Vec<String> = arguments.collect();
@@ -58,6 +59,9 @@ fn main() -> ExitCode {
         start.elapsed().as_secs_f64() * 1e3,
     );
 
+    if options.iter().any(|option| option == "--first") {
+        return ExitCode::SUCCESS;
+    }
     let journey = bench.journey();
     print_frames("journey, ranks as they open", &journey, &bench);
     let collapsed = bench.workspace.state.view.collapsed.clone();

@@ -36,7 +36,9 @@ impl Export {
             Self::Png => "the window as a picture",
             Self::Svg => "the window as a drawing: texts stay texts, rows stay crisp",
             Self::Trace => "all ranks, as a file",
-            Self::OpenedTrace => "the page in your browser reads the file from 127.0.0.1:9001; nothing is uploaded",
+            Self::OpenedTrace => {
+                "the page in your browser reads the file from 127.0.0.1:9001; nothing is uploaded"
+            }
         }
     }
 
