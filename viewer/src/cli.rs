@@ -15,6 +15,8 @@ Examples:
   rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
   rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
   rankscope view log/                             traces of torch.profiler, imported first
+  rankscope view after --compare before           two runs, aligned by step
+  rankscope view shared/run1 --follow             a run that is still being recorded
   rankscope view shared/run2 --compare shared/run1
                                                   both stacked rank by rank, aligned by step, differences in colour
   rankscope view shared/run1 --screenshot run.png --size 1920x1080 --panel operations

@@ -13,6 +13,8 @@ Examples:
   rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
   rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
   rankscope view log/                             traces of torch.profiler, imported first
+  rankscope view after --compare before           two runs, aligned by step
+  rankscope view shared/run1 --follow             a run that is still being recorded
   rankscope view shared/run1 --screenshot run.png --size 1920x1080
                                                   a picture, without display or graphics card
   rankscope-viewer --help                         all options";

@@ -1,7 +1,7 @@
 //! A window as SVG: texts stay texts, rows are crisp however large they are shown.
 //!
 //! It is made from what egui lays out ([`Shapes`]), before there are triangles. Rectangles, circles and lines are drawn as
-//! such, [`text`] writes rows of letters, [`mesh`] what is made of triangles and images. Places are points, and are rounded
+//! such, `text` writes rows of letters, `mesh` what is made of triangles and images. Places are points, and are rounded
 //! to pixels where egui does so.
 
 mod clip;
