@@ -3,7 +3,7 @@
 use crate::export::perfetto::{Serving, TraceJob};
 use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
 use crate::follow::{Followed, Follower};
-use crate::model::ViewState;
+use crate::model::{ViewState, moment_text};
 use crate::open::{self, Opening};
 use crate::screenshot::png_file;
 use crate::search::{Palette, help::help_window};
@@ -12,6 +12,7 @@ use egui::{Color32, ColorImage, Context, RichText, Ui};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// Sessions of which it is kept how they were looked at.
 const MOST_KEPT: usize = 40;
@@ -131,6 +132,7 @@ impl App {
     }
 
     fn follow(&mut self, run: &Path, ctx: &Context) {
+        let run = &run.canonicalize().unwrap_or_else(|_| run.to_path_buf());
         let wake = ctx.clone();
         match Follower::start(run.to_path_buf(), move || wake.request_repaint()) {
             Ok(follower) => {
@@ -150,8 +152,21 @@ impl App {
         let (newer, behind) = match follower.poll() {
             None => return,
             Some(Followed::NotNow(why)) => {
-                if let Stage::Opening(_, doing) = &mut self.stage {
-                    *doing = why;
+                match &mut self.stage {
+                    Stage::Opening(_, doing) => *doing = why,
+                    Stage::Open(workspace) => workspace.followed = Some(Err(why)),
+                    Stage::Failed(_) => {}
+                }
+                return;
+            }
+            Some(Followed::Same) => {
+                if let Stage::Open(workspace) = &mut self.stage
+                    && let Some(followed) = &mut workspace.followed
+                {
+                    // Nothing new is no delay.
+                    if followed.is_err() {
+                        *followed = Ok(Duration::ZERO);
+                    }
                 }
                 return;
             }
@@ -165,11 +180,12 @@ impl App {
         } else {
             let kept = self.kept.of(&home);
             let mut workspace = Workspace::at_home(&path, &home, session, kept, ctx);
-            apply(&mut workspace, &self.start);
+            apply(&mut workspace, &self.start, ctx);
+            self.start = Start::default();
             self.stage = Stage::Open(Box::new(workspace));
         }
         if let Stage::Open(workspace) = &mut self.stage {
-            workspace.followed = behind;
+            workspace.followed = behind.map(Ok);
         }
         if behind.is_none() {
             self.follows = None;
@@ -233,11 +249,7 @@ impl App {
 
     fn keep(&mut self) {
         if let Stage::Open(workspace) = &self.stage {
-            let path = self
-                .follows
-                .as_ref()
-                .map_or(&workspace.opened.path, |(_, home)| home);
-            self.kept.keep(path, workspace.state.view.clone());
+            self.kept.keep(&workspace.home, workspace.state.view.clone());
         }
     }
 
@@ -257,7 +269,7 @@ impl App {
                     let path = path.canonicalize().unwrap_or(path);
                     let kept = self.kept.of(&path);
                     let mut workspace = Workspace::new(&path, session, kept, ctx);
-                    apply(&mut workspace, &self.start);
+                    apply(&mut workspace, &self.start, ctx);
                     if let Some(path) = self.start.compare.take() {
                         workspace.compare_with(path, ctx);
                     }
@@ -308,7 +320,12 @@ impl App {
                     requests.push(Request::Open);
                 }
             }
-            Stage::Open(workspace) => requests = workspace.show(ui),
+            Stage::Open(workspace) => {
+                requests = workspace.show(ui);
+                if let Some(said) = workspace.said.take() {
+                    self.said = Some((said, ctx.input(|input| input.time)));
+                }
+            }
         }
         if let Some(command) = self.palette.show(&ctx)
             && let Stage::Open(workspace) = &mut self.stage
@@ -342,13 +359,13 @@ impl App {
             Request::ToggleTheme => self.set_theme(!self.kept.light, ctx),
             Request::Screenshot => {
                 if let Stage::Open(workspace) = &self.stage {
-                    let path = free_name(&workspace.opened.path, Export::Png.extension());
+                    let path = free_name(&workspace.home, Export::Png.extension());
                     self.write(Export::Png, path, ctx);
                 }
             }
             Request::Export => {
                 if let Stage::Open(workspace) = &self.stage {
-                    self.export.open(&workspace.opened.path);
+                    self.export.open(&workspace.home);
                 }
             }
         }
@@ -475,9 +492,17 @@ fn write_picture(path: &Path, image: &ColorImage, pixels_per_point: f32) -> Stri
     }
 }
 
-fn apply(workspace: &mut Workspace, start: &Start) {
+fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
     let whole = workspace.state.whole;
-    if let Some((from, to)) = start.range {
+    if let Some((from, to)) = start.range
+        && (from.is_some_and(|from| from >= whole.to_ns) || to.is_some_and(|to| to <= whole.from_ns))
+    {
+        workspace.said = Some(format!(
+            "nothing of the run lies in this range: it goes from {} to {}",
+            moment_text(whole.from_ns, 1_000_000),
+            moment_text(whole.to_ns, 1_000_000)
+        ));
+    } else if let Some((from, to)) = start.range {
         let range = crate::model::Window::between(
             from.unwrap_or(whole.from_ns).max(whole.from_ns),
             to.unwrap_or(whole.to_ns).min(whole.to_ns),
@@ -495,7 +520,7 @@ fn apply(workspace: &mut Workspace, start: &Start) {
         workspace.state.view.filter.clone_from(filter);
     }
     if let Some(instance) = start.instance {
-        workspace.pick_by_number(instance);
+        workspace.pick_by_number(instance, ctx);
     }
 }
 

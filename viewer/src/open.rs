@@ -3,9 +3,12 @@
 //! Merging and importing are the program's, which lies beside the viewer: here is only asked which of them it takes.
 
 use rankscope_formats::session::{SUMMARY_FILE, Session};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, SystemTime};
 
 /// The session inside a run directory.
 const FOLDER: &str = "session";
@@ -41,7 +44,8 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
             return Err("name a run, a session or traces of torch.profiler".to_owned());
         };
         let parent = first.parent().unwrap_or(Path::new("."));
-        return Ok(Found::Traces(paths.to_vec(), parent.join(IMPORTED)));
+        let output = parent.join(format!("{IMPORTED}-{:08x}", key_of(paths)));
+        return Ok(found_traces(paths.to_vec(), output));
     };
     let candidates = [
         path.clone(),
@@ -53,6 +57,11 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         .into_iter()
         .find(|candidate| candidate.join(SUMMARY_FILE).is_file())
     {
+        // Traces that came since are imported with the others.
+        let is_of_traces = session.starts_with(path.join(IMPORTED)) && path.is_dir();
+        if is_of_traces && has(path, 0, &is_trace) {
+            return Ok(found_traces(vec![path.clone()], path.join(IMPORTED)));
+        }
         return Ok(Found::Session(session));
     }
     if path.is_file() {
@@ -63,11 +72,11 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
             ));
         }
         if is_trace(path) {
-            let stem = name.split('.').next().unwrap_or("trace");
-            return Ok(Found::Traces(
-                vec![path.clone()],
-                path.with_file_name(format!("{stem}.{IMPORTED}")),
-            ));
+            // As long as the name, whatever its letters.
+            let lower = name.to_ascii_lowercase();
+            let stem = lower.trim_end_matches(".gz").trim_end_matches(".json").len();
+            let output = path.with_file_name(format!("{}.{IMPORTED}", &name[..stem]));
+            return Ok(found_traces(vec![path.clone()], output));
         }
         return Err(format!(
             "{} is no session and no trace of torch.profiler (.json or .json.gz)",
@@ -83,13 +92,48 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         return Ok(Found::Run(path.clone()));
     }
     if has(path, 1, &is_trace) {
-        return Ok(Found::Traces(vec![path.clone()], path.join(IMPORTED)));
+        return Ok(found_traces(vec![path.clone()], path.join(IMPORTED)));
     }
     Err(format!(
         "{} holds no session, no recording and no trace of torch.profiler; record a run with: rankscope run -o {} -- CMD",
         path.display(),
         path.display()
     ))
+}
+
+/// What was imported of traces, if it is newer than all of them; else that they are to be imported.
+fn found_traces(traces: Vec<PathBuf>, output: PathBuf) -> Found {
+    let session = output.join(FOLDER);
+    let written = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let newest: Option<SystemTime> = traces
+        .iter()
+        .flat_map(|path| match std::fs::read_dir(path) {
+            Ok(entries) => entries
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| is_trace(path))
+                .collect(),
+            Err(_) => vec![path.clone()],
+        })
+        .filter_map(|path| written(&path))
+        .max();
+    match written(&session.join(SUMMARY_FILE)) {
+        Some(made) if newest.is_none_or(|newest| newest <= made) => Found::Session(session),
+        _ => Found::Traces(traces, output),
+    }
+}
+
+/// A number that these paths have in any order, and hardly any others.
+fn key_of(paths: &[PathBuf]) -> u32 {
+    let mut sorted: Vec<&PathBuf> = paths.iter().collect();
+    sorted.sort();
+    let bytes = sorted
+        .iter()
+        .flat_map(|path| path.as_os_str().as_encoded_bytes().iter().chain(&[0]));
+    // FNV-1a.
+    bytes.fold(0x811c_9dc5, |hash: u32, &byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 fn is_trace(path: &Path) -> bool {
@@ -146,13 +190,11 @@ pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Sessio
         }
         Found::Traces(traces, output) => {
             let session = output.join(FOLDER);
-            if !session.join(SUMMARY_FILE).is_file() {
-                tell(format!("importing into {}", output.display()));
-                let mut arguments = vec!["import".as_ref(), "kineto".as_ref()];
-                arguments.extend(traces.iter().map(|trace| trace.as_os_str()));
-                arguments.extend(["-o".as_ref(), output.as_os_str()]);
-                program(&arguments)?;
-            }
+            tell(format!("importing into {}", output.display()));
+            let mut arguments = vec!["import".as_ref(), "kineto".as_ref()];
+            arguments.extend(traces.iter().map(|trace| trace.as_os_str()));
+            arguments.extend(["-o".as_ref(), output.as_os_str()]);
+            program(&arguments)?;
             session
         }
     };
@@ -167,23 +209,52 @@ pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Sessio
 
 /// Runs rankscope itself: that beside this program, else that on the path. What it printed, or what it complained of.
 pub(crate) fn program(arguments: &[&std::ffi::OsStr]) -> Result<String, String> {
+    program_until(arguments, &AtomicBool::new(false))
+}
+
+/// The same; it is ended as soon as nobody wants it any more.
+pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -> Result<String, String> {
     let beside = std::env::current_exe()
         .ok()
         .map(|own| own.with_file_name("rankscope"))
         .filter(|program| program.is_file());
     let program = beside.unwrap_or_else(|| PathBuf::from("rankscope"));
-    let output = Command::new(&program)
+    let failed = |error: std::io::Error| format!("cannot run {}: {error}", program.display());
+    // Into files: a pipe that nobody empties would stop it.
+    let (mut printed, mut complained) = (
+        tempfile::tempfile().map_err(failed)?,
+        tempfile::tempfile().map_err(failed)?,
+    );
+    let mut child = Command::new(&program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        .stdout(printed.try_clone().map_err(failed)?)
+        .stderr(complained.try_clone().map_err(failed)?)
+        .spawn()
+        .map_err(failed)?;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if over.load(Ordering::Relaxed) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err("nobody wants it any more".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut text = String::new();
     // An inconclusive run (3) and one with a finding (1) are merged all the same.
-    if output.status.success() || matches!(output.status.code(), Some(1 | 3)) {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let is_done = status.success() || matches!(status.code(), Some(1 | 3));
+    let said = if is_done { &mut printed } else { &mut complained };
+    said.rewind()
+        .and_then(|()| said.read_to_string(&mut text))
+        .map_err(failed)?;
+    if is_done {
+        Ok(text)
+    } else {
+        Err(text.trim().to_owned())
     }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }
 
 #[cfg(test)]
@@ -207,6 +278,31 @@ mod tests {
             fs::write(path, "{}").expect("written");
         }
         let found = |name: &str| find(&[root.join(name)]);
+        // One that is imported already, and one that is not, whose names are alike up to the second dot.
+        for file in [
+            "a.1.pt.trace.json",
+            "a.1.pt.trace.rankscope/session/session.json",
+            "a.2.pt.trace.json",
+        ] {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            fs::write(path, "{}").expect("written");
+        }
+        let imported = root.join("a.1.pt.trace.rankscope/session");
+        assert_eq!(found("a.1.pt.trace.json"), Ok(Found::Session(imported)));
+        let second = root.join("a.2.pt.trace.json");
+        let output = root.join("a.2.pt.trace.rankscope");
+        assert_eq!(
+            found("a.2.pt.trace.json"),
+            Ok(Found::Traces(vec![second.clone()], output))
+        );
+        let several = [root.join("one.json"), second];
+        let other = [several[1].clone(), several[0].clone()];
+        let (Ok(Found::Traces(_, one)), Ok(Found::Traces(_, same))) = (find(&several), find(&other)) else {
+            panic!("traces")
+        };
+        assert_eq!(one, same);
+        assert_ne!(one, root.join("rankscope"));
         assert_eq!(found("run"), Ok(Found::Session(root.join("run/session"))));
         assert_eq!(found("run/session"), Ok(Found::Session(root.join("run/session"))));
         assert_eq!(

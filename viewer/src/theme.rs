@@ -96,6 +96,7 @@ impl Theme {
                 set(part::EXPOSED_WAIT, Shade::hatched(rgb(VERMILION)));
                 set(part::EXPOSED_MEMORY, Shade::plain(rgb(PURPLE)));
                 set(part::IDLE, Shade::plain(self.pick(0x3a4149, 0xd3d8dd)));
+                set(part::NOT_RECORDED, Shade::plain(self.background()));
                 set(part::OTHER_BLOCKED, Shade::plain(self.pick(0x8a6d3b, 0xb59a62)));
             }
             LaneKind::Operations { .. } => {

@@ -8,12 +8,14 @@ use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, SelectionPa
 use crate::picture::painter::SpanFilter;
 use crate::search::{CommandId, SearchBar, held, parse, pressed};
 use crate::theme::Theme;
-use crate::timeline::{Outside, Timeline, legend, widget};
+use crate::timeline::instance::by_number;
+use crate::timeline::{Outside, Timeline, legend};
 use egui::{Align, Context, Frame, LayerId, Layout, Panel, RichText, Ui};
 use rankscope_formats::session::Session;
 use rankscope_formats::view::LaneKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// With more ranks each is one row at first.
@@ -61,8 +63,13 @@ pub struct Workspace {
     comparing: Comparing,
     filter_error: Option<String>,
     measures: bool,
-    /// The run still goes on; so long ago it was as it is shown now, when it came.
-    pub followed: Option<Duration>,
+    /// The run still goes on: so long it took to find out what is shown, or why it could not be this time.
+    pub followed: Option<Result<Duration, String>>,
+    /// Where the session is, or will be when its run is over: files of the user go beside it.
+    pub home: PathBuf,
+    looked_for: Option<(u64, Receiver<Option<PickedInstance>>)>,
+    /// What is to be said once.
+    pub said: Option<String>,
 }
 
 impl Workspace {
@@ -91,9 +98,11 @@ impl Workspace {
         let wake = ctx.clone();
         opened.start_indexing(move || wake.request_repaint());
         let wake = ctx.clone();
+        let mut state = State::new(whole, view);
+        state.ranks = opened.session.ranks.len() as u32;
         Self {
             timeline: Timeline::new(&opened, ctx),
-            state: State::new(whole, view),
+            state,
             findings: FindingsPanel::default(),
             heat_maps: HeatMapsPanel::default(),
             selection: SelectionPanels::default(),
@@ -107,6 +116,9 @@ impl Workspace {
             filter_error: None,
             measures: false,
             followed: None,
+            home: home.to_path_buf(),
+            looked_for: None,
+            said: None,
             opened,
         }
     }
@@ -115,10 +127,19 @@ impl Workspace {
     pub fn go_on(&mut self, path: &Path, session: Session, ctx: &Context) {
         let whole = whole_of(&session);
         self.opened.close();
+        self.state.rename(&self.opened.session, &session);
+        let has_moved = self
+            .opened
+            .session
+            .ranks
+            .iter()
+            .zip(&session.ranks)
+            .any(|(before, now)| before.name != now.name);
         let opened = Arc::new(Opened::new(path, session));
         let wake = ctx.clone();
         opened.start_indexing(move || wake.request_repaint());
-        self.timeline.go_on(&opened, ctx);
+        self.timeline.go_on(&opened, has_moved, ctx);
+        self.state.ranks = opened.session.ranks.len() as u32;
         self.opened = opened;
         self.state.go_on(whole);
         // What is compiled of it knows the session's ranks.
@@ -132,7 +153,7 @@ impl Workspace {
                 PanelTab::HeatMaps => self.heat_maps.is_ready(),
                 _ => self.selection.is_ready(&self.state),
             };
-        self.timeline.is_exact() && panel && !self.comparing.is_busy()
+        self.timeline.is_exact() && panel && self.looked_for.is_none() && !self.comparing.is_busy()
     }
 
     /// Opens another session and compares with it.
@@ -193,6 +214,7 @@ impl Workspace {
         let mut actions = Vec::new();
         self.notes.poll();
         self.compare(&ctx);
+        self.take_looked_for(&mut actions);
         self.keys(&ctx, &mut actions, &mut requests);
         self.apply(&mut actions, now_s);
         self.top(ui, &mut actions, &mut requests);
@@ -277,16 +299,15 @@ impl Workspace {
         Panel::top("session").show(ui, |ui| {
             ui.horizontal(|ui| {
                 let name = self
-                    .opened
-                    .path
+                    .home
                     .parent()
-                    .filter(|_| self.opened.path.ends_with("session"))
-                    .unwrap_or(&self.opened.path);
+                    .filter(|_| self.home.ends_with("session"))
+                    .unwrap_or(&self.home);
                 let name = name
                     .file_name()
                     .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
                 ui.label(RichText::new(name).strong())
-                    .on_hover_text(self.opened.path.display().to_string());
+                    .on_hover_text(self.home.display().to_string());
                 let coverage = format!(
                     "{} on {} · {} · {}",
                     counted(session.ranks.len() as u64, "rank"),
@@ -303,9 +324,17 @@ impl Workspace {
                         self.state.view.findings = true;
                     }
                 }
-                if let Some(behind) = self.followed {
-                    let text = format!("recording · {} behind", duration_text(behind.as_nanos() as i64));
-                    ui.label(RichText::new(text).color(Theme::of(ui.ctx()).selection()));
+                let theme = Theme::of(ui.ctx());
+                match &self.followed {
+                    Some(Ok(took)) => {
+                        let text = format!("recording · {} behind", duration_text(took.as_nanos() as i64));
+                        ui.label(RichText::new(text).color(theme.selection()));
+                    }
+                    Some(Err(why)) => {
+                        let text = RichText::new("recording · cannot be read now").color(theme.alarm());
+                        ui.label(text).on_hover_text(why);
+                    }
+                    None => {}
                 }
                 if !self.state.view.filter.is_empty() {
                     let theme = Theme::of(ui.ctx());
@@ -551,6 +580,9 @@ impl Workspace {
             CommandId::PinRank => actions.extend(rank.map(Action::TogglePin)),
             CommandId::HideRank => actions.extend(rank.map(Action::Hide)),
             CommandId::ShowHidden => actions.push(Action::ShowHidden),
+            CommandId::MoveRankUp => self.move_rank(false, actions),
+            CommandId::MoveRankDown => self.move_rank(true, actions),
+            CommandId::ToggleAllRanks => actions.push(Action::ToggleAllRanks),
             CommandId::ToggleRank => actions.extend(rank.map(Action::ToggleRank)),
             CommandId::Tab(tab) => actions.push(Action::Tab(tab)),
             CommandId::ToggleDrawer => actions.push(Action::ToggleDrawer),
@@ -581,6 +613,20 @@ impl Workspace {
             self.notes_open = false;
         } else {
             actions.push(Action::Select(None));
+        }
+    }
+
+    /// Ranks change places inside of their host: across hosts they do not go.
+    fn move_rank(&self, down: bool, actions: &mut Vec<Action>) {
+        let Some(rank) = self.state.rank else { return };
+        let mut order = self.timeline.ranks().to_vec();
+        let Some(at) = order.iter().position(|&other| other == rank) else {
+            return;
+        };
+        let with = if down { at + 1 } else { at.wrapping_sub(1) };
+        if with < order.len() {
+            order.swap(at, with);
+            actions.push(Action::Order(order));
         }
     }
 
@@ -661,27 +707,29 @@ impl Workspace {
         }
     }
 
-    /// Shows an instance by its number, if it is found: for the command line.
-    pub fn pick_by_number(&mut self, instance: u64) -> bool {
-        for rank in 0..self.opened.session.ranks.len() as u32 {
-            let Some(view) = self.opened.open_view(rank) else {
-                continue;
-            };
-            for (lane_number, lane) in view.lanes_of(|kind| matches!(kind, LaneKind::Operations { .. })) {
-                if let Some(span) = lane.span_of(instance, i64::MIN, i64::MAX) {
-                    let hovered = crate::model::Hovered {
-                        rank,
-                        lane: lane_number,
-                        kind: lane.info.kind,
-                        span,
-                    };
-                    self.state.picked = widget::picked(&hovered);
-                    self.state.rank = Some(rank);
-                    return true;
-                }
+    /// Shows an instance by its number, once it is found: for the command line.
+    pub fn pick_by_number(&mut self, instance: u64, ctx: &Context) {
+        let (sender, found) = channel();
+        let (opened, wake) = (self.opened.clone(), ctx.clone());
+        std::thread::spawn(move || {
+            if sender.send(by_number(&opened, instance)).is_ok() {
+                wake.request_repaint();
             }
+        });
+        self.looked_for = Some((instance, found));
+    }
+
+    /// Takes what was looked for by its number; what is not there is told.
+    fn take_looked_for(&mut self, actions: &mut Vec<Action>) {
+        let Some((instance, found)) = &self.looked_for else {
+            return;
+        };
+        let Ok(found) = found.try_recv() else { return };
+        match found {
+            Some(picked) => actions.push(Action::Pick(Some(picked))),
+            None => self.said = Some(format!("there is no instance {instance} in this session")),
         }
-        false
+        self.looked_for = None;
     }
 }
 

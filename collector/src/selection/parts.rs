@@ -74,9 +74,10 @@ fn of_lane(
             Figure::unknown(reason)
         }
     };
-    let window_ns = to_ns - from_ns;
+    // Between times in which devices were recorded nothing is known of them.
+    let window_ns = to_ns - from_ns - of(part::NOT_RECORDED);
     // Also what has no business here counts: it would be a bug, and is not to be hidden.
-    let sum: u64 = sums.0.iter().sum();
+    let sum: u64 = sums.0.iter().take(usize::from(part::NOT_RECORDED)).sum();
     Figure::known(Parts {
         from_ns,
         to_ns,

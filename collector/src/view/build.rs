@@ -3,17 +3,21 @@
 use super::ViewBuildError;
 use super::parts::Parts;
 use super::stream::Stream;
-use rankscope_formats::Library;
 use rankscope_formats::session::{
     IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, IndexedStep, IndexedWork, InstanceState,
     NameRow, OperationState, Session, SpanKind, StepKind, WaitClass, WorkClass,
 };
 use rankscope_formats::view::{
-    Footer, LaneKind, Layers, Name, Span, ViewError, ViewWriter, call, operation, step, view_path, work,
+    Footer, LaneKind, Layers, Name, OTHER_THREADS, Span, ViewError, ViewWriter, call, operation, step,
+    view_path, work,
 };
-use rustc_hash::FxHashMap;
+use rankscope_formats::{Library, Operation};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Threads of a rank that have lanes of their own.
+const MOST_SHOWN_THREADS: usize = 96;
 
 /// Rows between two looks at whether the index is still wanted.
 const ROWS_PER_LOOK: u64 = 1 << 16;
@@ -47,6 +51,8 @@ pub fn build(
                 .any(|activity| activity.rank == rank && activity.covered_ns > 0)
         }),
         device_thread: None,
+        shown_threads: FxHashSet::default(),
+        problems: Vec::new(),
     };
     let mut operations = Stream::<IndexedOperation>::open(path, rank)?;
     let mut spans = Stream::<IndexedSpan>::open(path, rank)?;
@@ -80,10 +86,12 @@ pub fn build(
         }
     }
     let late = operations.late + spans.late + works.late;
-    let mut problems: Vec<String> = [operations.problem, spans.problem, works.problem]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut problems = std::mem::take(&mut builder.problems);
+    problems.extend(
+        [operations.problem, spans.problem, works.problem]
+            .into_iter()
+            .flatten(),
+    );
     if late > 0 {
         problems.push(format!(
             "{late} rows stand far behind their place in the tables: the breakdown beside them may lack them"
@@ -91,7 +99,7 @@ pub fn build(
     }
     if builder.layers.shortened > 0 {
         problems.push(format!(
-            "{} spans lie on more than 32 others and are drawn shortened",
+            "{} spans lie on more than 32 others and are drawn behind their place",
             builder.layers.shortened
         ));
     }
@@ -117,10 +125,14 @@ struct Builder {
     /// Of kernels: from the table's numbers to ours.
     kernels: FxHashMap<u32, u32>,
     end_ns: i64,
-    /// The rank's devices were recorded: its parts are theirs.
+    /// The rank's devices were recorded: it has parts of theirs.
     devices: bool,
     /// The thread on which a device's communication counts as blocked time, where nothing else of the device is known.
     device_thread: Option<u32>,
+    /// Threads that have lanes of their own.
+    shown_threads: FxHashSet<u32>,
+    /// What could not be read.
+    problems: Vec<String>,
 }
 
 impl Builder {
@@ -147,6 +159,7 @@ impl Builder {
             });
             self.kernels.insert(row.number, number);
         }
+        self.problems.extend(names.problem);
         Ok(())
     }
 
@@ -168,6 +181,7 @@ impl Builder {
             };
             self.push(LaneKind::Steps, span)?;
         }
+        self.problems.extend(steps.problem);
         let mut stalls = Stream::<IndexedStall>::open(path, rank)?;
         while let Some(row) = stalls.next() {
             let late = row.late_rank.and_then(|late| session.ranks.get(late as usize));
@@ -184,6 +198,7 @@ impl Builder {
             };
             self.push(LaneKind::Stalls, span)?;
         }
+        self.problems.extend(stalls.problem);
         let mut pauses = Stream::<IndexedPause>::open(path, rank)?;
         while let Some(row) = pauses.next() {
             let name = self.name_of(row.kind.name(), None);
@@ -195,6 +210,7 @@ impl Builder {
             };
             self.push(LaneKind::Pauses, span)?;
         }
+        self.problems.extend(pauses.problem);
         Ok(())
     }
 
@@ -210,14 +226,17 @@ impl Builder {
         .max(row.enter_ns);
         let arrival_ns = row.issue_ns.unwrap_or(row.enter_ns).min(row.enter_ns);
         let waited_until_ns = row.waited_until_ns.map_or(arrival_ns, |until| until.min(end_ns));
-        self.take_parts(row, end_ns, (arrival_ns, waited_until_ns));
+        self.take_parts(row, end_ns, waited_until_ns);
         let class = match row.state {
             OperationState::InFlight | OperationState::Queued => operation::IN_FLIGHT,
             OperationState::Enqueued | OperationState::Captured => operation::ENQUEUED,
             OperationState::Failed => operation::FAILED,
             OperationState::Completed => match (row.class, row.matched) {
                 (WaitClass::Inconclusive, _) => operation::INCONCLUSIVE,
-                (_, InstanceState::Complete | InstanceState::Alone) => operation::TRANSFER,
+                // Of launches some operations carry no figures: what they waited is told of another.
+                (_, InstanceState::Complete | InstanceState::Alone) if row.exposed_wait_ns.is_some() => {
+                    operation::TRANSFER
+                }
                 _ => operation::NOT_JUDGED,
             },
         };
@@ -242,16 +261,20 @@ impl Builder {
     }
 
     /// As the merge counts: see `rank/mod.rs`, where communication and blocked time are told.
-    fn take_parts(&mut self, row: &IndexedOperation, end_ns: i64, (arrival_ns, waited_until_ns): (i64, i64)) {
-        if self.devices {
-            self.parts.waited(arrival_ns, waited_until_ns);
-            return;
-        }
+    fn take_parts(&mut self, row: &IndexedOperation, end_ns: i64, waited_until_ns: i64) {
         let is_over = matches!(row.state, OperationState::Completed | OperationState::Failed);
         let is_on_host = row.library != Library::Nccl;
+        // A message that was posted and never waited for is not known to go on.
+        let is_posted = row.state == OperationState::InFlight
+            && !row.direct
+            && matches!(row.operation, Operation::Send | Operation::Receive);
+        if is_posted {
+            return;
+        }
         if is_on_host && (is_over || row.state == OperationState::InFlight) {
             self.parts.communicated(row.enter_ns, end_ns);
-            self.parts.waited(arrival_ns, waited_until_ns);
+            // In its queue it keeps nobody waiting but itself: what is communicated then is another's.
+            self.wait(false, row.enter_ns, waited_until_ns);
             if row.direct {
                 self.parts
                     .blocked(&mut self.writer, row.thread_id, row.enter_ns, end_ns);
@@ -259,9 +282,16 @@ impl Builder {
         } else if row.state == OperationState::Completed {
             // On the device communication is all that is known: it counts as blocked throughout.
             self.parts.communicated(row.enter_ns, end_ns);
-            self.parts.waited(arrival_ns, waited_until_ns);
+            self.wait(true, row.enter_ns, waited_until_ns);
             let thread = *self.device_thread.get_or_insert(row.thread_id);
             self.parts.blocked(&mut self.writer, thread, row.enter_ns, end_ns);
+        }
+    }
+
+    /// Where devices were recorded, only their own operations wait on them.
+    fn wait(&mut self, on_device: bool, start_ns: i64, end_ns: i64) {
+        if on_device || !self.devices {
+            self.parts.waited(start_ns, end_ns);
         }
     }
 
@@ -272,10 +302,8 @@ impl Builder {
             | SpanKind::ReceiveWait
             | SpanKind::ReducerFinalize
             | SpanKind::ProcessGroup => {
-                if !self.devices {
-                    self.parts
-                        .blocked(&mut self.writer, row.thread_id, row.start_ns, row.end_ns);
-                }
+                self.parts
+                    .blocked(&mut self.writer, row.thread_id, row.start_ns, row.end_ns);
                 call::BLOCKED
             }
             SpanKind::Connect | SpanKind::Disconnect => call::CONNECT,
@@ -297,7 +325,7 @@ impl Builder {
             }),
             _ => self.name_of(row.kind.name(), None),
         };
-        let thread_id = row.thread_id;
+        let thread_id = self.shown_thread(row.thread_id);
         let kind = match row.kind {
             SpanKind::Mark => LaneKind::Marks { thread_id },
             _ => LaneKind::Calls { thread_id },
@@ -312,6 +340,18 @@ impl Builder {
         self.push(kind, span)
     }
 
+    /// Many threads come and go: those that come last share a lane.
+    fn shown_thread(&mut self, thread_id: u32) -> u32 {
+        if self.shown_threads.len() < MOST_SHOWN_THREADS {
+            self.shown_threads.insert(thread_id);
+        }
+        if self.shown_threads.contains(&thread_id) {
+            thread_id
+        } else {
+            OTHER_THREADS
+        }
+    }
+
     fn work(&mut self, row: &IndexedWork) -> Result<(), ViewError> {
         let class = match row.class {
             WorkClass::Compute => {
@@ -319,7 +359,7 @@ impl Builder {
                 work::COMPUTE
             }
             WorkClass::Communication => {
-                self.parts.communicated(row.start_ns, row.end_ns);
+                self.parts.communicated_on_device(row.start_ns, row.end_ns);
                 work::COMMUNICATION
             }
             WorkClass::Memory => {

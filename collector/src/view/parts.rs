@@ -8,7 +8,7 @@ use rankscope_formats::view::{LaneKind, Span, ViewError, ViewWriter, part};
 const FOLD_AT: usize = 1 << 15;
 
 /// Threads of a host that get a lane; of more those that came first.
-const MOST_THREADS: usize = 16;
+const MOST_THREADS: usize = 64;
 
 /// Lays out the parts of one rank. Intervals come nearly in order of their begin.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(super) struct Parts {
     communication: Intervals,
     waiting: Intervals,
     compute: Intervals,
+    /// What devices communicated: works of communication libraries.
+    on_device: Intervals,
     memory: Intervals,
     threads: Vec<Thread>,
     device: Option<Lane>,
@@ -24,7 +26,7 @@ pub(super) struct Parts {
     start_ns: i64,
     /// What lies before is laid out.
     from_ns: i64,
-    scratch: [Vec<(i64, i64)>; 5],
+    scratch: [Vec<(i64, i64)>; 6],
 }
 
 struct Thread {
@@ -90,7 +92,7 @@ impl Parts {
         }
     }
 
-    /// The library communicated, on the host or on the rank's devices: whichever the parts are of.
+    /// The library communicated, as the host or the library tells.
     pub(super) fn communicated(&mut self, start_ns: i64, end_ns: i64) {
         self.communication.add(start_ns, end_ns);
     }
@@ -135,6 +137,11 @@ impl Parts {
         thread.blocked_ns += (end_ns - start_ns).max(0);
     }
 
+    /// A device communicated.
+    pub(super) fn communicated_on_device(&mut self, start_ns: i64, end_ns: i64) {
+        self.on_device.add(start_ns, end_ns);
+    }
+
     /// A device computed.
     pub(super) fn computed(&mut self, start_ns: i64, end_ns: i64) {
         self.compute.add(start_ns, end_ns);
@@ -154,11 +161,17 @@ impl Parts {
     /// True if so much has gathered that it should be laid out.
     pub(super) fn is_full(&self) -> bool {
         let of_threads = self.threads.iter().map(|thread| thread.blocked.waiting());
-        [&self.communication, &self.waiting, &self.compute, &self.memory]
-            .map(Intervals::waiting)
-            .into_iter()
-            .chain(of_threads)
-            .any(|waiting| waiting > FOLD_AT)
+        [
+            &self.communication,
+            &self.waiting,
+            &self.compute,
+            &self.on_device,
+            &self.memory,
+        ]
+        .map(Intervals::waiting)
+        .into_iter()
+        .chain(of_threads)
+        .any(|waiting| waiting > FOLD_AT)
     }
 
     /// Lays out what lies before a moment. What begins before it and comes later is lost to the parts.
@@ -173,34 +186,36 @@ impl Parts {
                 error.get_or_insert(refused);
             }
         };
-        let [communication, waiting, one, other, covered] = &mut self.scratch;
+        let [communication, waiting, one, other, covered, on_device] = &mut self.scratch;
         self.communication.take(from, until, communication);
         self.waiting.take(from, until, waiting);
         if let Some(lane) = &mut self.device {
             self.compute.take(from, until, one);
             self.memory.take(from, until, other);
             self.covered.take(from, until, covered);
+            self.on_device.take(from, until, on_device);
             classify(
-                [one, communication, waiting, other, covered],
+                [one, on_device, waiting, other, covered],
                 (from, until),
                 device_part,
                 |start, end, class| {
-                    if class != NOT_COVERED {
+                    // Before the first work nothing is known to be idle, and a lane begins with something.
+                    let is_nothing = matches!(class, part::NOT_RECORDED | part::IDLE);
+                    if lane.open.is_some() || !is_nothing {
                         note(lane.take(writer, start, end, class));
                     }
                 },
             );
-        } else {
-            for thread in &mut self.threads {
-                thread.blocked.take(from, until, one);
-                let lane = &mut thread.lane;
-                classify(
-                    [one, communication, waiting],
-                    (from, until),
-                    host_part,
-                    |start, end, class| note(lane.take(writer, start, end, class)),
-                );
-            }
+        }
+        for thread in &mut self.threads {
+            thread.blocked.take(from, until, one);
+            let lane = &mut thread.lane;
+            classify(
+                [one, communication, waiting],
+                (from, until),
+                host_part,
+                |start, end, class| note(lane.take(writer, start, end, class)),
+            );
         }
         self.from_ns = until;
         error.map_or(Ok(()), Err)
@@ -208,7 +223,7 @@ impl Parts {
 
     /// Lays out the rest, up to the rank's last record.
     pub(super) fn finish(mut self, writer: &mut ViewWriter, until: i64) -> Result<(), ViewError> {
-        if self.device.is_none() && self.threads.is_empty() {
+        if self.threads.is_empty() {
             self.threads.push(Thread {
                 id: None,
                 blocked: Intervals::default(),
@@ -218,6 +233,9 @@ impl Parts {
         }
         self.fold(writer, until)?;
         if let Some(lane) = &mut self.device {
+            // Nor is it behind the last one.
+            let is_nothing = |open: &Span| matches!(open.class, part::NOT_RECORDED | part::IDLE);
+            lane.open = lane.open.take().filter(|open| !is_nothing(open));
             lane.end(writer)?;
         }
         // The thread that was blocked most is the rank's.
@@ -231,13 +249,10 @@ impl Parts {
     }
 }
 
-/// No part: what the devices did was not recorded.
-const NOT_COVERED: u8 = u8::MAX;
-
 /// Compute is bit 0, communication 1, waiting 2, memory 3, covered 4.
 fn device_part(set: u8) -> u8 {
     match (set & 1 != 0, set & 2 != 0) {
-        _ if set & 16 == 0 => NOT_COVERED,
+        _ if set & 16 == 0 => part::NOT_RECORDED,
         (true, true) => part::OVERLAPPED,
         (true, false) => part::OWN,
         (false, true) if set & 4 != 0 => part::EXPOSED_WAIT,

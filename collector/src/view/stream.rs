@@ -24,10 +24,15 @@ impl<T: Table> Stream<T> {
     /// Opens a rank's table. One that is not there has no rows: not every rank has every table.
     pub(super) fn open(session: &Path, rank: u32) -> Result<Self, TableError> {
         let path = rank_path::<T>(session, rank);
-        let reader = if path.exists() {
-            Some(TableReader::open(&path)?)
+        let (reader, problem) = if path.exists() {
+            match TableReader::open(&path) {
+                Ok(reader) => (Some(reader), None),
+                // A column that is missing is missing in all tables: the session is of another version.
+                Err(error @ TableError::Column { .. }) => return Err(error),
+                Err(error) => (None, Some(error.to_string())),
+            }
         } else {
-            None
+            (None, None)
         };
         Ok(Self {
             reader,
@@ -35,7 +40,7 @@ impl<T: Table> Stream<T> {
             more: Vec::new(),
             late: 0,
             last: i64::MIN,
-            problem: None,
+            problem,
         })
     }
 

@@ -37,6 +37,8 @@ table! {
     /// See there.
     matched: InstanceState = Dictionary,
     /// See there.
+    exposed_wait_ns: Option<i64> = Delta,
+    /// See there.
     waited_until_ns: Option<i64> = Moment,
     /// See there.
     class: WaitClass = Dictionary,

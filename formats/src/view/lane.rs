@@ -127,7 +127,7 @@ impl<'a> Lane<'a> {
             if best.is_none_or(|(nearest, _)| distance < nearest) {
                 best = Some((distance, *span));
             }
-            distance > 0 || span.start_ns <= ns
+            span.start_ns <= ns
         });
         best.map(|(_, span)| span)
     }

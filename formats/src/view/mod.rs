@@ -45,6 +45,9 @@ pub const BLOCK_SPANS: usize = 64;
 /// Classes of a lane at most; what they mean is told by its kind ([`part`], [`operation`], …).
 pub const CLASSES: usize = 8;
 
+/// The thread of lanes of which many threads have a part: there were too many for lanes of their own.
+pub const OTHER_THREADS: u32 = u32::MAX;
+
 const MAGIC: [u8; 8] = *b"RSVIEW\0\x01";
 
 /// Where the index of one rank lies.
@@ -95,8 +98,10 @@ pub mod part {
     pub const IDLE: u8 = 5;
     /// A thread that is blocked for communication while none runs.
     pub const OTHER_BLOCKED: u8 = 6;
+    /// What devices did was not recorded; it is no part of any window.
+    pub const NOT_RECORDED: u8 = 7;
     /// Names in the order of their numbers.
-    pub const NAMES: [&str; 7] = [
+    pub const NAMES: [&str; 8] = [
         "compute only",
         "overlapped",
         "exposed transfer",
@@ -104,6 +109,7 @@ pub mod part {
         "exposed memory",
         "idle",
         "other blocked",
+        "not recorded",
     ];
 }
 

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names of one rank: sizes of operations that are all different, numbers in marks.
 const MOST_NAMES: usize = 1 << 18;
@@ -22,6 +23,16 @@ pub struct ViewWriter {
     names: Vec<Name>,
     numbers: FxHashMap<Name, u32>,
     packed: Vec<u8>,
+    is_whole: bool,
+}
+
+impl Drop for ViewWriter {
+    fn drop(&mut self) {
+        // What nobody wants any more does not stay behind.
+        if !self.is_whole {
+            let _ = fs::remove_file(&self.unfinished);
+        }
+    }
 }
 
 struct OpenLane {
@@ -38,7 +49,10 @@ struct OpenLane {
 impl ViewWriter {
     /// Creates the file, and its directory.
     pub fn create(path: &Path) -> Result<Self, ViewError> {
-        let unfinished = path.with_extension("view.unfinished");
+        // Two programs may make the same index at once: each makes its own, and the last one whole stays.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{}-{number}.unfinished", std::process::id()));
         let error = |source| ViewError::Io {
             path: unfinished.clone(),
             source,
@@ -57,6 +71,7 @@ impl ViewWriter {
             names: Vec::new(),
             numbers: FxHashMap::default(),
             packed: Vec::new(),
+            is_whole: false,
         })
     }
 
@@ -65,7 +80,7 @@ impl ViewWriter {
         self.lanes.push(OpenLane {
             kind,
             layer,
-            waiting: Vec::with_capacity(BLOCK_SPANS),
+            waiting: Vec::new(),
             end_ns: i64::MIN,
             start_ns: 0,
             spans: 0,
@@ -202,6 +217,7 @@ impl ViewWriter {
             .flush()
             .and_then(|()| fs::rename(&self.unfinished, &self.path))
             .map_err(|source| error(&self.unfinished, source))?;
+        self.is_whole = true;
         Ok(self.offset)
     }
 }

@@ -71,9 +71,11 @@ impl Opened {
                 .as_ref()
                 .map_or(View::Missing, View::Open),
             None => {
-                slot.asked.store(true, Ordering::Release);
-                // Nobody listens any more when the session is being closed.
-                let _ = self.wanted.send(rank);
+                // Several threads may find out at once; one of them asks.
+                if !slot.asked.swap(true, Ordering::AcqRel) {
+                    // Nobody listens any more when the session is being closed.
+                    let _ = self.wanted.send(rank);
+                }
                 View::Coming
             }
         }
@@ -158,7 +160,9 @@ impl Opened {
                     let built = view::build(&opened.path, &opened.session, rank, &closed);
                     if let Err(error) = &built {
                         let name = opened.name_of(rank);
-                        opened.note(std::iter::once(format!("{name} cannot be drawn: {error}")));
+                        opened.note(std::iter::once(format!(
+                            "{name} cannot be drawn: {error}; merge the run again: rankscope merge"
+                        )));
                     }
                     let view = opened.open(rank);
                     if let Some(slot) = opened.views.get(rank as usize) {

@@ -1,6 +1,7 @@
 //! What is looked at: the part of time, what is selected, what the mouse points at.
 
 use super::{Action, PanelTab, Window};
+use rankscope_formats::session::Session;
 use rankscope_formats::view::{LaneKind, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -89,6 +90,8 @@ pub struct State {
     pub view: ViewState,
     /// All there is.
     pub whole: Window,
+    /// Ranks of the session.
+    pub ranks: u32,
     /// Under the mouse.
     pub hovered: Option<Hovered>,
     /// Picked with the mouse or by a key.
@@ -108,10 +111,15 @@ const ONE_CHANGE_S: f64 = 0.7;
 
 impl State {
     /// Of a run of this length.
-    pub fn new(whole: Window, view: ViewState) -> Self {
+    pub fn new(whole: Window, mut view: ViewState) -> Self {
+        // What was kept may be of a run that lay here before, and was longer.
+        let is_inside = |window: &Window| window.touches(whole.from_ns, whole.to_ns);
+        view.window = view.window.filter(is_inside);
+        view.range = view.range.filter(is_inside).map(|range| range.kept_in(whole));
         Self {
             view,
             whole,
+            ranks: 0,
             hovered: None,
             picked: None,
             rank: None,
@@ -162,6 +170,14 @@ impl State {
             Action::ToggleDrawer => self.view.drawer = !self.view.drawer,
             Action::ToggleFindings => self.view.findings = !self.view.findings,
             Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
+            Action::ToggleAllRanks => {
+                let all = 0..self.ranks;
+                if self.view.collapsed.is_empty() {
+                    self.view.collapsed.extend(all);
+                } else {
+                    self.view.collapsed.clear();
+                }
+            }
             Action::ToggleHost(host) => toggle(&mut self.view.closed_hosts, host),
             Action::TogglePin(rank) => toggle(&mut self.view.pinned, rank),
             Action::Hide(rank) => {
@@ -171,6 +187,31 @@ impl State {
             Action::Order(order) => self.view.order = order,
             Action::Filter(text) => self.view.filter = text,
         }
+    }
+
+    /// Ranks have other positions in a session that goes on: they are known by their names. Instances may have other
+    /// numbers; one that was picked is looked for at its time only.
+    pub fn rename(&mut self, before: &Session, now: &Session) {
+        let places: std::collections::BTreeMap<&str, u32> = now
+            .ranks
+            .iter()
+            .map(|rank| (rank.name.as_str(), rank.index))
+            .collect();
+        let moved = |rank: u32| {
+            let name = before.ranks.get(rank as usize)?.name.as_str();
+            places.get(name).copied()
+        };
+        for set in [
+            &mut self.view.collapsed,
+            &mut self.view.pinned,
+            &mut self.view.hidden,
+        ] {
+            *set = set.iter().filter_map(|&rank| moved(rank)).collect();
+        }
+        self.view.order = self.view.order.iter().filter_map(|&rank| moved(rank)).collect();
+        self.rank = self.rank.and_then(moved);
+        self.hovered = None;
+        self.marked = std::sync::Arc::default();
     }
 
     /// The run went on. Who looked at its end, or at all of it, still does.

@@ -53,7 +53,12 @@ pub fn paint(
     let background = style.theme.background();
     let mut image = ColorImage::filled([width, height], Color32::TRANSPARENT);
     let mut columns = Columns::of(lane, window, width, style.exact);
-    if style.exact && lane.spans_before(window.to_ns) - lane.spans_before(window.from_ns) < 4 * width as u64 {
+    if style.exact
+        && lane
+            .spans_before(window.to_ns)
+            .saturating_sub(lane.spans_before(window.from_ns))
+            < 4 * width as u64
+    {
         columns.touch(lane, window);
     }
     match style.wanted {

@@ -61,7 +61,7 @@ struct Wanted {
     look: Option<Look>,
     is_over: bool,
     /// Painted at this moment.
-    busy: usize,
+    busy: Vec<Key>,
 }
 
 struct Shared {
@@ -101,7 +101,10 @@ impl Painter {
             return;
         };
         wanted.queue.clear();
-        wanted.queue.extend(keys);
+        let busy = std::mem::take(&mut wanted.busy);
+        // What is being painted comes by itself.
+        wanted.queue.extend(keys.filter(|(key, _)| !busy.contains(key)));
+        wanted.busy = busy;
         wanted.look = Some(look.clone());
         if !wanted.queue.is_empty() {
             self.shared.news.notify_all();
@@ -118,7 +121,7 @@ impl Painter {
         self.shared
             .wanted
             .lock()
-            .is_ok_and(|wanted| wanted.busy > 0 || !wanted.queue.is_empty())
+            .is_ok_and(|wanted| !wanted.busy.is_empty() || !wanted.queue.is_empty())
     }
 }
 
@@ -145,7 +148,7 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
                 if let Some((key, asked)) = wanted.queue.pop_front()
                     && let Some(look) = wanted.look.clone()
                 {
-                    wanted.busy += 1;
+                    wanted.busy.push(key);
                     break (key, asked, look);
                 }
                 let Ok(next) = shared.news.wait(wanted) else {
@@ -174,7 +177,7 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
         };
         let sent = ready.send(Ready { key, picture, asked });
         if let Ok(mut wanted) = shared.wanted.lock() {
-            wanted.busy -= 1;
+            wanted.busy.retain(|busy| *busy != key);
         }
         if sent.is_err() {
             return;

@@ -59,6 +59,12 @@ pub enum CommandId {
     HideRank,
     /// Shows hidden ranks again.
     ShowHidden,
+    /// Moves the rank a place up.
+    MoveRankUp,
+    /// Moves the rank a place down.
+    MoveRankDown,
+    /// Shows the lanes of all ranks, or of none.
+    ToggleAllRanks,
     /// Shows the rank's lanes, or only its parts.
     ToggleRank,
     /// Shows a tab of the drawer.
@@ -96,6 +102,8 @@ impl CommandId {
                 | Self::PreviousSpan
                 | Self::RowUp
                 | Self::RowDown
+                | Self::MoveRankUp
+                | Self::MoveRankDown
                 | Self::Back
                 | Self::Forward
         )
@@ -213,7 +221,10 @@ commands! {
         "toggle-rank", "Expand or collapse the rank", CommandId::ToggleRank, [key(Key::C), key(Key::Enter)];
         "pin-rank", "Pin the rank to the top, or release it", CommandId::PinRank, [key(Key::P)];
         "hide-rank", "Hide the rank", CommandId::HideRank, [key(Key::H)];
-        "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
+        "move-rank-up", "Move the rank up", CommandId::MoveRankUp, [alt(Key::ArrowUp)];
+    "move-rank-down", "Move the rank down", CommandId::MoveRankDown, [alt(Key::ArrowDown)];
+    "toggle-all-ranks", "Expand or collapse all ranks", CommandId::ToggleAllRanks, [shift(Key::C)];
+    "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
     }
     "Panels" {
         "tab-time", "Show where the time went", CommandId::Tab(PanelTab::Time), [key(Key::Num1)];

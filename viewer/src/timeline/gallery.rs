@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Pictures that are kept of rows that are not seen.
 const MOST_KEPT: usize = 400;
 
+/// Memory of all pictures from which on those that are not seen go, bytes.
+const MOST_BYTES: usize = 256 << 20;
+
 /// A row that is seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
@@ -71,7 +74,12 @@ impl Gallery {
     }
 
     /// The session went on: its pictures stay until newer ones come.
-    pub fn go_on(&mut self, opened: &Arc<Opened>, ctx: &egui::Context) {
+    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &egui::Context) {
+        if has_moved {
+            self.hung.clear();
+        }
+        // Names stand in another index now, under other numbers.
+        self.hung.values_mut().for_each(|hung| hung.named.clear());
         let wake = ctx.clone();
         self.painter = Painter::start(opened, move || wake.request_repaint());
         self.asked.clear();
@@ -203,6 +211,15 @@ impl Gallery {
 
     /// Lets pictures go that were not seen for the longest time.
     fn forget(&mut self) {
+        let bytes: usize = self
+            .hung
+            .values()
+            .map(|hung| 4 * hung.key.width * hung.key.height)
+            .sum();
+        if bytes > MOST_BYTES {
+            let frame = self.frame;
+            self.hung.retain(|_, hung| hung.seen_in + 2 >= frame);
+        }
         if self.hung.len() <= 2 * MOST_KEPT {
             return;
         }

@@ -3,7 +3,7 @@
 use super::layout::RowKind;
 use crate::model::Opened;
 use rankscope_formats::session::{CommunicatorSummary, Session};
-use rankscope_formats::view::LaneKind;
+use rankscope_formats::view::{LaneKind, OTHER_THREADS};
 
 /// What a row is called.
 pub fn title(opened: &Opened, kind: RowKind) -> String {
@@ -37,9 +37,21 @@ pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> S
     let own = match kind {
         LaneKind::Steps => "steps".to_owned(),
         LaneKind::Parts { device: true } => "devices".to_owned(),
-        LaneKind::Parts { device: false } => return format!("time of thread {}", layer + 1),
+        LaneKind::Parts { device: false } => {
+            return if layer == 0 {
+                "host".to_owned()
+            } else {
+                format!("host, thread {}", layer + 1)
+            };
+        }
         LaneKind::Stalls => "stalls".to_owned(),
         LaneKind::Pauses => "named".to_owned(),
+        LaneKind::Calls {
+            thread_id: OTHER_THREADS,
+        } => "other threads".to_owned(),
+        LaneKind::Marks {
+            thread_id: OTHER_THREADS,
+        } => "other marks".to_owned(),
         LaneKind::Calls { thread_id } => format!("thread {thread_id}"),
         LaneKind::Marks { thread_id } => format!("marks {thread_id}"),
         LaneKind::Operations { communicator } => communicator

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 /// One member's operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,9 +53,14 @@ pub struct Instances {
     asked: Option<PickedInstance>,
     sender: Sender<Members>,
     found: Receiver<Members>,
+    /// Some ranks were not indexed yet: then it is looked for again.
+    again: Option<Instant>,
     /// What was found last.
     pub shown: Option<Arc<Members>>,
 }
+
+/// How long indices are waited for before an instance is looked up again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 impl Default for Instances {
     fn default() -> Self {
@@ -64,6 +70,7 @@ impl Default for Instances {
             asked: None,
             sender,
             found,
+            again: None,
             shown: None,
         }
     }
@@ -74,16 +81,19 @@ impl Instances {
     pub fn update(&mut self, opened: &Arc<Opened>, picked: Option<PickedInstance>, ctx: &egui::Context) {
         while let Ok(members) = self.found.try_recv() {
             if Some(members.picked) == self.asked {
-                // What was not indexed yet is asked for again when it is.
+                // What was not indexed yet is asked for again when it may be.
                 if members.coming > 0 {
-                    self.asked = None;
+                    self.again = Some(Instant::now() + AGAIN);
+                    ctx.request_repaint_after(AGAIN);
                 }
                 self.shown = Some(Arc::new(members));
             }
         }
-        if self.asked == picked {
+        let is_due = self.again.is_some_and(|again| Instant::now() >= again);
+        if self.asked == picked && !is_due {
             return;
         }
+        self.again = None;
         if self
             .shown
             .as_ref()
@@ -163,6 +173,25 @@ pub fn look_up(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bo
 
 /// How much earlier than the operation that was picked the instance may begin, ns: nearly always it begins with it.
 const EARLIER_NS: [i64; 4] = [10_000_000, 1_000_000_000, 60_000_000_000, i64::MAX];
+
+/// An instance by its number: goes through the table from its begin.
+pub fn by_number(opened: &Opened, instance: u64) -> Option<PickedInstance> {
+    let groups = RowGroups::<InstanceRow>::open(&part_path::<InstanceRow>(&opened.path)).ok()?;
+    let mut reader = groups.read().ok()?;
+    let mut rows = Vec::new();
+    while !opened.is_closed() && reader.next_rows(&mut rows).ok()? {
+        if let Some(row) = rows.iter().find(|row| row.instance == instance) {
+            return Some(PickedInstance {
+                instance,
+                communicator: Some(row.communicator),
+                from_ns: row.start_ns,
+                to_ns: row.end_ns.max(row.start_ns),
+            });
+        }
+        rows.clear();
+    }
+    None
+}
 
 fn instance_row(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bool) -> Option<InstanceRow> {
     let groups = RowGroups::<InstanceRow>::open(&part_path::<InstanceRow>(&opened.path)).ok()?;

@@ -137,8 +137,9 @@ impl Timeline {
     }
 
     /// The session went on: what is drawn stays until newer pictures come.
-    pub fn go_on(&mut self, opened: &Arc<Opened>, ctx: &egui::Context) {
-        self.gallery.go_on(opened, ctx);
+    /// `has_moved`: ranks are others by their positions, and what is drawn of them is not theirs.
+    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &egui::Context) {
+        self.gallery.go_on(opened, has_moved, ctx);
         self.minimap.go_on();
         self.layout.forget();
         self.instances = Instances::default();
