@@ -4,6 +4,7 @@
 
 use super::Note;
 use super::file;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -60,15 +61,24 @@ impl Saver {
         let (changes, to_do) = channel::<Change>();
         let (tell, saved) = channel();
         let thread = thread::Builder::new().name("notes".to_owned()).spawn(move || {
+            // What could not be written goes with the next change: a full disk is emptied some time.
+            let mut not_written: Vec<Change> = Vec::new();
             for change in to_do {
+                not_written.push(change);
+                // Between reading and writing nobody else does either. Where a file system has no locks it is as good as can be.
+                let folder = path.parent().and_then(|folder| File::open(folder).ok());
+                let _locked = folder.filter(|folder| folder.lock().is_ok());
                 let result = file::read(&path)
                     .map_err(|error| error.to_string())
                     .and_then(|mut notes| {
-                        change.apply(&mut notes);
+                        not_written.iter().for_each(|change| change.apply(&mut notes));
                         file::write(&path, &notes)
                             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
                         Ok(notes)
                     });
+                if result.is_ok() {
+                    not_written.clear();
+                }
                 // Where nobody listens any more it is written all the same.
                 let _ = tell.send(result);
                 done();

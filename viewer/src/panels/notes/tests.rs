@@ -132,6 +132,30 @@ fn a_file_that_is_damaged_meanwhile_is_kept_too() {
     assert_eq!(fs::read(&path).expect("there"), b"{\"version\": 1, \"no");
 }
 
+/// What could not be written is written with what comes next.
+#[test]
+fn a_note_that_could_not_be_written_is_not_lost() {
+    let (run, session) = session();
+    let mut notes = load(&session);
+    // For a moment the run lies elsewhere, as a disk that is not mounted.
+    let elsewhere = run.path().with_extension("elsewhere");
+    fs::rename(run.path(), &elsewhere).expect("moved");
+    notes
+        .add(Window::between(100 * MS, 200 * MS), None, "first")
+        .expect("taken");
+    settle(&mut notes);
+    assert!(notes.not_saved().is_some());
+    assert_eq!(texts(&notes), ["first"]);
+    fs::rename(&elsewhere, run.path()).expect("moved back");
+    notes
+        .add(Window::between(300 * MS, 400 * MS), None, "second")
+        .expect("taken");
+    settle(&mut notes);
+    assert_eq!(notes.not_saved(), None);
+    assert_eq!(texts(&notes), ["first", "second"]);
+    assert_eq!(texts(&load(&session)), ["first", "second"]);
+}
+
 #[test]
 fn two_viewers_do_not_undo_each_other() {
     let (_run, session) = session();
