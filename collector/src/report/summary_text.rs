@@ -616,24 +616,29 @@ impl Text {
 
     fn places(&mut self, places: &Places) {
         self.heading("To look further");
-        let mut line = |file: &std::path::Path, how: &str| {
-            self.line(&format!("  {}", file.display()));
+        let mut line = |what: &dyn std::fmt::Display, how: &str| {
+            self.line(&format!("  {what}"));
             for part in wrapped(how, self.width - 6) {
                 let part = self.paint.faint(&format!("      {part}"));
                 self.line(&part);
             }
         };
         if let Some(report) = &places.report {
-            line(report, "open it in a browser");
+            line(&report.display(), "open it in a browser");
         }
+        let run = places.session.parent().unwrap_or(&places.session);
+        line(
+            &format_args!("rankscope view {}", run.display()),
+            "a native window: who waits for whom",
+        );
         if let Some(trace) = &places.trace {
             line(
-                trace,
+                &trace.display(),
                 "https://ui.perfetto.dev → Open trace file; it stays on your machine",
             );
         }
         line(
-            &places.session,
+            &places.session.display(),
             "Parquet tables and session.json, for data frames and SQL",
         );
     }
