@@ -886,10 +886,14 @@ fn callbacks_make_no_allocation_take_no_lock_and_make_no_system_call() {
         }
         assert_eq!(ended.code(), 0, "version {version}: {}", ended.complaints());
         // Versions that tell nobody's size give no key; all others are recorded from both sides, kept or counted.
-        let logs = recorded::read_all(directory.path());
-        let [log] = &logs[..] else {
-            panic!("{} logs", logs.len())
+        // The process ends as if it were killed: the log's last frame may be cut, and is then in the live area.
+        let files = recorded::files(directory.path());
+        let [file] = &files[..] else {
+            panic!("{} logs", files.len())
         };
+        let log = recorded::read(file);
+        let others = |problem: &&String| !problem.contains("the last frame is cut short");
+        assert_eq!(log.problems.iter().find(others), None, "version {version}");
         let told = |kind| log.of_kind(kind).count() as u64 + log.lost(kind);
         assert_eq!(told(RecordKind::Enqueue), 200_000, "version {version}");
         assert_eq!(told(RecordKind::Device), 200_000, "version {version}");
