@@ -11,6 +11,7 @@ use crate::launches::{Launch, Launches, Taken};
 use crate::matching::Instance;
 use crate::members::Members;
 use crate::pairs::Paths;
+use crate::part::LeftOut;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
@@ -63,6 +64,8 @@ pub struct Analysis<'a> {
     pub rows: Vec<Vec<OperationRow>>,
     /// Instance rows not yet written.
     pub instances: Vec<InstanceRow>,
+    /// Of a part of a run: what reaches over its begin.
+    pub left_out: Option<LeftOut>,
     /// Ranks that are stages of a pipeline: what they wait in receives is its bubble.
     staged: Vec<bool>,
     waits: Vec<MemberWait>,
@@ -70,6 +73,11 @@ pub struct Analysis<'a> {
     ranks: Vec<u32>,
     order: Vec<u32>,
 }
+
+/// Why an instance is left out of a part of a run.
+const BEGAN_BEFORE: &str = "a member was asked for it before the part begins";
+/// See [`BEGAN_BEFORE`].
+const MEMBER_BEFORE: &str = "a member may have done it before the part begins";
 
 /// What an operation's row says beside the operation.
 #[derive(Clone, Copy, Default)]
@@ -130,6 +138,7 @@ impl<'a> Analysis<'a> {
             stalls,
             rows: vec![Vec::new(); identities.ranks.len()],
             instances: Vec::new(),
+            left_out: None,
             staged: vec![false; identities.ranks.len()],
             waits: Vec::new(),
             new_waits: Vec::new(),
@@ -153,6 +162,11 @@ impl<'a> Analysis<'a> {
     /// A call was read: its step is not whole before it has been matched.
     #[inline]
     pub fn expect(&mut self, operation: &RankOperation) {
+        if let Some(left_out) = &mut self.left_out
+            && !operation.is_cut
+        {
+            left_out.read(operation);
+        }
         if operation.step != NO_STEP
             && let Some((world, row)) = self.place(operation.rank)
         {
@@ -194,6 +208,9 @@ impl<'a> Analysis<'a> {
             state,
             reason,
         } = instance;
+        if self.leaves_out(communicator, members) {
+            return;
+        }
         for operation in members.iter() {
             if operation.state == OperationState::Captured {
                 self.totals.captured += 1;
@@ -228,6 +245,30 @@ impl<'a> Analysis<'a> {
             }
             _ => self.take_other(number, communicator, members, state, reason),
         }
+    }
+
+    /// True if an instance reaches over the begin of the part that is merged: then nothing is said of it.
+    fn leaves_out(&mut self, communicator: u32, members: &Members) -> bool {
+        let Some(left_out) = &mut self.left_out else {
+            return false;
+        };
+        let is_one_host = self.spans_hosts.get(communicator as usize) != Some(&true);
+        if members.iter().any(|operation| operation.is_cut) {
+            left_out.take(members, BEGAN_BEFORE);
+        } else if left_out.may_be_cut(communicator, members, is_one_host) {
+            left_out.take(members, MEMBER_BEFORE);
+        } else {
+            return false;
+        }
+        for operation in members.iter() {
+            self.matched(operation.rank, operation.step, 0, 0);
+            if operation.step != NO_STEP
+                && let Some((world, _)) = self.place(operation.rank)
+            {
+                self.boards[world as usize].leave_out(operation.step);
+            }
+        }
+        true
     }
 
     /// True if somebody left before one that it needed had entered, wherever in their intervals the clocks are. Counts
@@ -529,6 +570,17 @@ impl<'a> Analysis<'a> {
         reason: &'static str,
     ) {
         let keyed = state != InstanceState::WithoutKey;
+        if let Some(left_out) = &mut self.left_out
+            && let Some(message) = members.iter().next()
+            && message.is_message()
+            && !keyed
+        {
+            // It had a number if all of the run were read.
+            left_out.messages += 1;
+            self.matched(message.rank, message.step, 0, 0);
+            self.push_row(message, None, state, RowExtra::default());
+            return;
+        }
         match state {
             InstanceState::Complete | InstanceState::Alone => {}
             InstanceState::Incomplete => self.matching.incomplete += 1,

@@ -44,6 +44,13 @@ impl Line {
         }
     }
 
+    /// The stamp of a time that no correction moves, about: what [`Line::ns`] says of it is no later.
+    pub(crate) fn ticks(&self, ns: i64) -> u64 {
+        let since = (i128::from(ns) - i128::from(self.ns0)) << FRACTION_BITS;
+        let ticks = i128::from(self.ticks0) + since.div_euclid(self.ns_per_tick.max(1));
+        u64::try_from(ticks.max(0)).unwrap_or(u64::MAX)
+    }
+
     /// How long so many ticks are, ns.
     pub fn duration_ns(&self, ticks: u64) -> i64 {
         let ns = (i128::from(ticks) * self.ns_per_tick) >> FRACTION_BITS;

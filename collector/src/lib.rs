@@ -1,6 +1,6 @@
 //! rankscope's collector: from rank logs to a session (`merge`), and from a session to what people look at.
 //!
-//! The files in the order in which the data flows: [`import`] makes logs of other profilers' files, [`ingest`] finds and opens logs, [`clock`] puts them on one axis,
+//! The files in the order in which the data flows: [`import`] makes logs of other profilers' files, [`ingest`] finds and opens logs, [`part`] lets them begin later, [`clock`] puts them on one axis,
 //! [`identity`] learns who is who, [`steps`] finds the pattern of a step (with [`step_links`] also for who takes no part in its end), [`structure`] roles and stages, [`rank`] reads each log as whole operations
 //! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`traffic`] (by [`routes`]) says what went from rank to rank, [`analysis`] adds everything up ([`classes`], [`step_board`],
@@ -32,6 +32,7 @@ pub mod merge;
 pub mod no_training;
 pub mod overlap;
 pub mod pairs;
+pub mod part;
 pub mod pause_summary;
 pub mod pauses;
 pub mod pool;
@@ -56,4 +57,4 @@ pub mod traffic;
 pub mod view;
 pub mod waiting;
 
-pub use merge::{MergeError, MergeOptions, Progress, merge};
+pub use merge::{MergeError, MergeOptions, Progress, merge, merge_last};

@@ -6,6 +6,7 @@ use crate::clock::Clocks;
 use crate::identity::Identities;
 use crate::ingest::{self, IngestError};
 use crate::matching::{MOST_PENDING, Matcher};
+use crate::part::{self, LeftOut};
 use crate::pool::{Pool, RankTask};
 use crate::rank::{CUPTI, Lateness, RankReader, RankSums};
 use crate::stalls::StallBoard;
@@ -98,13 +99,27 @@ pub enum MergeError {
 
 /// Reads the logs of all directories and writes a session. `progress` is called often, from this thread.
 pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Result<Session, MergeError> {
+    merge_last(options, part::Last::default(), progress)
+}
+
+/// The same with the last part of the run alone, as if it had begun there ([`part`]).
+pub fn merge_last(
+    options: &MergeOptions,
+    last: part::Last,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Session, MergeError> {
     progress(Progress {
         phase: "opening logs",
         operations: 0,
         share: None,
     });
-    let ingest::Ingested { logs, mut problems } = ingest::ingest(&options.directories)?;
+    let ingest::Ingested {
+        mut logs,
+        mut problems,
+    } = ingest::ingest(&options.directories)?;
     let mut clocks = Clocks::align(&logs);
+    let begin = part::Begin::choose(&mut logs, &clocks, last);
+    let logs = logs;
     let mut identities = Identities::learn(&logs, &clocks);
     if clocks.hosts.len() > 1 {
         let learnt = learn_clocks(options, &logs, &clocks, &identities, progress);
@@ -112,6 +127,7 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
         // What came first, by the wall clocks, may have come later.
         identities = Identities::learn(&logs, &clocks);
     }
+    let from_ns = begin.map(|begin| begin.from_ns(&clocks));
     problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
     for (log, what) in &identities.problems {
         let rank = log.and_then(|log| rank_of_log(&identities, log));
@@ -122,14 +138,15 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     allow_many_files();
     // Read by several readers of each log, all by the clocks that hold from now on.
     let lateness: Vec<OnceLock<Lateness>> = logs.iter().map(|_| OnceLock::new()).collect();
-    let mut plans = plan_steps(&logs, &clocks, &identities, &lateness, progress);
-    let structures = learn_structure(&logs, &clocks, &mut identities, &lateness, &mut plans);
+    let logs = Logs { all: &logs, from_ns };
+    let mut plans = plan_steps(logs, &clocks, &identities, &lateness, progress);
+    let structures = learn_structure(logs, &clocks, &mut identities, &lateness, &mut plans);
     let learnt = Learnable {
         lateness: &lateness,
         plans: &plans,
         structures: &structures,
     };
-    let mut outcome = match_ranks(options, &logs, &clocks, &identities, learnt, progress)?;
+    let mut outcome = match_ranks(options, logs, &clocks, &identities, learnt, progress)?;
     problems.append(&mut outcome.problems);
     progress(Progress {
         phase: "writing",
@@ -138,7 +155,8 @@ pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     });
     let mut session = summary::session(&summary::Parts {
         options,
-        logs: &logs,
+        logs: logs.all,
+        from_ns,
         clocks: &clocks,
         identities: &identities,
         plans: &plans,
@@ -244,21 +262,32 @@ pub(crate) fn allow_many_files() {
     }
 }
 
+/// The logs, and where the part of them begins that is merged.
+#[derive(Clone, Copy)]
+struct Logs<'a> {
+    all: &'a [RankLog],
+    from_ns: Option<i64>,
+}
+
 fn reader<'a>(
     rank: usize,
-    logs: &'a [RankLog],
+    logs: Logs<'a>,
     clocks: &Clocks,
     identities: &Identities,
     anchors: Anchors,
 ) -> RankReader<'a> {
     let identity = &identities.ranks[rank];
-    RankReader::new(
+    let reader = RankReader::new(
         rank as u32,
-        &logs[identity.log],
+        &logs.all[identity.log],
         clocks.line(identity.log),
         &identity.communicators,
         anchors,
-    )
+    );
+    match logs.from_ns {
+        Some(from_ns) => reader.from_ns(from_ns),
+        None => reader,
+    }
 }
 
 /// What the job's own operations say about the clocks of several hosts: a pass of its own over all logs.
@@ -275,7 +304,14 @@ fn learn_clocks(
         clocks,
         identities,
         most_pending(options, ranks),
-        |rank| reader(rank, logs, clocks, identities, Anchors::default()),
+        |rank| {
+            let logs = Logs {
+                all: logs,
+                // No clock is known yet.
+                from_ns: None,
+            };
+            reader(rank, logs, clocks, identities, Anchors::default())
+        },
         &mut |operations| {
             progress(Progress {
                 phase: "aligning clocks",
@@ -295,7 +331,7 @@ fn most_pending(options: &MergeOptions, ranks: usize) -> usize {
 
 /// The steps of each world, told by the first of its ranks that knows them.
 fn plan_steps(
-    logs: &[RankLog],
+    logs: Logs<'_>,
     clocks: &Clocks,
     identities: &Identities,
     lateness: &[OnceLock<Lateness>],
@@ -330,7 +366,7 @@ fn plan_steps(
             };
             // Reading a log for marks takes as long as reading it for a pattern: only where its texts promise some.
             let marking = world.ranks.iter().copied().find(|&rank| {
-                let log = &logs[identities.ranks[rank as usize].log];
+                let log = &logs.all[identities.ranks[rank as usize].log];
                 log.texts.values().any(|text| step_marks::is_step_like(text))
             });
             let by_marks = marking.and_then(|rank| {
@@ -357,7 +393,7 @@ fn plan_steps(
 /// The structure of each world, for which its ranks are sampled; where not all ranks take part in what ends the steps,
 /// the plan is completed.
 fn learn_structure(
-    logs: &[RankLog],
+    logs: Logs<'_>,
     clocks: &Clocks,
     identities: &mut Identities,
     lateness: &[OnceLock<Lateness>],
@@ -461,7 +497,7 @@ pub(crate) fn stride(ranks: usize) -> usize {
 
 fn match_ranks<'a>(
     options: &MergeOptions,
-    logs: &'a [RankLog],
+    logs: Logs<'a>,
     clocks: &'a Clocks,
     identities: &'a Identities,
     learnt: Learnable<'a>,
@@ -484,11 +520,14 @@ fn match_ranks<'a>(
                 error,
             )
             .with_anchors(plan.anchors.clone())
+            .of_part(logs.from_ns.is_some())
         })
         .collect();
-    let has_devices = |rank: &crate::identity::RankIdentity| logs[rank.log].properties.contains_key(CUPTI);
+    let has_devices =
+        |rank: &crate::identity::RankIdentity| logs.all[rank.log].properties.contains_key(CUPTI);
     let stalls = StallBoard::new(identities.ranks.iter().map(has_devices));
     let mut analysis = Analysis::new(identities, clocks, boards, stalls);
+    analysis.left_out = logs.from_ns.map(LeftOut::new);
     for structure in learnt.structures {
         let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         stages.flatten().for_each(|&rank| analysis.is_staged(rank));
@@ -615,7 +654,7 @@ fn match_ranks<'a>(
         for rank in 0..ranks {
             let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
             task.rows.append(&mut analysis.rows[rank]);
-            let log = &logs[identities.ranks[rank].log];
+            let log = &logs.all[identities.ranks[rank].log];
             problems.extend(log.problems.iter().chain(task.reader.problems()).map(|problem| {
                 ProblemSummary {
                     rank: Some(rank as u32),
@@ -753,17 +792,18 @@ pub(crate) fn world_error(clocks: &Clocks, identities: &Identities, ranks: &[u32
 }
 
 /// First and last calibration of all ranks: about the run, for progress.
-fn run_span(logs: &[RankLog], clocks: &Clocks, identities: &Identities) -> Option<(i64, i64)> {
+fn run_span(logs: Logs<'_>, clocks: &Clocks, identities: &Identities) -> Option<(i64, i64)> {
     let times = || {
         identities.ranks.iter().flat_map(|rank| {
             let line = clocks.line(rank.log);
-            logs[rank.log]
+            logs.all[rank.log]
                 .calibrations
                 .iter()
                 .map(move |entry| line.ns(entry.ticks))
         })
     };
-    Some((times().min()?, times().max()?)).filter(|(first, last)| first < last)
+    let first = times().min()?.max(logs.from_ns.unwrap_or(i64::MIN));
+    Some((first, times().max()?)).filter(|(first, last)| first < last)
 }
 
 #[derive(Default)]

@@ -159,6 +159,15 @@ pub struct StageTime {
     pub bubble_ns: i64,
 }
 
+/// Which steps of a part of a run are whole.
+struct PartSteps {
+    /// The first that was seen of each rank.
+    first: Vec<Option<u32>>,
+    /// Those before have operations that reach over the part's begin.
+    whole_from: u32,
+    left_out: u64,
+}
+
 /// The steps of one world.
 pub struct StepBoard {
     world: u32,
@@ -202,6 +211,8 @@ pub struct StepBoard {
     pub stage_times: Vec<StageTime>,
     /// Share of a step in which a rank's devices computed, percent; per rank, of steps in which that is known.
     pub utilisation: Vec<Sketch>,
+    /// Of a part of a run: which steps it has whole.
+    part: Option<PartSteps>,
     /// Of the step being closed, per rank: host time, the same sorted, own delay, and from which delay on it is late.
     hosts: Vec<i64>,
     sorted_hosts: Vec<i64>,
@@ -251,6 +262,7 @@ impl StepBoard {
             duration: Sketch::default(),
             waited: vec![(0, 0); ranks],
             utilisation: vec![Sketch::default(); ranks],
+            part: None,
             hosts: Vec::new(),
             sorted_hosts: Vec::new(),
             delays: Vec::new(),
@@ -265,6 +277,29 @@ impl StepBoard {
     pub fn with_anchors(mut self, anchors: Arc<AnchorList>) -> Self {
         self.anchors = anchors;
         self
+    }
+
+    /// Of a part of a run: steps that some rank began before it are left out.
+    #[must_use]
+    pub fn of_part(mut self, is_part: bool) -> Self {
+        self.part = is_part.then(|| PartSteps {
+            first: vec![None; self.ranks],
+            whole_from: 0,
+            left_out: 0,
+        });
+        self
+    }
+
+    /// Steps that were left out since they begin before the part, or because of what does.
+    pub fn left_out(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.left_out)
+    }
+
+    /// An operation of this step belongs to what reaches over the begin of the part.
+    pub fn leave_out(&mut self, step: u32) {
+        if let Some(part) = &mut self.part {
+            part.whole_from = part.whole_from.max(step.saturating_add(1));
+        }
     }
 
     /// What this step is.
@@ -322,6 +357,19 @@ impl StepBoard {
         if let Some(cell) = self.cell(rank, cut.step) {
             cell.cut = Some(cut);
         }
+        if let Some(part) = &mut self.part
+            && let Some(first) = part.first.get_mut(rank)
+            && first.is_none()
+        {
+            *first = Some(cut.step);
+            // It has none of those before.
+            let before = cut.step.saturating_sub(self.first) as usize;
+            for cells in self.open.iter_mut().take(before) {
+                if let Some(cell) = cells.get_mut(rank) {
+                    cell.absent = true;
+                }
+            }
+        }
     }
 
     /// A rank's log is at its end: it has no further steps.
@@ -365,6 +413,13 @@ impl StepBoard {
     }
 
     fn close_one(&mut self, step: u32, cells: &[Cell], row: &mut impl FnMut(usize, StepRow)) {
+        if let Some(part) = &mut self.part {
+            let is_later = |first: &Option<u32>| first.is_some_and(|first| first > step);
+            if step < part.whole_from || part.first.iter().any(is_later) {
+                part.left_out += u64::from(cells.iter().any(|cell| cell.cut.is_some()));
+                return;
+            }
+        }
         let kind = match self.kind(step) {
             StepKind::Train => named_kind(cells),
             other => other,

@@ -12,16 +12,16 @@ use crate::pause_summary;
 use crate::rank::{ActivitySums, EVENTS, PLUGIN, RankSums};
 use crate::scorecard::scorecard;
 use crate::stated::Stated;
-use crate::step_board::ColumnCell;
+use crate::step_board::{ColumnCell, StepBoard};
 use crate::steps::StepPlan;
 use crate::structure::Structure;
 use crate::structure_summary;
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
-    Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, PeerTraffic,
-    ProblemSummary, Problems, Rank, RankBreakdown, Ratio, SESSION_VERSION, Session, Steps, Tool, WaitMatrix,
-    World,
+    Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, Part,
+    PartLeftOut, PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, ReasonCount,
+    SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,6 +34,8 @@ pub struct Parts<'a> {
     pub options: &'a MergeOptions,
     /// The logs.
     pub logs: &'a [RankLog],
+    /// Where the part begins that was merged, if it was not all of the run.
+    pub from_ns: Option<i64>,
     /// The axis.
     pub clocks: &'a Clocks,
     /// Who is who.
@@ -83,6 +85,7 @@ pub fn session(parts: &Parts<'_>) -> Session {
             .map(|path| path.display().to_string())
             .collect(),
         imported: import::of_logs(parts.logs),
+        part: part(parts),
         axis,
         coverage: coverage(parts),
         attempts: attempts(parts),
@@ -120,6 +123,29 @@ pub fn session(parts: &Parts<'_>) -> Session {
     session.findings = findings::all(&facts);
     session.scorecard = Some(scorecard(&session, &Stated::default()));
     session
+}
+
+/// What of the run this is, if it is not all of it.
+fn part(parts: &Parts<'_>) -> Option<Part> {
+    let (from_ns, left_out) = (parts.from_ns?, parts.analysis.left_out.as_ref()?);
+    Some(Part {
+        from_ns,
+        numbers_steps_from_its_begin: true,
+        left_out: PartLeftOut {
+            instances: left_out.instances,
+            operations: left_out.operations,
+            steps: parts.analysis.boards.iter().map(StepBoard::left_out).sum(),
+            messages: left_out.messages,
+            reasons: left_out
+                .reasons
+                .iter()
+                .map(|(reason, &count)| ReasonCount {
+                    reason: (*reason).to_owned(),
+                    count,
+                })
+                .collect(),
+        },
+    })
 }
 
 /// Problems that are known only after all records were read.

@@ -48,7 +48,8 @@ impl std::str::FromStr for TimeRange {
     }
 }
 
-fn time_ns(text: &str) -> Option<i64> {
+/// A length of time with its unit: `1.5s`, `250ms`.
+pub fn time_ns(text: &str) -> Option<i64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);
     let factor = match unit.trim_start() {

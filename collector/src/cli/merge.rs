@@ -8,11 +8,13 @@ use crate::launch::stop::StopWatch;
 use crate::launch::{live, record, run_directory};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use rankscope_collector::MergeOptions;
 use rankscope_collector::export::perfetto::{self, PerfettoOptions};
 use rankscope_collector::findings;
+use rankscope_collector::part::Last;
 use rankscope_collector::report::{self, Look, Places};
+use rankscope_collector::time_range::time_ns;
 use rankscope_collector::view;
+use rankscope_collector::{MergeOptions, merge_last};
 use rankscope_formats::session::Session;
 use std::fs;
 use std::io::{self, Write};
@@ -29,6 +31,8 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope merge shared/run1                       after a recording without `rankscope run`, or an interrupted merge
   rankscope merge node0/run node1/run -o merged     directories of nodes that share no file system
+  rankscope merge shared/run1 -o now --only-session --last 5s
+                                                    what a run that still goes on did in its last five seconds
   rankscope merge shared/run1 --json | jq .findings";
 
 /// Merge the logs of all ranks into one session, a trace and a report; print the summary.
@@ -49,9 +53,23 @@ pub struct Merge {
     #[arg(long)]
     only_session: bool,
 
+    /// Merge the last part of the run alone: 5s, 500ms. What reaches over its begin is left out, and counted; the rest of
+    /// the logs is not read.
+    #[arg(long, value_name = "TIME", value_parser = length_ns, requires = "only_session")]
+    last: Option<i64>,
+
+    /// The same, as long as it has no more records than this over all ranks.
+    #[arg(long, value_name = "RECORDS", requires = "only_session")]
+    last_records: Option<u64>,
+
     /// Print the session's summary as JSON.
     #[arg(long)]
     json: bool,
+}
+
+fn length_ns(text: &str) -> Result<i64, String> {
+    let length = time_ns(text).filter(|&ns| ns > 0);
+    length.ok_or_else(|| format!("'{text}' is not a length of time; write it as 5s or 500ms"))
 }
 
 impl Merge {
@@ -96,7 +114,11 @@ impl Merge {
             Ending::Signal(signal).end_likewise()
         });
         let merged = if self.only_session {
-            merge_session(&self.directories, &output, &Progress::new())?.0
+            let last = Last {
+                time_ns: self.last,
+                records: self.last_records,
+            };
+            merge_session(&self.directories, &output, last, &Progress::new())?.0
         } else {
             merge(&self.directories, &output)?
         };
@@ -140,7 +162,8 @@ impl Merged {
 /// Merges run directories into `output`: session, trace, report.
 pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let progress = Progress::new();
-    let (Merged { session, mut places }, _lock) = merge_session(directories, output, &progress)?;
+    let whole = Last::default();
+    let (Merged { session, mut places }, _lock) = merge_session(directories, output, whole, &progress)?;
     let html = output.join(REPORT);
     report::write_html(&session, &places.session, &html)
         .with_context(|| format!("cannot write {}", html.display()))?;
@@ -157,9 +180,14 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     Ok(Merged { session, places })
 }
 
-/// Merges run directories into the session in `output`, with the viewer's index. Nobody else merges there until the lock is
-/// let go.
-fn merge_session(directories: &[PathBuf], output: &Path, progress: &Progress) -> Result<(Merged, MergeLock)> {
+/// Merges run directories, or the last part of them, into the session in `output`, with the viewer's index. Nobody else
+/// merges there until the lock is let go.
+fn merge_session(
+    directories: &[PathBuf],
+    output: &Path,
+    last: Last,
+    progress: &Progress,
+) -> Result<(Merged, MergeLock)> {
     let mut logs = Vec::new();
     for directory in directories {
         logs.extend(run_directory::logs(directory)?);
@@ -181,7 +209,7 @@ fn merge_session(directories: &[PathBuf], output: &Path, progress: &Progress) ->
         threads: None,
         most_pending: None,
     };
-    let session = rankscope_collector::merge(&options, &mut |now| progress.tell(now.phase, now.share))?;
+    let session = merge_last(&options, last, &mut |now| progress.tell(now.phase, now.share))?;
     let finished = output.join(session::FOLDER);
     remove_directory(&finished)?;
     fs::rename(&unfinished, &finished)

@@ -24,8 +24,8 @@ pub const UNMATCHED: Rule = Rule {
     title: "Messages that were sent or received by one side only",
     means: "A send found no receive, or a receive no send: memory that is never freed, or a rank that waits for ever.",
     fires: "There are unmatched messages, all ranks were seen, all their logs were closed, and nothing was lost.",
-    silent: "Runs with missing ranks, with logs that were cut or with losses: there the other end may only not have been \
-             recorded.",
+    silent: "Runs with missing ranks, with logs that were cut or with losses, and parts of runs: there the other end may only \
+             not have been recorded.",
     find: Some(unmatched),
     of_stated: None,
 };
@@ -92,7 +92,8 @@ fn mismatched(facts: &Facts<'_>) -> Vec<Draft> {
 /// What is missing was not only not recorded.
 fn is_whole(facts: &Facts<'_>) -> bool {
     let session = facts.session;
-    session.coverage.missing.is_empty()
+    session.part.is_none()
+        && session.coverage.missing.is_empty()
         && session.totals.lost == 0
         && session.totals.in_flight == 0
         && session.ranks.iter().all(|rank| rank.ending == "closed")

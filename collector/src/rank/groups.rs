@@ -1,7 +1,7 @@
 //! Groups of calls that reach their streams together: what became of each.
 
 use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Outcomes that are remembered before old ones are looked for.
 const MANY: usize = 4096;
@@ -27,6 +27,8 @@ pub enum GroupOutcome {
 #[derive(Default)]
 pub struct Groups {
     outcomes: FxHashMap<u32, GroupOutcome>,
+    /// Of a part of a run: those that began before it, so that calls of theirs are not known.
+    cut: FxHashSet<u32>,
 }
 
 impl Groups {
@@ -42,6 +44,16 @@ impl Groups {
             GroupOutcome::Launched
         };
         self.outcomes.insert(record.object as u32, outcome);
+    }
+
+    /// A group began before the part of the run that is read.
+    pub fn began_before(&mut self, record: &Record) {
+        self.cut.insert(record.object as u32);
+    }
+
+    /// True if not all calls of a group are known.
+    pub fn is_cut(&self, group: u32) -> bool {
+        !self.cut.is_empty() && self.cut.contains(&group)
     }
 
     /// What became of it; `None` before its end was read.

@@ -40,8 +40,8 @@ use pauses::Pauses;
 use rankscope_formats::ranklog::marks::{FORWARD_BEGINS, UNUSED_SEARCH};
 use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
-    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_TRAFFIC, MemoryCall,
-    Protocol, ProxyWaits, Record, RecordKind,
+    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN,
+    FLAG_TRAFFIC, MemoryCall, Protocol, ProxyWaits, Record, RecordKind,
 };
 use rankscope_formats::session::{
     NameRow, OperationState, PauseKind, PauseRow, SpanKind, SpanRow, StallRow, StepKind, WorkRow,
@@ -236,6 +236,24 @@ pub struct RankSums {
     pub message_counters_forgotten: bool,
 }
 
+impl RankSums {
+    /// An operation that was counted reaches over the begin of the part that is read. `is_open`: whether it was waited for
+    /// is counted elsewhere.
+    fn leave_out(&mut self, operation: &RankOperation, is_open: bool) {
+        self.operations = self
+            .operations
+            .saturating_sub(u64::from(operation.state != OperationState::Captured));
+        match operation.state {
+            OperationState::Enqueued => self.enqueued = self.enqueued.saturating_sub(1),
+            OperationState::Completed if !is_open => {
+                self.completed = self.completed.saturating_sub(1);
+                self.waited = self.waited.saturating_sub(1);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// How a device's clock was found to run beside its host's.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceClockSums {
@@ -362,6 +380,8 @@ pub struct RankReader<'a> {
     /// Lane under which the device's time is kept.
     device_lane: Option<u32>,
     ended: bool,
+    /// Where the part of the run begins that is read; what reaches over it is cut.
+    from_ns: Option<i64>,
     /// Sums so far; whole at the end.
     pub sums: RankSums,
 }
@@ -438,6 +458,7 @@ impl<'a> RankReader<'a> {
             device_end: i64::MIN,
             device_lane: None,
             ended: false,
+            from_ns: None,
             sums: RankSums {
                 adds_up: true,
                 ..RankSums::default()
@@ -451,6 +472,20 @@ impl<'a> RankReader<'a> {
     pub fn with_stride(self, records: usize) -> Self {
         let stride = records.max(1);
         Self { stride, ..self }
+    }
+
+    /// The same for a log of which only the last part is read: from then on its records are whole.
+    #[must_use]
+    pub fn from_ns(mut self, from_ns: i64) -> Self {
+        self.from_ns = Some(from_ns);
+        self.breakdown.start(from_ns);
+        self
+    }
+
+    /// True if a moment lies before the part that is read.
+    #[inline]
+    fn is_before(&self, ns: i64) -> bool {
+        self.from_ns.is_some_and(|from_ns| ns < from_ns)
     }
 
     /// The same with messages inside collectives handed out.
@@ -542,7 +577,24 @@ impl<'a> RankReader<'a> {
             self.order_spans(out);
             self.finish(out);
         }
+        self.leave_out_what_began_before(out);
         true
+    }
+
+    /// Intervals that reach over the begin of the part that is read; only what was recorded is known for a part of them.
+    fn leave_out_what_began_before(&self, out: &mut RankBatch) {
+        let Some(from_ns) = self.from_ns else {
+            return;
+        };
+        out.spans.retain_mut(|span| {
+            if matches!(span.kind, SpanKind::Covered | SpanKind::Yielded) && span.end_ns > from_ns {
+                span.start_ns = span.start_ns.max(from_ns);
+            }
+            span.start_ns >= from_ns
+        });
+        out.works.retain(|work| work.start_ns >= from_ns);
+        out.stalls.retain(|stall| stall.start_ns >= from_ns);
+        out.pauses.retain(|pause| pause.start_ns >= from_ns);
     }
 
     /// A pass of its own over the log, where a device tells of itself: its clock must be known before the first of its
@@ -658,13 +710,16 @@ impl<'a> RankReader<'a> {
         let record = &entry.record;
         let enter = self.line.ns(record.enter_ticks);
         let leave = self.line.ns(record.leave_ticks).max(enter);
-        self.sums.records += 1;
+        self.sums.records += u64::from(!self.is_before(leave));
         let Some(kind) = RecordKind::from_u8(record.kind) else {
             self.sums.unknown_records += 1;
             return;
         };
-        let (first, last) = self.sums.span_ns.unwrap_or((enter, leave));
-        self.sums.span_ns = Some((first.min(enter), last.max(leave)));
+        if !self.is_before(leave) {
+            let begin = enter.max(self.from_ns.unwrap_or(i64::MIN));
+            let (first, last) = self.sums.span_ns.unwrap_or((begin, leave));
+            self.sums.span_ns = Some((first.min(begin), last.max(leave)));
+        }
         self.breakdown.start(enter);
         if kind != RecordKind::Activity
             && let Some(activity) = &mut self.activity
@@ -688,7 +743,7 @@ impl<'a> RankReader<'a> {
                 self.works.waited(record.object, leave);
                 let kind = blocked_kind(BlockedIn::from_u64(record.aux));
                 if kind == SpanKind::ReducerFinalize {
-                    self.sums.reducer_waits += 1;
+                    self.sums.reducer_waits += u64::from(!self.is_before(enter));
                     self.backward_end = Some(leave);
                     out.reducer_waits.push((enter, leave));
                 }
@@ -705,7 +760,7 @@ impl<'a> RankReader<'a> {
             }
             RecordKind::Mark => {
                 let name = self.log.texts.get(&(record.object as u32));
-                if name.is_some_and(|name| name == UNUSED_SEARCH) {
+                if name.is_some_and(|name| name == UNUSED_SEARCH) && !self.is_before(enter) {
                     self.sums.unused_searches.0 += 1;
                     self.sums.unused_searches.1 += leave - enter;
                 }
@@ -716,6 +771,9 @@ impl<'a> RankReader<'a> {
             RecordKind::Enqueue => self.take_enqueue(entry, enter, leave),
             RecordKind::Group => {
                 self.groups.ended(record);
+                if self.is_before(self.line.ns(record.aux)) {
+                    self.groups.began_before(record);
+                }
                 self.launches.ended(record.object as u32);
                 if let Some(activity) = &mut self.activity {
                     activity.order.group_ended(record, enter);
@@ -776,7 +834,8 @@ impl<'a> RankReader<'a> {
         let thread_id = self.thread_id(entry.thread);
         if text == FORWARD_BEGINS {
             // Of the first pass nothing tells where the one before ended.
-            if let Some(from) = self.backward_end.take().filter(|&from| from < enter) {
+            let ended = self.backward_end.take().filter(|&from| from < enter);
+            if let Some(from) = ended.filter(|&from| !self.is_before(from)) {
                 let kind = PauseKind::BetweenPasses;
                 self.breakdown.named(position(kind), from, enter);
                 let row = pauses::row(kind, (from, enter), thread_id, true, None);
@@ -785,10 +844,11 @@ impl<'a> RankReader<'a> {
             return;
         }
         let said = self.pauses.said(record.object as u32, text);
-        if let Some(what) = said.counts.filter(|_| record.tag == 1) {
+        let (kind, counts) = (said.kind, said.counts);
+        if let Some(what) = counts.filter(|_| record.tag == 1 && !self.is_before(enter)) {
             self.pauses.count(enter, what, u64::from(record.sequence));
         }
-        let Some(kind) = said.kind.filter(|_| enter < leave) else {
+        let Some(kind) = kind.filter(|_| enter < leave && !self.is_before(enter)) else {
             return;
         };
         // A program's first thread has the process's number.
@@ -896,6 +956,7 @@ impl<'a> RankReader<'a> {
             flags: record.flags,
             element_bytes: record.element_bytes,
             direct: false,
+            is_cut: false,
             tag: record.tag,
             sequence: record.sequence,
             peer: record.peer,
@@ -941,10 +1002,12 @@ impl<'a> RankReader<'a> {
             return;
         }
         if record.operation == Operation::Connect as u8 {
-            self.sums.connects += 1;
-            self.sums.connects_failed += u64::from(record.flags & FLAG_FAILED != 0);
-            self.sums.connects_ns += leave - enter;
-            self.sums.connects_longest_ns = self.sums.connects_longest_ns.max(leave - enter);
+            if !self.is_before(enter) {
+                self.sums.connects += 1;
+                self.sums.connects_failed += u64::from(record.flags & FLAG_FAILED != 0);
+                self.sums.connects_ns += leave - enter;
+                self.sums.connects_longest_ns = self.sums.connects_longest_ns.max(leave - enter);
+            }
             self.span(SpanKind::Connect, entry, enter, leave, out);
             return;
         }
@@ -971,8 +1034,13 @@ impl<'a> RankReader<'a> {
                 self.breakdown.queued(work.issue_ns, enter);
                 self.hold(operation, work.lane, record.aux, true);
             }
-            // The issue was lost: the call is known, not when it was asked for nor who waited.
-            None => self.hold(operation, entry.lane, 0, false),
+            // The issue was lost: the call is known, not when it was asked for nor who waited. Or it lies before the part
+            // that is read.
+            None => {
+                operation.is_cut = self.from_ns.is_some();
+                self.sums.waited += completed * u64::from(operation.is_cut);
+                self.hold(operation, entry.lane, 0, false);
+            }
         }
     }
 
@@ -1146,10 +1214,14 @@ impl<'a> RankReader<'a> {
     }
 
     fn take_post(&mut self, entry: &ThreadRecord) {
-        let record = entry.record;
+        let mut record = entry.record;
         let Some(operation) = Operation::from_u8(record.operation) else {
             return;
         };
+        if self.from_ns.is_some() {
+            // It is not known how many there were before.
+            record.flags |= FLAG_SEQUENCE_UNKNOWN;
+        }
         let ordinal = (record.peer >= 0).then(|| {
             let (communicator, ..) = self.communicator(record.communicator);
             self.messages
@@ -1354,6 +1426,12 @@ impl<'a> RankReader<'a> {
                 operation.blocked = self.lanes.blocked_for(held.lane, held.object, arrival, leave);
             }
             operation.step = self.step;
+            if let Some(from_ns) = self.from_ns {
+                operation.is_cut |= operation.begin_ns() < from_ns || self.groups.is_cut(held.group);
+                if operation.is_cut {
+                    self.sums.leave_out(operation, held.open);
+                }
+            }
             let is_on_device = is_timed_by_device(operation);
             if is_on_device {
                 // On the device communication is all that is known: it is blocked throughout, and what lies between is
@@ -1514,7 +1592,9 @@ impl<'a> RankReader<'a> {
         self.sums.run.add(&parts);
         self.sums.adds_up &= parts.adds_up();
         let last_cut = self.last_cut.replace((anchor, end));
-        let is_whole = last_cut.is_some_and(|(before, start_ns)| before + 1 == anchor && start_ns < end);
+        let is_whole = last_cut.is_some_and(|(before, start_ns)| {
+            before + 1 == anchor && start_ns < end && !self.is_before(start_ns)
+        });
         if !is_whole {
             self.pauses.cut(None, false, (i64::MIN, end), &mut out.pauses);
         }
@@ -1561,6 +1641,7 @@ impl<'a> RankReader<'a> {
         for call in &self.log.in_flight {
             let record = &call.record;
             let enter = self.line.ns(record.enter_ticks);
+            let told = self.sums.in_flight.len();
             let name = Operation::from_u8(record.operation).map_or("unknown", Operation::name);
             match RecordKind::from_u8(record.kind) {
                 Some(RecordKind::Call)
@@ -1638,6 +1719,9 @@ impl<'a> RankReader<'a> {
                 }
                 _ => {}
             }
+            if self.is_before(enter) {
+                self.sums.in_flight.truncate(told);
+            }
         }
         for posted in self.messages.finish() {
             let mut message = self.message(&posted, NO_TIME);
@@ -1649,6 +1733,9 @@ impl<'a> RankReader<'a> {
 
     fn finish(&mut self, out: &mut RankBatch) {
         for work in self.works.finish() {
+            if self.is_before(work.issue_ns) {
+                continue;
+            }
             let name = Operation::from_u8(work.operation).map_or("work", Operation::name);
             self.sums.in_flight.push(format!("{name} queued and not begun"));
         }

@@ -97,6 +97,8 @@ pub struct RankOperation {
     pub element_bytes: u8,
     /// The program called the library itself.
     pub direct: bool,
+    /// It reaches over the begin of the part of a run that is read: not all is known of it.
+    pub is_cut: bool,
     /// Tag; of a message the low 32 bits of its slot; of a replay of a captured call its number, from 1.
     pub tag: u32,
     /// n-th use of operation and tag; of a message n-th between its ends.
@@ -148,6 +150,7 @@ impl RankOperation {
             flags: 0,
             element_bytes: 0,
             direct: false,
+            is_cut: false,
             tag: 0,
             sequence: 0,
             peer: -1,
@@ -179,6 +182,16 @@ impl RankOperation {
         match &self.shared {
             Some(launch) if launch.enter_ns != NO_TIME => launch.enter_ns,
             _ => self.enter_ns,
+        }
+    }
+
+    /// When it was asked for, by whatever tells it first.
+    pub fn begin_ns(&self) -> i64 {
+        let arrival = self.arrival_ns().min(self.enter_ns);
+        if self.called_ns == NO_TIME {
+            arrival
+        } else {
+            arrival.min(self.called_ns)
         }
     }
 

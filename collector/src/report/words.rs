@@ -147,10 +147,37 @@ fn missing_ranks(session: &Session, missing: &[MissingRank]) -> Prose {
     Prose::join(parts, ", ")
 }
 
+/// That it is a part of a run, and what that leaves out.
+fn part(session: &Session) -> Option<Line> {
+    let part = session.part.as_ref()?;
+    let left_out = &part.left_out;
+    let mut text = prose![
+        "only the last ",
+        time(
+            session.axis.end_ns - part.from_ns,
+            less("/axis/end_ns", "/part/from_ns")
+        ),
+        " of the run; ",
+        counted(left_out.instances, "instance", "/part/left_out/instances"),
+        " across its begin left out"
+    ];
+    if left_out.messages > 0 {
+        text.push(prose![
+            ", ",
+            counted(left_out.messages, "message", "/part/left_out/messages"),
+            " that only the whole run can put together not matched"
+        ]);
+    }
+    if part.numbers_steps_from_its_begin && session.steps.count > 0 {
+        text.push(prose!["; steps are numbered from its first one"]);
+    }
+    Some(Line::new(Mood::Warning, text))
+}
+
 /// What else is to be said about who was seen.
 pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
-    let mut notes = Vec::new();
+    let mut notes: Vec<Line> = part(session).into_iter().collect();
     if coverage.ranks_not_closed > 0 {
         let ranks: Vec<Prose> = session
             .ranks

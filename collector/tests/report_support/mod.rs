@@ -150,6 +150,7 @@ impl Job {
             steps: self.steps_summary(),
             breakdown: ranks.iter().map(|&rank| self.breakdown(rank)).collect(),
             imported: None,
+            part: None,
             devices: Vec::new(),
             named_times: Default::default(),
             activity: Vec::new(),

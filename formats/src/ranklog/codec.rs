@@ -48,6 +48,31 @@ pub struct GroupHead {
     pub count: u32,
 }
 
+impl GroupHead {
+    fn read(front: &mut Bytes<'_>) -> Result<Self, Damage> {
+        Ok(Self {
+            lane: front.u32()?,
+            thread_id: front.u32()?,
+            ordinal: front.varint()?,
+            chunk: front.u32()?,
+            generation: front.u32()?,
+            first: front.u32()?,
+            count: front.u32()?,
+        })
+    }
+}
+
+/// How many records a payload says it holds, of which the front is enough; nothing is unpacked.
+pub fn count_records(front: &[u8]) -> Result<u64, Damage> {
+    let mut front = Bytes { bytes: front, at: 0 };
+    front.u32()?;
+    let mut records = 0u64;
+    for _ in 0..front.length()? {
+        records += u64::from(GroupHead::read(&mut front)?.count);
+    }
+    Ok(records)
+}
+
 /// Records in one payload at most: what a reader holds of it.
 pub const MAX_RECORDS: usize = 1 << 20;
 
@@ -731,15 +756,7 @@ impl Unpacking {
             return Err(Damage { offset: 0 });
         }
         for number in 0..front.length()? {
-            let head = GroupHead {
-                lane: front.u32()?,
-                thread_id: front.u32()?,
-                ordinal: front.varint()?,
-                chunk: front.u32()?,
-                generation: front.u32()?,
-                first: front.u32()?,
-                count: front.u32()?,
-            };
+            let head = GroupHead::read(&mut front)?;
             total += head.count as usize;
             if u64::from(head.first) + u64::from(head.count) > RECORDS_PER_CHUNK as u64 || total > MAX_RECORDS
             {

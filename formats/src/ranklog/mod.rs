@@ -17,4 +17,5 @@ pub mod reader;
 pub mod record;
 pub mod recorder;
 pub mod segment;
+pub mod tail;
 pub mod writer;

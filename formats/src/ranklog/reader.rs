@@ -17,6 +17,7 @@ use super::record::{RECORD_BYTES, Record, RecordKind};
 use super::segment::{
     END_COLLECTED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault,
 };
+use super::tail::Begin;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
@@ -101,9 +102,9 @@ pub enum Ending {
 }
 
 #[derive(Clone, Copy)]
-struct FrameAt {
-    offset: u64,
-    header: FrameHeader,
+pub(super) struct FrameAt {
+    pub(super) offset: u64,
+    pub(super) header: FrameHeader,
 }
 
 /// A rank log, all but its records.
@@ -144,21 +145,25 @@ pub struct RankLog {
     pub problems: Vec<Problem>,
     /// Bytes of the segment file.
     pub segment_bytes: u64,
-    file: File,
-    frames: Vec<FrameAt>,
-    live: Vec<LiveGroup>,
+    pub(super) file: File,
+    pub(super) frames: Vec<FrameAt>,
+    pub(super) live: Vec<LiveGroup>,
     live_definitions: Vec<u8>,
+    /// Where its records begin, if not at the front.
+    pub(super) begin: Option<Begin>,
     /// Up to here the segment file has been scanned.
     whole_bytes: u64,
 }
 
-struct LiveGroup {
+pub(super) struct LiveGroup {
     lane: u32,
     thread_id: u32,
     ordinal: u64,
     chunk: u32,
     generation: u32,
-    records: Vec<Record>,
+    /// Its first records, which are in segments too.
+    pub(super) flushed: u32,
+    pub(super) records: Vec<Record>,
 }
 
 impl RankLog {
@@ -220,6 +225,7 @@ impl RankLog {
             frames: Vec::new(),
             live: Vec::new(),
             live_definitions: Vec::new(),
+            begin: None,
             whole_bytes: 0,
         };
         log.scan_frames(FILE_HEADER_BYTES as u64).map_err(io_error)?;
@@ -605,6 +611,7 @@ impl RankLog {
                 ordinal: u64_at(block, chunk::ORDINAL),
                 chunk: index,
                 generation,
+                flushed: u32_at(block, chunk::FLUSHED),
                 records,
             });
         }
@@ -632,11 +639,12 @@ impl RankLog {
             })
     }
 
-    /// Streams the records in the order in which their calls were left.
+    /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on.
     pub fn records(&self) -> RecordStream<'_> {
         RecordStream {
             log: self,
-            next_frame: 0,
+            next_frame: self.begin.map_or(0, |begin| begin.first_frame),
+            left_before: self.begin.map_or(0, |begin| begin.ticks),
             live_done: false,
             covered: HashMap::new(),
             lane_threads: HashMap::new(),
@@ -681,6 +689,8 @@ pub struct ThreadRecord {
 pub struct RecordStream<'a> {
     log: &'a RankLog,
     next_frame: usize,
+    /// What was left before this is passed over: 0 behind the watermark at which a part of a log begins.
+    left_before: u64,
     live_done: bool,
     /// Per chunk: the generation last seen in segments and how many of its records were.
     covered: HashMap<u32, (u32, u32)>,
@@ -811,6 +821,13 @@ impl RecordStream<'_> {
             return Some(reached);
         }
         while let Some(&at) = self.log.frames.get(self.next_frame) {
+            if self
+                .log
+                .begin
+                .is_some_and(|begin| self.next_frame > begin.watermark)
+            {
+                self.left_before = 0;
+            }
             self.next_frame += 1;
             let mut payload = std::mem::take(&mut self.payload);
             let whole = self.read_payload(at, &mut payload);
@@ -829,6 +846,7 @@ impl RecordStream<'_> {
         }
         if !self.live_done {
             self.live_done = true;
+            self.left_before = 0;
             let log = self.log;
             for group in &log.live {
                 let done = match self.covered.get(&group.chunk) {
@@ -836,6 +854,8 @@ impl RecordStream<'_> {
                     // A running process has recycled the chunk since the live area was read, which it does only when
                     // all its records are in segments.
                     Some(&(generation, _)) if is_later(generation, group.generation) => group.records.len(),
+                    // The frames that hold them were passed over.
+                    _ if log.begin.is_some() => (group.flushed as usize).min(group.records.len()),
                     _ => 0,
                 };
                 let mut thread = self.start_group(group.lane, group.thread_id, done > 0);
@@ -1014,7 +1034,7 @@ impl RecordStream<'_> {
     fn take_record(&mut self, lane: u32, record: Record, thread: &mut u32) {
         if record.kind == RecordKind::Thread as u8 {
             *thread = self.take_thread(lane, &record);
-        } else {
+        } else if record.leave_ticks >= self.left_before {
             let thread = *thread;
             let entry = ThreadRecord { thread, lane, record };
             // They were packed in this order: nearly always it goes behind all others.

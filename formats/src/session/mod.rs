@@ -23,6 +23,7 @@ mod encoding;
 mod imported;
 mod layout;
 mod parquet_file;
+mod part;
 mod pauses;
 mod rollups;
 mod row_groups;
@@ -37,6 +38,7 @@ mod view_rows;
 
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
+pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
 pub use row_groups::RowGroups;

@@ -4,6 +4,7 @@
 //! never 0 or NaN. Lists that could grow without bound are cut, and stand beside their totals.
 
 use super::imported::Imported;
+use super::part::Part;
 use super::pauses::{Counted, NamedTimes};
 use super::structure::WorldStructure;
 use schemars::JsonSchema;
@@ -116,6 +117,9 @@ pub struct Session {
     /// Where the run comes from, if another profiler recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// Which part of the run this is; absent if it is all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// The time axis.
     pub axis: Axis,
     /// Who was seen: the first line of every summary.

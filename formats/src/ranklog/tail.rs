@@ -1,0 +1,121 @@
+//! The last part of a log: watermarks tell where it begins, so that nothing of what lies before is unpacked, or read.
+//!
+//! A watermark says that every record left before its tick stands above it; and what stands above the watermark before it
+//! was left before that tick. So the records from a watermark on stand in the frames behind the one before.
+
+use super::codec;
+use super::reader::{FrameAt, RankLog};
+use super::segment::{FRAME_HEADER_BYTES, FrameKind};
+use std::os::unix::fs::FileExt;
+
+/// Bytes at a payload's front in which nearly always all its groups are named.
+const FRONT_BYTES: usize = 8 << 10;
+
+/// A moment at which a part of a log may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Boundary {
+    /// A watermark.
+    pub ticks: u64,
+    /// Records in the frames behind it and in the live area.
+    pub records: u64,
+}
+
+/// Where a log's records begin to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    /// Nothing that was left before is taken from the frames up to `watermark`.
+    pub(super) ticks: u64,
+    /// Frame that is read first.
+    pub(super) first_frame: usize,
+    /// Frame of the watermark.
+    pub(super) watermark: usize,
+}
+
+impl RankLog {
+    /// Where a part of this log may begin, the last moment first, up to the first part that has more records than `most`;
+    /// and how many records all of it has, if it has no more than that.
+    pub fn boundaries(&self, most: u64) -> (Vec<Boundary>, Option<u64>) {
+        let mut found = Vec::new();
+        let live = self.live.iter();
+        let mut records: u64 = live
+            .map(|group| (group.records.len() as u64).saturating_sub(u64::from(group.flushed)))
+            .sum();
+        for &at in self.frames.iter().rev() {
+            if at.header.kind == FrameKind::Watermark as u8 {
+                found.extend(self.watermark(at).map(|ticks| Boundary { ticks, records }));
+                if records > most {
+                    return (found, None);
+                }
+            } else {
+                records += self.records_in(at);
+            }
+        }
+        (found, (records <= most).then_some(records))
+    }
+
+    /// When the last record was left, about: no earlier than all but the last frame's.
+    pub fn last_ticks(&self) -> Option<u64> {
+        let is_watermark = |at: &&FrameAt| at.header.kind == FrameKind::Watermark as u8;
+        let last = self.frames.iter().rev().find(is_watermark);
+        let live = self.live.iter().filter_map(|group| group.records.last());
+        last.and_then(|&at| self.watermark(at))
+            .into_iter()
+            .chain(live.map(|record| record.leave_ticks))
+            .chain(self.in_flight.iter().map(|call| call.record.enter_ticks))
+            .max()
+    }
+
+    /// Lets [`RankLog::records`] begin at the last watermark that is not later than `ticks`; false, and nothing is passed
+    /// over, if there is none. Threads are known by what their chunks say: one that took a lane over before is told by the
+    /// id of the one that it took it from, up to the lane's next chunk.
+    pub fn begin_at(&mut self, ticks: u64) -> bool {
+        let watermarks: Vec<usize> = (0..self.frames.len())
+            .filter(|&frame| self.frames[frame].header.kind == FrameKind::Watermark as u8)
+            .collect();
+        let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
+        // They grow; one that cannot be read is none to begin at.
+        let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
+        let Some(&watermark) = behind.checked_sub(1).and_then(|last| watermarks.get(last)) else {
+            return false;
+        };
+        let Some(ticks) = tick_of(&watermark) else {
+            return false;
+        };
+        let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
+        self.begin = Some(Begin {
+            ticks,
+            first_frame: before.map_or(0, |before| before + 1),
+            watermark,
+        });
+        true
+    }
+
+    fn watermark(&self, at: FrameAt) -> Option<u64> {
+        let mut bytes = [0u8; 8];
+        self.file
+            .read_exact_at(&mut bytes, at.offset + FRAME_HEADER_BYTES as u64)
+            .ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// Records in a frame, by what its groups say; 0 if it is damaged.
+    fn records_in(&self, at: FrameAt) -> u64 {
+        let bytes = at.header.payload_bytes as usize;
+        let mut front = vec![0u8; bytes.min(FRONT_BYTES)];
+        let read = |front: &mut [u8]| {
+            self.file
+                .read_exact_at(front, at.offset + FRAME_HEADER_BYTES as u64)
+        };
+        if read(&mut front).is_err() {
+            return 0;
+        }
+        if let Ok(records) = codec::count_records(&front) {
+            return records;
+        }
+        front.resize(bytes, 0);
+        let whole = read(&mut front).ok();
+        whole
+            .and_then(|()| codec::count_records(&front).ok())
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,159 @@
+//! The last part of a log is the end of the whole log: the same records in the same order, wherever it begins.
+
+use rankscope_formats::ranklog::clock::Counter;
+use rankscope_formats::ranklog::lanes::LaneSet;
+use rankscope_formats::ranklog::reader::{RankLog, ThreadRecord};
+use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_formats::ranklog::recorder::{Options, Recorder};
+use rankscope_formats::ranklog::writer::LogWriter;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+fn left_at(leave_ticks: u64, tag: u32) -> Record {
+    Record {
+        enter_ticks: leave_ticks - 5,
+        leave_ticks,
+        tag,
+        ..Record::new(RecordKind::Call)
+    }
+}
+
+/// Ten frames of two lanes: some records are left behind their frame's watermark, and one comes a frame late.
+fn write(path: &Path) {
+    let file = File::create(path).expect("a log");
+    let mut log = LogWriter::new(file, Counter::MonotonicRaw, 7, 9).expect("a header");
+    let mut tag = 0;
+    for frame in 0..10u64 {
+        let watermark = 1000 * (frame + 1);
+        let mut lane = |offset: u64| -> Vec<Record> {
+            let times = (0..20).map(|number| watermark - 1000 + 51 * number + offset);
+            times
+                .map(|at| {
+                    tag += 1;
+                    left_at(at + 40, tag)
+                })
+                .collect()
+        };
+        let (one, mut other) = (lane(0), lane(7));
+        if frame == 6 {
+            other[0] = left_at(5_990, 9999);
+        }
+        log.records(&[(0, 100, &one), (1, 101, &other)]).expect("records");
+        log.watermark(watermark).expect("a watermark");
+    }
+    log.end().expect("an end");
+}
+
+fn tags(records: &[ThreadRecord]) -> Vec<(u32, u32)> {
+    records
+        .iter()
+        .map(|entry| (entry.lane, entry.record.tag))
+        .collect()
+}
+
+#[test]
+fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("one.rslog");
+    write(&path);
+    let whole = RankLog::open(&path).expect("a log");
+    let (all, ..) = whole.all_records();
+    assert_eq!(all.len(), 400);
+    let (boundaries, count) = whole.boundaries(u64::MAX);
+    assert_eq!(count, Some(400));
+    let ticks: Vec<u64> = boundaries.iter().map(|boundary| boundary.ticks).collect();
+    assert_eq!(
+        ticks,
+        (1..=10).rev().map(|frame| frame * 1000).collect::<Vec<_>>()
+    );
+    let records: Vec<u64> = boundaries.iter().map(|boundary| boundary.records).collect();
+    assert_eq!(records, (0..10).map(|frame| frame * 40).collect::<Vec<_>>());
+    for at in (0..11_000).step_by(250) {
+        let mut log = RankLog::open(&path).expect("a log");
+        let is_part = log.begin_at(at);
+        assert_eq!(is_part, at >= 1000);
+        let (part, _, problems) = log.all_records();
+        assert!(problems.is_empty());
+        let passed = all.len() - part.len();
+        assert_eq!(tags(&part), tags(&all[passed..]), "from {at}");
+        let begin = at / 1000 * 1000;
+        let is_before = |entry: &ThreadRecord| entry.record.leave_ticks < begin;
+        assert!(all[..passed].iter().all(is_before), "from {at}");
+        // What comes late comes late here too.
+        let late = part.iter().filter(|entry| is_before(entry)).count();
+        assert_eq!(late, usize::from((6000..7000).contains(&at)), "from {at}");
+    }
+    // Those that need not be counted are not.
+    let (few, count) = whole.boundaries(100);
+    assert_eq!((few.len(), count), (4, None), "{few:?}");
+}
+
+#[test]
+fn what_is_passed_over_is_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("one.rslog");
+    write(&path);
+    let mut bytes = fs::read(&path).expect("a log");
+    // Into the first frame's payload: who unpacks it notices.
+    bytes[32 + 24 + 30] ^= 1;
+    fs::write(&path, &bytes).expect("written");
+    let mut log = RankLog::open(&path).expect("a log");
+    assert_eq!(log.all_records().2.len(), 1);
+    log.begin_at(3000);
+    assert_eq!(log.all_records().2, Vec::new());
+}
+
+/// Of a process that runs: what the live area still holds of frames that are passed over is not told again.
+#[test]
+fn records_that_are_in_both_files_come_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
+    let options = Options {
+        live_dir: Some(folder.path().to_path_buf()),
+        live_bytes: 1 << 20,
+        min_free_bytes: Some(0),
+        partial_flush: Duration::from_millis(20),
+        ..Options::new(folder.path().to_path_buf())
+    };
+    std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
+    recorder.wait_until_settled(Duration::from_secs(10));
+    let set = recorder.lanes().expect("a recorder");
+    let [idle, busy] = [1, 2].map(|thread| set.acquire(thread, [0; 16], 1).expect("a lane"));
+    let log = || {
+        let entries = fs::read_dir(folder.path()).expect("the run").flatten();
+        let mut paths = entries.map(|entry| entry.path());
+        paths.find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
+    };
+    let commit = |lane: &'static rankscope_formats::ranklog::lanes::Lane, tag: u32| {
+        let now = rankscope_formats::ranklog::clock::ticks();
+        while !lane.commit(set, &left_at(now, tag)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // A lane that wrote a little long ago: its chunk stays its own, and so does what is in it.
+    (0..20).for_each(|tag| commit(idle, tag));
+    let begun = std::time::Instant::now();
+    for tag in 100.. {
+        commit(busy, tag);
+        let opened = RankLog::open(&log().expect("a log")).expect("a log");
+        if opened.boundaries(u64::MAX).0.len() > 8 {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "no watermarks");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut part = RankLog::open(&log().expect("a log")).expect("a log");
+    let boundary = part.boundaries(u64::MAX).0[2];
+    let whole = RankLog::open(&log().expect("a log"))
+        .expect("a log")
+        .all_records()
+        .0;
+    assert!(part.begin_at(boundary.ticks));
+    let last = part.all_records().0;
+    assert!(!last.is_empty() && last.len() < whole.len());
+    assert!(last.iter().all(|entry| entry.record.tag >= 100), "{last:?}");
+    let from = whole.len() - last.len();
+    assert_eq!(tags(&last), tags(&whole[from..]));
+    recorder.finish(Duration::from_secs(10));
+}
