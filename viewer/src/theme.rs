@@ -79,6 +79,11 @@ impl Theme {
         self.pick(0xff6b5e, 0xc22f1f)
     }
 
+    /// How many of something there are.
+    pub fn count(self) -> Color32 {
+        self.pick(0x4b5561, 0xc3ccd5)
+    }
+
     /// Marked by a panel or a search.
     pub fn mark(self) -> Color32 {
         self.pick(0xffe14d, 0xc28a00)
@@ -199,6 +204,12 @@ impl Shade {
             colour,
             pattern: Pattern::Dotted,
         }
+    }
+
+    /// The colour alone.
+    #[must_use]
+    pub fn without_pattern(self) -> Self {
+        Self::plain(self.colour)
     }
 
     /// The colour of a pixel.

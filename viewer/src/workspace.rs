@@ -582,6 +582,7 @@ impl Workspace {
             CommandId::ShowHidden => actions.push(Action::ShowHidden),
             CommandId::MoveRankUp => self.move_rank(false, actions),
             CommandId::MoveRankDown => self.move_rank(true, actions),
+            CommandId::ToggleDense => actions.push(Action::ToggleDense),
             CommandId::ToggleAllRanks => actions.push(Action::ToggleAllRanks),
             CommandId::ToggleRank => actions.extend(rank.map(Action::ToggleRank)),
             CommandId::Tab(tab) => actions.push(Action::Tab(tab)),

@@ -7,6 +7,7 @@ use super::steps::Steps;
 use super::table::Table;
 use crate::model::{Action, Hovered, Opened, View, Window};
 use crate::picture::Named;
+use crate::picture::Subject;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
 use crate::timeline::gallery::{Gallery, Seen};
@@ -144,14 +145,15 @@ impl Compared {
                 }
                 RowKind::OtherComing(_) => {
                     let of = self.counterparts.of(rank).unwrap_or(u32::MAX);
-                    self.is_exact &= !matches!(self.other.view(of), View::Coming);
+                    self.is_exact &= !matches!(self.other.view_soon(of), View::Coming);
                 }
                 RowKind::Other { of, lane, .. } => match self.aligned[world] {
                     Some(aligned) => self.seen.push(Seen {
                         rank: of,
-                        lane,
+                        subject: Subject::Lane(lane),
                         rect: row.rect,
                         window: aligned.anchor.other_window(window),
+                        blur_px: 0,
                     }),
                     None => self.is_exact = false,
                 },
@@ -201,7 +203,11 @@ impl Compared {
                 _ if layer > 0 => String::new(),
                 _ => format!("B {}", lane_title(&self.other.session, of, kind, layer)),
             }),
-            RowKind::Host(_) | RowKind::Rank { .. } | RowKind::Lane { .. } | RowKind::Coming(_) => None,
+            RowKind::Host(_)
+            | RowKind::Rank { .. }
+            | RowKind::Lane { .. }
+            | RowKind::InFlight { .. }
+            | RowKind::Coming(_) => None,
         }
     }
 

@@ -38,7 +38,7 @@ impl Compared {
                 }
                 RowKind::OtherComing(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
-                    let view = self.counterparts.of(rank).map(|of| self.other.view(of));
+                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of));
                     let text = match view {
                         Some(View::Missing) => "cannot be drawn: its tables cannot be read",
                         _ => "indexing …",

@@ -183,7 +183,7 @@ fn place(harness: &mut Harness<'_, Option<Workspace>>, row: &Row, ns: i64) -> Po
     let rect = workspace.timeline.rows_rect;
     let share = workspace.state.window().share_of(ns) as f32;
     let top = rect.top() + row.top - workspace.state.view.scroll;
-    Pos2::new(rect.left() + share * rect.width(), top + row.kind.height() / 2.0)
+    Pos2::new(rect.left() + share * rect.width(), top + row.height / 2.0)
 }
 
 /// Waits with the mouse at a place until its tooltip is there.

@@ -32,6 +32,8 @@ pub enum Action {
     ToggleFindings,
     /// Show a rank's lanes, or only its parts.
     ToggleRank(u32),
+    /// Low rows, or high ones.
+    ToggleDense,
     /// Show the lanes of all ranks; of none where all are shown.
     ToggleAllRanks,
     /// Show a host's ranks, or not.

@@ -3,10 +3,10 @@
 use rankscope_collector::view;
 use rankscope_formats::session::Session;
 use rankscope_formats::view::{ViewFile, view_path};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 /// A session that is looked at. Shared by the window and the threads that draw and count for it.
 pub struct Opened {
@@ -15,9 +15,7 @@ pub struct Opened {
     /// Its summary.
     pub session: Session,
     views: Vec<Slot>,
-    wanted: Sender<u32>,
-    /// Taken by the indexing threads.
-    to_index: Mutex<Option<Receiver<u32>>>,
+    queue: Arc<Queue>,
     closed: Arc<AtomicBool>,
     problems: Mutex<Vec<String>>,
 }
@@ -26,6 +24,63 @@ pub struct Opened {
 struct Slot {
     view: OnceLock<Option<Arc<ViewFile>>>,
     asked: AtomicBool,
+    asked_by_window: AtomicBool,
+    /// A thread opens or makes it.
+    taken: AtomicBool,
+}
+
+/// Ranks whose index is to be opened or made, by threads of their own.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    news: Condvar,
+    /// There are threads that serve it.
+    is_served: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// The window shows their rows: what was asked for last is what is seen now, and comes first.
+    seen: Vec<u32>,
+    /// Somebody sums over them: in their order.
+    others: VecDeque<u32>,
+    is_over: bool,
+}
+
+impl Queue {
+    /// The rank that is wanted most; waits for one. `None`: nobody wants any more.
+    fn next(&self) -> Option<u32> {
+        let mut waiting = self.waiting.lock().ok()?;
+        loop {
+            if waiting.is_over {
+                return None;
+            }
+            if let Some(rank) = waiting.seen.pop().or_else(|| waiting.others.pop_front()) {
+                return Some(rank);
+            }
+            waiting = self.news.wait(waiting).ok()?;
+        }
+    }
+
+    fn push(&self, rank: u32, is_seen: bool) {
+        if let Ok(mut waiting) = self.waiting.lock() {
+            if is_seen {
+                waiting.seen.push(rank);
+            } else {
+                waiting.others.push_back(rank);
+            }
+        }
+        self.news.notify_one();
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Ok(mut waiting) = self.queue.waiting.lock() {
+            waiting.is_over = true;
+        }
+        self.queue.news.notify_all();
+    }
 }
 
 /// The index of a rank, as far as it is there.
@@ -41,16 +96,32 @@ pub enum View<'a> {
 impl Opened {
     /// Of a session directory. Nothing of the ranks is read yet.
     pub fn new(path: &Path, session: Session) -> Self {
-        let (wanted, to_index) = channel();
         Self {
             path: path.to_path_buf(),
             views: session.ranks.iter().map(|_| Slot::default()).collect(),
             session,
-            wanted,
-            to_index: Mutex::new(Some(to_index)),
+            queue: Arc::default(),
             closed: Arc::default(),
             problems: Mutex::default(),
         }
+    }
+
+    /// The index of a rank whose rows the window shows: no file is touched by the thread that asks. What is not open yet is
+    /// asked for, and comes soon; before what others ask for.
+    pub fn view_soon(&self, rank: u32) -> View<'_> {
+        let Some(slot) = self.views.get(rank as usize) else {
+            return View::Missing;
+        };
+        if let Some(known) = slot.view.get() {
+            return known.as_ref().map_or(View::Missing, View::Open);
+        }
+        if !self.queue.is_served.load(Ordering::Acquire) {
+            return self.view(rank);
+        }
+        if !slot.asked_by_window.swap(true, Ordering::AcqRel) {
+            self.queue.push(rank, true);
+        }
+        View::Coming
     }
 
     /// The index of a rank. Where there is none it is asked for, and comes later.
@@ -73,8 +144,7 @@ impl Opened {
             None => {
                 // Several threads may find out at once; one of them asks.
                 if !slot.asked.swap(true, Ordering::AcqRel) {
-                    // Nobody listens any more when the session is being closed.
-                    let _ = self.wanted.send(rank);
+                    self.queue.push(rank, false);
                 }
                 View::Coming
             }
@@ -106,6 +176,28 @@ impl Opened {
             self.note(footer.problems.iter().map(|problem| format!("{name}: {problem}")));
         }
         is_current.then(|| Arc::new(view))
+    }
+
+    /// False if it was open, or another thread is at it.
+    fn open_or_build(&self, rank: u32, cancelled: &AtomicBool) -> bool {
+        let Some(slot) = self.views.get(rank as usize) else {
+            return false;
+        };
+        if slot.view.get().is_some() || slot.taken.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let view = self.open(rank).or_else(|| {
+            if let Err(error) = view::build(&self.path, &self.session, rank, cancelled) {
+                let name = self.name_of(rank);
+                self.note(std::iter::once(format!(
+                    "{name} cannot be drawn: {error}; merge the run again: rankscope merge"
+                )));
+            }
+            self.open(rank)
+        });
+        // Another may have opened it meanwhile: it is the same.
+        let _ = slot.view.set(view);
+        true
     }
 
     fn note(&self, more: impl Iterator<Item = String>) {
@@ -140,35 +232,21 @@ impl Opened {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Starts the threads that make indices that are missing; `made` is called after each.
+    /// Starts the threads that open indices, and make those that are missing; `made` is called after each.
     pub fn start_indexing(self: &Arc<Self>, made: impl Fn() + Send + Sync + Clone + 'static) {
-        let Some(to_index) = self.to_index.lock().ok().and_then(|mut queue| queue.take()) else {
+        if self.queue.is_served.swap(true, Ordering::AcqRel) {
             return;
-        };
-        let to_index = Arc::new(Mutex::new(to_index));
+        }
         let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
         for _ in 0..threads {
-            let (opened, to_index, made) = (Arc::downgrade(self), to_index.clone(), made.clone());
+            let (opened, queue, made) = (Arc::downgrade(self), self.queue.clone(), made.clone());
             let closed = self.closed.clone();
             std::thread::spawn(move || {
-                loop {
-                    let next = to_index.lock().ok().and_then(|queue| queue.recv().ok());
-                    // The session is gone with its sender.
-                    let (Some(rank), Some(opened)) = (next, opened.upgrade()) else {
-                        return;
-                    };
-                    let built = view::build(&opened.path, &opened.session, rank, &closed);
-                    if let Err(error) = &built {
-                        let name = opened.name_of(rank);
-                        opened.note(std::iter::once(format!(
-                            "{name} cannot be drawn: {error}; merge the run again: rankscope merge"
-                        )));
+                while let Some(rank) = queue.next() {
+                    let Some(opened) = opened.upgrade() else { return };
+                    if opened.open_or_build(rank, &closed) {
+                        made();
                     }
-                    let view = opened.open(rank);
-                    if let Some(slot) = opened.views.get(rank as usize) {
-                        let _ = slot.view.set(view);
-                    }
-                    made();
                 }
             });
         }

@@ -61,6 +61,8 @@ pub struct ViewState {
     pub drawer: bool,
     /// The list of findings beside it is open.
     pub findings: bool,
+    /// Rows are low, and more of them are seen.
+    pub dense: bool,
     /// Down from the top, points.
     pub scroll: f32,
 }
@@ -79,6 +81,7 @@ impl Default for ViewState {
             tab: PanelTab::Time,
             drawer: true,
             findings: true,
+            dense: false,
             scroll: 0.0,
         }
     }
@@ -169,6 +172,7 @@ impl State {
             }
             Action::ToggleDrawer => self.view.drawer = !self.view.drawer,
             Action::ToggleFindings => self.view.findings = !self.view.findings,
+            Action::ToggleDense => self.view.dense = !self.view.dense,
             Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
             Action::ToggleAllRanks => {
                 let all = 0..self.ranks;

@@ -21,4 +21,4 @@ pub use notes::{Note, Notes, NotesPanel};
 pub use selection::SelectionPanels;
 
 #[cfg(test)]
-mod test_support;
+pub(crate) mod test_support;

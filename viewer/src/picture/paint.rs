@@ -4,12 +4,13 @@
 //! thousand operations says how much of it was waiting. Spans that are wide enough get an edge, and a colour of their own
 //! where their name is what tells them apart.
 
+use super::blur::blur;
 use super::columns::{Columns, column_of};
 use super::names::{Named, names, wide_spans};
 use crate::model::Window;
 use crate::theme::{Shade, Theme, dimmed, faded};
 use egui::{Color32, ColorImage};
-use rankscope_formats::view::{Lane, LaneKind, Span, Sums, ViewFile, operation};
+use rankscope_formats::view::{CLASSES, Lane, LaneInfo, LaneKind, Span, Sums, ViewFile, operation};
 use std::collections::BTreeSet;
 
 /// Spans from so many pixels on are drawn one by one.
@@ -27,8 +28,10 @@ pub struct Style<'a> {
     pub exact: bool,
     /// Instances that are marked.
     pub marked: &'a BTreeSet<u64>,
-    /// Spans that are shown in colour; `None`: all.
-    pub wanted: Option<&'a (dyn Fn(&Span) -> bool + Sync)>,
+    /// Spans of a lane that are shown in colour; `None`: all.
+    pub wanted: Option<&'a (dyn Fn(&LaneInfo, &Span) -> bool + Sync)>,
+    /// Operations lie somewhere within so many pixels to either side.
+    pub blur_px: usize,
 }
 
 /// An image, and what stands on it.
@@ -49,7 +52,36 @@ pub fn paint(
     style: Style<'_>,
 ) -> Picture {
     let kind = lane.info.kind;
-    let shades = style.theme.classes(kind);
+    let mut picture = paint_with(
+        view,
+        lane,
+        window,
+        (width, height),
+        style,
+        style.theme.classes(kind),
+    );
+    if style.blur_px > 0 && matches!(kind, LaneKind::Operations { .. }) {
+        let plain = style.theme.classes(kind).map(Shade::without_pattern);
+        let unmarked = Style {
+            marked: &BTreeSet::new(),
+            ..style
+        };
+        let plain = paint_with(view, lane, window, (width, height), unmarked, plain);
+        blur(&mut picture.image, &plain.image, style.blur_px);
+    }
+    picture
+}
+
+/// The same in these colours.
+fn paint_with(
+    view: &ViewFile,
+    lane: Lane<'_>,
+    window: Window,
+    (width, height): (usize, usize),
+    style: Style<'_>,
+    shades: [Shade; CLASSES],
+) -> Picture {
+    let kind = lane.info.kind;
     let background = style.theme.background();
     let mut image = ColorImage::filled([width, height], Color32::TRANSPARENT);
     let mut columns = Columns::of(lane, window, width, style.exact);
@@ -68,7 +100,7 @@ pub fn paint(
             fill(&mut image, &columns, |class, _, _| {
                 faded(shades[class].colour, background)
             });
-            let some = Columns::of_some(lane, window, width, wanted);
+            let some = Columns::of_some(lane, window, width, |span| wanted(lane.info, span));
             fill(&mut image, &some, |class, x, y| shades[class].at(x, y));
         }
     }
@@ -80,8 +112,10 @@ pub fn paint(
                 .name(span.name)
                 .filter(|_| is_by_name)
                 .map(|name| style.theme.of_name(&name.text));
-            let is_wanted = style.wanted.is_none_or(|wanted| wanted(span));
-            single(&mut image, span, window, |x, y| {
+            let is_wanted = style.wanted.is_none_or(|wanted| wanted(lane.info, span));
+            // Where edges are not sharp they are not drawn.
+            let has_edge = style.blur_px == 0 || !matches!(kind, LaneKind::Operations { .. });
+            single(&mut image, span, window, has_edge, |x, y| {
                 let shade = of_name.unwrap_or_else(|| shade_of(span, &shades, window, width, x).at(x, y));
                 if is_wanted {
                     shade
@@ -135,7 +169,7 @@ fn stack(sums: &Sums, length_ns: i64, height: usize) -> impl Iterator<Item = (us
     let mut sum = 0u64;
     let nothing = sums.total_ns() == 0;
     let mut present = sums.0.iter().filter(|&&part| part > 0).count();
-    let mut out = [(0usize, (0usize, 0usize)); rankscope_formats::view::CLASSES];
+    let mut out = [(0usize, (0usize, 0usize)); CLASSES];
     let mut count = 0;
     for (class, &part) in sums.0.iter().enumerate() {
         if part == 0 {
@@ -157,7 +191,13 @@ fn stack(sums: &Sums, length_ns: i64, height: usize) -> impl Iterator<Item = (us
 }
 
 /// Draws one wide span over its columns, with an edge where it begins.
-fn single(image: &mut ColorImage, span: &Span, window: Window, colour: impl Fn(usize, usize) -> Color32) {
+fn single(
+    image: &mut ColorImage,
+    span: &Span,
+    window: Window,
+    has_edge: bool,
+    colour: impl Fn(usize, usize) -> Color32,
+) {
     let [width, height] = image.size;
     let first = column_of(window, width, span.start_ns.max(window.from_ns));
     let last = column_of(window, width, (span.end_ns - 1).min(window.to_ns - 1));
@@ -170,7 +210,7 @@ fn single(image: &mut ColorImage, span: &Span, window: Window, colour: impl Fn(u
     for x in first..to.min(width) {
         for y in 0..height {
             let colour = colour(x, y);
-            let is_edge = x == first && span.start_ns >= window.from_ns;
+            let is_edge = has_edge && x == first && span.start_ns >= window.from_ns;
             image.pixels[y * width + x] = if is_edge { dimmed(colour) } else { colour };
         }
     }
@@ -215,6 +255,7 @@ mod tests {
             exact: true,
             marked,
             wanted: None,
+            blur_px: 0,
         }
     }
 

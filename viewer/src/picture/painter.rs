@@ -1,5 +1,6 @@
 //! Threads that paint what is wanted, the most wanted first. What is not wanted any more is not painted.
 
+use super::in_flight;
 use super::paint::{Picture, Style, paint};
 use crate::model::{Opened, View, Window};
 
@@ -10,13 +11,22 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
+/// What there are pictures of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// One lane, by its position in the index.
+    Lane(usize),
+    /// How many operations run at once.
+    InFlight,
+}
+
 /// What a picture shows. Two pictures with the same key are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Position of the rank in the session.
     pub rank: u32,
-    /// Position of the lane in its index.
-    pub lane: usize,
+    /// What of it.
+    pub subject: Subject,
     /// Part of time.
     pub window: Window,
     /// Pixels.
@@ -25,8 +35,18 @@ pub struct Key {
     pub height: usize,
     /// Number of [`Look`].
     pub look: u64,
+    /// Operations lie somewhere within so many pixels to either side.
+    pub blur_px: usize,
     /// Every block was unpacked.
     pub exact: bool,
+}
+
+impl Key {
+    /// True if another differs at most in the part of time.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        (self.look, self.height, self.blur_px, self.exact)
+            == (other.look, other.height, other.blur_px, other.exact)
+    }
 }
 
 /// Says of a span of a rank's lane whether it is shown in colour.
@@ -158,21 +178,28 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
             }
         };
         let picture = match opened.view(key.rank) {
-            View::Open(view) => view.lane(key.lane).map(|lane| {
+            View::Open(view) => {
                 let matches = look
                     .filter
                     .as_ref()
-                    .map(|filter| move |span: &_| filter(key.rank, lane.info, span, view));
+                    .map(|filter| move |lane: &_, span: &_| filter(key.rank, lane, span, view));
                 let style = Style {
                     theme: look.theme,
                     exact: key.exact,
+                    blur_px: key.blur_px,
                     marked: &look.marked,
                     wanted: matches
                         .as_ref()
-                        .map(|matches| matches as &(dyn Fn(&_) -> bool + Sync)),
+                        .map(|matches| matches as &(dyn Fn(&_, &_) -> bool + Sync)),
                 };
-                paint(view, lane, key.window, (key.width, key.height), style)
-            }),
+                let size = (key.width, key.height);
+                match key.subject {
+                    Subject::Lane(lane) => view
+                        .lane(lane)
+                        .map(|lane| paint(view, lane, key.window, size, style)),
+                    Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
+                }
+            }
             View::Coming | View::Missing => None,
         };
         let sent = ready.send(Ready { key, picture, asked });

@@ -59,6 +59,8 @@ pub enum CommandId {
     HideRank,
     /// Shows hidden ranks again.
     ShowHidden,
+    /// Low rows, or high ones.
+    ToggleDense,
     /// Moves the rank a place up.
     MoveRankUp,
     /// Moves the rank a place down.
@@ -223,6 +225,7 @@ commands! {
         "hide-rank", "Hide the rank", CommandId::HideRank, [key(Key::H)];
         "move-rank-up", "Move the rank up", CommandId::MoveRankUp, [alt(Key::ArrowUp)];
     "move-rank-down", "Move the rank down", CommandId::MoveRankDown, [alt(Key::ArrowDown)];
+    "toggle-dense", "Low rows, to see more of them, or high ones", CommandId::ToggleDense, [key(Key::Z)];
     "toggle-all-ranks", "Expand or collapse all ranks", CommandId::ToggleAllRanks, [shift(Key::C)];
     "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
     }

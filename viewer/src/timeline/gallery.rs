@@ -3,7 +3,7 @@
 
 use crate::model::{Opened, Window};
 use crate::picture::painter::{Look, SpanFilter};
-use crate::picture::{Key, Named, Painter};
+use crate::picture::{Key, Named, Painter, Subject};
 use crate::theme::Theme;
 use egui::{Color32, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
 use rustc_hash::FxHashMap;
@@ -22,12 +22,14 @@ const MOST_BYTES: usize = 256 << 20;
 pub struct Seen {
     /// Position of the rank in the session.
     pub rank: u32,
-    /// Position of the lane in its index.
-    pub lane: usize,
+    /// What of it.
+    pub subject: Subject,
     /// Where it is drawn.
     pub rect: Rect,
     /// The part of time that it shows: of all rows equally long.
     pub window: Window,
+    /// By how much clocks leave open where its operations are, pixels.
+    pub blur_px: usize,
 }
 
 struct Hung {
@@ -40,8 +42,8 @@ struct Hung {
 /// The pictures.
 pub struct Gallery {
     painter: Painter,
-    hung: FxHashMap<(u32, usize), Hung>,
-    asked: FxHashMap<(u32, usize), (Key, Instant)>,
+    hung: FxHashMap<(u32, Subject), Hung>,
+    asked: FxHashMap<(u32, Subject), (Key, Instant)>,
     look: Look,
     frame: u64,
     /// From the last input until all rows that are seen were exact.
@@ -122,7 +124,7 @@ impl Gallery {
             self.changed = Instant::now();
         }
         while let Some(ready) = self.painter.next() {
-            let place = (ready.key.rank, ready.key.lane);
+            let place = (ready.key.rank, ready.key.subject);
             if self.asked.get(&place).is_some_and(|(key, _)| *key == ready.key) {
                 self.asked.remove(&place);
             }
@@ -135,7 +137,7 @@ impl Gallery {
             if !is_better {
                 continue;
             }
-            let name = format!("rank {} lane {}", place.0, place.1);
+            let name = format!("rank {} {:?}", place.0, place.1);
             let texture = ctx.load_texture(name, picture.image, TextureOptions::NEAREST);
             let hung = Hung {
                 key: ready.key,
@@ -149,7 +151,7 @@ impl Gallery {
         let mut wanted = Vec::new();
         self.is_exact = true;
         for row in seen {
-            let place = (row.rank, row.lane);
+            let place = (row.rank, row.subject);
             let height = ((row.rect.height() * scale).round() as usize).clamp(1, 256);
             let hung = self.hung.get_mut(&place);
             let is_there = hung.is_some();
@@ -157,6 +159,7 @@ impl Gallery {
                 hung.seen_in = self.frame;
                 if hung.key.look == self.look.number
                     && hung.key.height == height
+                    && hung.key.blur_px == row.blur_px
                     && hung.key.exact
                     && fits(&hung.key, row.window, pixels, times)
                 {
@@ -166,11 +169,12 @@ impl Gallery {
             self.is_exact = false;
             let key = Key {
                 rank: row.rank,
-                lane: row.lane,
+                subject: row.subject,
                 window: around(row.window, pixels, times),
                 width: times * pixels,
                 height,
                 look: self.look.number,
+                blur_px: row.blur_px,
                 // The directory alone is read first: with a cold cache the rest comes from the disk.
                 exact: is_there,
             };
@@ -178,7 +182,7 @@ impl Gallery {
             // One that is being painted, and will do, is not asked for twice.
             if let Some((under_way, _)) = self.asked.get(&place)
                 && fits(under_way, row.window, pixels, times)
-                && (under_way.look, under_way.height, under_way.exact) == (key.look, key.height, key.exact)
+                && under_way.is_alike(&key)
             {
                 wanted.push((*under_way, asked));
             } else {
@@ -196,16 +200,16 @@ impl Gallery {
 
     fn ask(&mut self, wanted: Vec<(Key, Instant)>) {
         let is_new = wanted.len() != self.asked.len()
-            || wanted
-                .iter()
-                .any(|(key, _)| self.asked.get(&(key.rank, key.lane)).map(|(asked, _)| asked) != Some(key));
+            || wanted.iter().any(|(key, _)| {
+                self.asked.get(&(key.rank, key.subject)).map(|(asked, _)| asked) != Some(key)
+            });
         if !is_new {
             return;
         }
         self.painter.want(wanted.iter().copied(), &self.look);
         self.asked = wanted
             .into_iter()
-            .map(|(key, asked)| ((key.rank, key.lane), (key, asked)))
+            .map(|(key, asked)| ((key.rank, key.subject), (key, asked)))
             .collect();
     }
 
@@ -233,7 +237,7 @@ impl Gallery {
 
     /// Draws a row's picture where it belongs; false if there is none.
     pub fn draw(&self, painter: &egui::Painter, window: Window, row: &Seen) -> bool {
-        let Some(hung) = self.hung.get(&(row.rank, row.lane)) else {
+        let Some(hung) = self.hung.get(&(row.rank, row.subject)) else {
             return false;
         };
         let of = hung.key.window;
@@ -258,7 +262,7 @@ impl Gallery {
     /// The spans of a row that have room for a name.
     pub fn named(&self, row: &Seen) -> &[Named] {
         self.hung
-            .get(&(row.rank, row.lane))
+            .get(&(row.rank, row.subject))
             .map_or(&[], |hung| hung.named.as_slice())
     }
 }

@@ -21,6 +21,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
                 )
             }),
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
+        RowKind::InFlight { most, .. } => format!("in flight, up to {most}"),
         RowKind::Coming(_) => "indexing …".to_owned(),
         // What is compared names its rows itself.
         RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherComing(_) | RowKind::Alone(_) => {

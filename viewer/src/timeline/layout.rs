@@ -2,7 +2,9 @@
 
 use crate::compare::Counterparts;
 use crate::model::{Opened, View, ViewState};
+use crate::picture::Subject;
 use rankscope_formats::view::{LaneInfo, LaneKind};
+use rustc_hash::FxHashSet;
 use std::ops::Range;
 
 /// What a row shows.
@@ -27,6 +29,13 @@ pub enum RowKind {
         kind: LaneKind,
         /// Which of several lanes of its kind.
         layer: u32,
+    },
+    /// How many of a rank's operations run at once.
+    InFlight {
+        /// Position in the session.
+        rank: u32,
+        /// As many as there are lanes: as high as the row.
+        most: u32,
     },
     /// Room for the lanes of a rank whose index is not open yet.
     Coming(u32),
@@ -54,9 +63,18 @@ pub enum RowKind {
 impl RowKind {
     /// Rank and lane of which there is a picture.
     pub fn lane(self) -> Option<(u32, usize)> {
+        match self.subject()? {
+            (rank, Subject::Lane(lane)) => Some((rank, lane)),
+            (_, Subject::InFlight) => None,
+        }
+    }
+
+    /// Rank, and what of it there is a picture of.
+    pub fn subject(self) -> Option<(u32, Subject)> {
         match self {
-            Self::Rank { rank, parts } => Some((rank, parts?)),
-            Self::Lane { rank, lane, .. } => Some((rank, lane)),
+            Self::Rank { rank, parts } => Some((rank, Subject::Lane(parts?))),
+            Self::Lane { rank, lane, .. } => Some((rank, Subject::Lane(lane))),
+            Self::InFlight { rank, .. } => Some((rank, Subject::InFlight)),
             // The other session's pictures hang in a gallery of their own.
             Self::Host(_)
             | Self::Coming(_)
@@ -72,6 +90,7 @@ impl RowKind {
         match self {
             Self::Rank { rank, .. }
             | Self::Lane { rank, .. }
+            | Self::InFlight { rank, .. }
             | Self::Coming(rank)
             | Self::Difference(rank)
             | Self::Other { rank, .. }
@@ -90,11 +109,19 @@ impl RowKind {
     }
 
     /// Its height, points.
-    pub fn height(self) -> f32 {
+    pub fn height(self, is_dense: bool) -> f32 {
+        if is_dense {
+            // Names need ten points, and fit into twelve.
+            return match self {
+                Self::Coming(_) => 60.0,
+                _ => (self.height(false) * 0.72).max(12.0).floor(),
+            };
+        }
         match self {
             Self::Host(_) => 22.0,
             Self::Rank { .. } => 26.0,
             Self::Coming(_) => 96.0,
+            Self::InFlight { .. } => 18.0,
             Self::Difference(_) | Self::Alone(_) => 16.0,
             // As high as this session's own, which stand in the row of the rank's name.
             Self::Other {
@@ -120,12 +147,14 @@ pub struct Row {
     pub kind: RowKind,
     /// Where it begins, points from the top of all.
     pub top: f32,
+    /// How high it is, points.
+    pub height: f32,
 }
 
 impl Row {
     /// Where it ends.
     pub fn bottom(&self) -> f32 {
-        self.top + self.kind.height()
+        self.top + self.height
     }
 }
 
@@ -136,9 +165,10 @@ pub struct Layout {
     /// Ranks in the order in which they are shown.
     ranks: Vec<u32>,
     /// Ranks whose index was not open when their room was made, and that are not collapsed.
-    coming: Vec<u32>,
+    coming: FxHashSet<u32>,
     /// The same of their counterparts.
-    other_coming: Vec<u32>,
+    other_coming: FxHashSet<u32>,
+    is_dense: bool,
     key: Option<Key>,
 }
 
@@ -171,6 +201,7 @@ struct Key {
     pinned: std::collections::BTreeSet<u32>,
     hidden: std::collections::BTreeSet<u32>,
     order: Vec<u32>,
+    is_dense: bool,
 }
 
 impl Layout {
@@ -189,15 +220,16 @@ impl Layout {
                 && key.pinned == state.pinned
                 && key.hidden == state.hidden
                 && key.order == state.order
+                && key.is_dense == state.dense
         });
         let came = seen
             .iter()
-            .any(|rank| self.coming.contains(rank) && matches!(opened.view(*rank), View::Open(_)));
+            .any(|rank| self.coming.contains(rank) && !matches!(opened.view_soon(*rank), View::Coming));
         let other_came = beside.is_some_and(|beside| {
             seen.iter().any(|rank| {
                 let of = beside.counterparts.of(*rank);
                 self.other_coming.contains(rank)
-                    && of.is_some_and(|of| matches!(beside.other.view(of), View::Open(_)))
+                    && of.is_some_and(|of| !matches!(beside.other.view_soon(of), View::Coming))
             })
         });
         if same && !came && !other_came {
@@ -209,7 +241,9 @@ impl Layout {
             pinned: state.pinned.clone(),
             hidden: state.hidden.clone(),
             order: state.order.clone(),
+            is_dense: state.dense,
         });
+        self.is_dense = state.dense;
         self.build(opened, state, seen, beside);
         true
     }
@@ -271,19 +305,22 @@ impl Layout {
 
     fn push(&mut self, kind: RowKind) {
         let top = self.height();
-        self.rows.push(Row { kind, top });
+        let height = kind.height(self.is_dense);
+        self.rows.push(Row { kind, top, height });
     }
 
     fn push_rank(&mut self, opened: &Opened, state: &ViewState, rank: u32, seen: &[u32]) {
         self.ranks.push(rank);
         let view = if opened.is_open(rank) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            opened.open_view(rank)
+            opened.view_soon(rank)
         } else {
-            None
+            View::Coming
         };
-        let Some(view) = view else {
+        let View::Open(view) = view else {
             self.push(RowKind::Rank { rank, parts: None });
-            self.coming.push(rank);
+            if matches!(view, View::Coming) {
+                self.coming.insert(rank);
+            }
             if !state.collapsed.contains(&rank) {
                 self.push(RowKind::Coming(rank));
             }
@@ -295,7 +332,15 @@ impl Layout {
         if state.collapsed.contains(&rank) {
             return;
         }
+        let of_operations =
+            |info: &&LaneInfo| matches!(info.kind, LaneKind::Operations { .. }) && info.spans > 0;
+        let most = lanes.iter().filter(of_operations).count() as u32;
+        let first = lanes.iter().position(|info| of_operations(&info));
         for (lane, info) in lanes.iter().enumerate() {
+            // Of one lane it would say what the lane says.
+            if Some(lane) == first && most > 1 {
+                self.push(RowKind::InFlight { rank, most });
+            }
             if Some(lane) != parts && info.spans > 0 {
                 self.push(RowKind::Lane {
                     rank,
@@ -316,13 +361,15 @@ impl Layout {
         };
         self.push(RowKind::Difference(rank));
         let view = if beside.other.is_open(of) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            beside.other.open_view(of)
+            beside.other.view_soon(of)
         } else {
-            None
+            View::Coming
         };
-        let Some(view) = view else {
+        let View::Open(view) = view else {
             self.push(RowKind::OtherComing(rank));
-            self.other_coming.push(rank);
+            if matches!(view, View::Coming) {
+                self.other_coming.insert(rank);
+            }
             return;
         };
         let lanes = &view.footer().lanes;
@@ -373,6 +420,12 @@ impl Layout {
     /// The row at a height.
     pub fn at(&self, y: f32) -> Option<&Row> {
         self.rows.get(self.rows.partition_point(|row| row.bottom() <= y))
+    }
+
+    /// True if rows of these ranks have no index yet, and will.
+    pub fn is_waiting(&self, seen: &[u32]) -> bool {
+        seen.iter()
+            .any(|rank| self.coming.contains(rank) || self.other_coming.contains(rank))
     }
 
     /// The first row of a rank.

@@ -2,6 +2,7 @@
 
 use super::gutter::lane_title;
 use crate::model::{Hovered, Opened, bytes_text, duration_text, moment_text};
+use crate::picture::in_flight::InFlight;
 use egui::{Grid, RichText, Ui};
 use rankscope_formats::view::{LaneKind, call, operation, part, step, work};
 
@@ -45,6 +46,19 @@ fn span_title(opened: &Opened, hovered: &Hovered) -> String {
             })
         })
         .unwrap_or_default()
+}
+
+/// Fills the tooltip of what runs at a moment.
+pub fn show_in_flight(ui: &mut Ui, opened: &Opened, rank: u32, counted: InFlight) {
+    let operations = match counted.operations {
+        1 => "1 operation in flight".to_owned(),
+        count => format!("{count} operations in flight"),
+    };
+    ui.label(RichText::new(operations).strong());
+    ui.label(RichText::new(opened.name_of(rank)).weak());
+    if counted.bytes > 0 {
+        ui.label(RichText::new(bytes_text(counted.bytes)).monospace());
+    }
 }
 
 /// Fills the tooltip.

@@ -1,17 +1,21 @@
 //! Draws the timeline, and is dragged, wheeled and clicked.
 
 use super::axis::Ruler;
+use super::clock_error;
 use super::gallery::{Gallery, Seen};
 use super::gutter;
 use super::instance::{Instances, Members};
 use super::layout::{Beside, Layout, Row, RowKind};
 use super::minimap::Minimap;
+use super::names::{MOST_NAMES, Names};
+use super::strokes::{chevron, elided, fade, label};
 use super::tooltip;
 use crate::compare::compared::Placed;
 use crate::compare::{Compared, colour, tooltip as compared_tooltip};
 use crate::model::{
-    Action, Hovered, Opened, PickedInstance, State, View, Window, bytes_text, duration_text, moment_text,
+    Action, Hovered, Opened, PickedInstance, State, View, Window, duration_text, moment_text,
 };
+use crate::picture::in_flight::{self, InFlight};
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
 use egui::{
@@ -30,8 +34,6 @@ const MINIMAP: f32 = 26.0;
 const RULER: f32 = 22.0;
 /// How near the mouse must come to a thing that is thinner than a pixel, points.
 const NEAR: f32 = 3.0;
-/// Names that are drawn in one frame, at most: what a person can read is a tenth of it.
-const MOST_NAMES: usize = 1200;
 /// Members of an instance that get lines of their own.
 const MOST_LINES: usize = 256;
 
@@ -57,6 +59,8 @@ pub struct Timeline {
     pub instances: Instances,
     compared: Option<Compared>,
     seen_ranks: Vec<u32>,
+    /// How much of a rank runs under the mouse, where it points at that.
+    counted: Option<(u32, InFlight)>,
     drag: Option<Drag>,
     anchor: Option<(RowKind, f32)>,
     /// Where the rows were drawn last.
@@ -95,6 +99,7 @@ impl Timeline {
             instances: Instances::default(),
             compared: None,
             seen_ranks: Vec::new(),
+            counted: None,
             drag: None,
             anchor: None,
             rows_rect: Rect::NOTHING,
@@ -107,7 +112,11 @@ impl Timeline {
     /// True if all that is seen is drawn as exactly as pixels can.
     pub fn is_exact(&self) -> bool {
         let is_compared = self.compared.as_ref().is_none_or(Compared::is_exact);
-        self.gallery.is_exact() && !self.minimap.is_busy() && !self.instances.is_busy() && is_compared
+        self.gallery.is_exact()
+            && !self.layout.is_waiting(&self.seen_ranks)
+            && !self.minimap.is_busy()
+            && !self.instances.is_busy()
+            && is_compared
     }
 
     /// Compares with another session from now on, or with none.
@@ -220,10 +229,12 @@ impl Timeline {
         self.seen_ranks
             .extend(visible.iter().filter_map(|row| row.kind.rank()));
         self.seen_ranks.dedup();
+        let reference = clock_error::reference(&opened.session, state.rank);
+        let pixels = (rows.width() * ui.ctx().pixels_per_point()) as usize;
         let seen: Vec<Seen> = visible
             .iter()
             .filter_map(|row| {
-                let (rank, lane) = row.kind.lane()?;
+                let (rank, subject) = row.kind.subject()?;
                 let mut rect = self
                     .rect_of(row, rows, state.view.scroll)
                     .shrink2(Vec2::new(0.0, 1.0));
@@ -232,9 +243,10 @@ impl Timeline {
                 }
                 Some(Seen {
                     rank,
-                    lane,
+                    subject,
                     rect,
                     window,
+                    blur_px: clock_error::blur_px(&opened.session, rank, reference, window, pixels),
                 })
             })
             .collect();
@@ -277,6 +289,7 @@ impl Timeline {
         self.draw_instances(&rows_painter, &visible, areas, opened, state, theme);
         self.draw_selection(&painter, areas, state, outside, theme);
         self.draw_ruler(&painter, ruler, window, theme);
+        self.draw_clock_error(&painter, ruler, opened, (window, reference), theme);
         self.draw_minimap(&painter, minimap, opened, state, theme, ui.ctx());
         self.draw_cursor(&painter, &response, areas, window, theme);
         if let Some(hovered) = &state.hovered
@@ -285,6 +298,12 @@ impl Timeline {
             response
                 .clone()
                 .on_hover_ui_at_pointer(|ui| tooltip::show(ui, opened, hovered));
+        } else if let Some((rank, counted)) = self.counted
+            && self.drag.is_none()
+        {
+            response
+                .clone()
+                .on_hover_ui_at_pointer(|ui| tooltip::show_in_flight(ui, opened, rank, counted));
         } else if let Some(compared) = self.compared.as_ref().filter(|it| it.pointed.is_some())
             && self.drag.is_none()
         {
@@ -327,7 +346,7 @@ impl Timeline {
 
     fn rect_of(&self, row: &Row, rows: Rect, scroll: f32) -> Rect {
         let top = rows.top() + row.top - scroll;
-        Rect::from_x_y_ranges(rows.x_range(), top..=top + row.kind.height())
+        Rect::from_x_y_ranges(rows.x_range(), top..=top + row.height)
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call, all of what a frame has")]
@@ -349,6 +368,7 @@ impl Timeline {
         if let Some(compared) = &mut self.compared {
             compared.pointed = None;
         }
+        self.counted = None;
         let Some(at) = pointer else {
             self.drag = None;
             return;
@@ -455,6 +475,12 @@ impl Timeline {
             }
             return;
         }
+        let ns = window.at(share);
+        if let RowKind::InFlight { rank, .. } = row.kind
+            && let View::Open(view) = opened.view(rank)
+        {
+            self.counted = Some((rank, in_flight::at(view, ns)));
+        }
         let Some((rank, lane)) = row.kind.lane() else {
             return;
         };
@@ -462,7 +488,6 @@ impl Timeline {
             return;
         };
         let Some(spans) = view.lane(lane) else { return };
-        let ns = window.at(share);
         state.hovered = spans.span_at(ns, near_ns).map(|span| Hovered {
             rank,
             lane,
@@ -533,7 +558,7 @@ impl Timeline {
                     }
                 }
                 RowKind::Coming(rank) => {
-                    let text = match opened.view(rank) {
+                    let text = match opened.view_soon(rank) {
                         View::Missing => "cannot be drawn: see findings, problems",
                         _ => "indexing …",
                     };
@@ -557,7 +582,7 @@ impl Timeline {
                         painter.rect_filled(bar, 0.0, edge);
                     }
                 }
-                RowKind::Lane { .. } => {}
+                RowKind::Lane { .. } | RowKind::InFlight { .. } => {}
             }
         }
     }
@@ -577,7 +602,7 @@ impl Timeline {
             let (indent, size, colour) = match row.kind {
                 RowKind::Host(_) => (18.0, 12.5, theme.text()),
                 RowKind::Rank { .. } => (22.0, 12.5, theme.text()),
-                RowKind::Lane { .. } => (32.0, 10.5, theme.weak()),
+                RowKind::Lane { .. } | RowKind::InFlight { .. } => (32.0, 10.5, theme.weak()),
                 RowKind::Coming(_) => continue,
                 RowKind::Other {
                     kind: LaneKind::Parts { .. },
@@ -892,6 +917,50 @@ impl Timeline {
         }
     }
 
+    /// How wide the clocks' error is at this zoom, where it is wider than a pixel: of the hosts that are seen the largest.
+    fn draw_clock_error(
+        &self,
+        painter: &Painter,
+        rect: Rect,
+        opened: &Opened,
+        (window, reference): (Window, u32),
+        theme: Theme,
+    ) {
+        let session = &opened.session;
+        let hosts = self
+            .seen_ranks
+            .iter()
+            .filter_map(|&rank| session.ranks.get(rank as usize).map(|rank| rank.host));
+        let mut worst = Some(0);
+        for host in hosts {
+            worst = match (worst, clock_error::between_ns(session, host, reference)) {
+                (Some(worst), Some(error_ns)) => Some(i64::max(worst, error_ns)),
+                _ => None,
+            };
+        }
+        let text = match worst {
+            None => "clocks of other hosts: nobody knows how far off".to_owned(),
+            Some(error_ns) => {
+                let point_ns = window.length_ns() as f64 / f64::from(rect.width().max(1.0));
+                let points = (2.0 * error_ns as f64 / point_ns) as f32;
+                if points < 1.0 {
+                    return;
+                }
+                let right = rect.right() - 4.0;
+                let bar = Rangef::new((right - points).max(rect.center().x), right);
+                let y = rect.bottom() - 3.0;
+                painter.hline(bar, y, Stroke::new(1.5, theme.accent()));
+                for x in [bar.min, bar.max] {
+                    painter.vline(x, y - 2.5..=y + 2.5, Stroke::new(1.5, theme.accent()));
+                }
+                format!("clocks of other hosts ±{}", duration_text(error_ns))
+            }
+        };
+        let galley = painter.layout_no_wrap(text.clone(), FontId::monospace(10.5), theme.text());
+        let at = Pos2::new(rect.right() - galley.size().x - 6.0, rect.top() + 1.0);
+        label(painter, at, text, theme, theme.text());
+    }
+
     fn draw_minimap(
         &mut self,
         painter: &Painter,
@@ -1027,157 +1096,4 @@ fn find(opened: &Opened, row: &Row, picked: PickedInstance, long_ns: i64) -> Opt
         },
     );
     found
-}
-
-/// Draws names on spans.
-struct Names {
-    theme: Theme,
-    left: usize,
-}
-
-impl Names {
-    fn new(theme: Theme) -> Self {
-        Self {
-            theme,
-            left: MOST_NAMES,
-        }
-    }
-
-    fn draw(&mut self, painter: &Painter, opened: &Opened, row: &Seen, named: &[crate::picture::Named]) {
-        let window = row.window;
-        if named.is_empty() || row.rect.height() < 10.0 {
-            return;
-        }
-        let View::Open(view) = opened.view(row.rank) else {
-            return;
-        };
-        let Some(lane) = view.lane(row.lane) else { return };
-        let kind = lane.info.kind;
-        let shades = self.theme.classes(kind);
-        let is_by_name = matches!(kind, LaneKind::Marks { .. } | LaneKind::Stalls | LaneKind::Pauses);
-        let size = (row.rect.height() - 4.0).clamp(8.5, 11.0);
-        // Of all letters of the font: what is wider is cut when it is drawn.
-        let letter = size * 0.55;
-        for named in named {
-            let span = named.span;
-            if !window.touches(span.start_ns, span.end_ns) || self.left == 0 {
-                continue;
-            }
-            let x = |ns: i64| {
-                let share = window.share_of(ns).clamp(0.0, 1.0);
-                row.rect.left() + (share * f64::from(row.rect.width())) as f32
-            };
-            // Behind the hatching, where there is room: letters and lines do not go together.
-            let behind = x(span.start_ns + span.wait_ns) + 3.0;
-            let right = x(span.end_ns) - 2.0;
-            let left = if right - behind >= 3.5 * letter {
-                behind
-            } else if span.wait_ns > 0 && right - x(span.start_ns) < 14.0 * letter {
-                continue;
-            } else {
-                x(span.start_ns) + 3.0
-            };
-            let letters = ((right - left) / letter) as usize;
-            if letters < 3 {
-                continue;
-            }
-            let text = match kind {
-                LaneKind::Steps => format!("step {}", span.name),
-                _ => match view.name(span.name) {
-                    Some(name) => match name.bytes {
-                        Some(bytes) if bytes > 0 && letters > name.text.len() + 3 => {
-                            format!("{} {}", name.text, bytes_text(bytes))
-                        }
-                        _ => name.text.clone(),
-                    },
-                    None => continue,
-                },
-            };
-            let text = shortened(text, letters);
-            let colour = match view.name(span.name) {
-                Some(name) if is_by_name => self.theme.of_name(&name.text),
-                _ => shades[usize::from(span.class)].colour,
-            };
-            self.left -= 1;
-            painter.text(
-                Pos2::new(left, row.rect.center().y),
-                Align2::LEFT_CENTER,
-                text,
-                FontId::proportional(size),
-                self.theme.text_on(colour),
-            );
-        }
-    }
-}
-
-/// A text of at most so many letters.
-fn shortened(text: String, letters: usize) -> String {
-    if text.chars().count() <= letters {
-        return text;
-    }
-    let mut out: String = text.chars().take(letters.saturating_sub(1)).collect();
-    out.push('…');
-    out
-}
-
-fn elided(
-    painter: &Painter,
-    text: String,
-    size: f32,
-    colour: Color32,
-    room: f32,
-) -> std::sync::Arc<egui::Galley> {
-    let mut job = egui::text::LayoutJob::single_section(
-        text,
-        egui::TextFormat {
-            font_id: FontId::proportional(size),
-            color: colour,
-            ..Default::default()
-        },
-    );
-    job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(10.0));
-    painter.layout_job(job)
-}
-
-/// A text on a plate, so that it can be read over anything.
-fn label(painter: &Painter, at: Pos2, text: String, theme: Theme, colour: Color32) {
-    let galley = painter.layout_no_wrap(text, FontId::monospace(10.5), colour);
-    let rect = Rect::from_min_size(at, galley.size()).expand2(Vec2::new(3.0, 1.0));
-    painter.rect_filled(rect, 2.0, theme.background().gamma_multiply(0.9));
-    painter.galley(at, galley, colour);
-}
-
-/// Points down where open, to the right where closed.
-fn chevron(painter: &Painter, at: Pos2, is_closed: bool, colour: Color32) {
-    let size = 3.5;
-    let points = if is_closed {
-        [Vec2::new(-0.5, -1.0), Vec2::new(0.6, 0.0), Vec2::new(-0.5, 1.0)]
-    } else {
-        [Vec2::new(-1.0, -0.5), Vec2::new(0.0, 0.6), Vec2::new(1.0, -0.5)]
-    };
-    painter.add(Shape::convex_polygon(
-        points.map(|point| at + point * size).to_vec(),
-        colour,
-        Stroke::NONE,
-    ));
-}
-
-/// Densest in the middle.
-fn fade(painter: &Painter, rect: Rect, colour: Color32) {
-    let mut mesh = Mesh::default();
-    let clear = Color32::TRANSPARENT;
-    let middle = rect.center().x;
-    for (x, colour) in [
-        (rect.left(), clear),
-        (middle, colour.gamma_multiply(0.35)),
-        (rect.right(), clear),
-    ] {
-        mesh.colored_vertex(Pos2::new(x, rect.top()), colour);
-        mesh.colored_vertex(Pos2::new(x, rect.bottom()), colour);
-    }
-    for first in [0, 2] {
-        mesh.add_triangle(first, first + 1, first + 2);
-        mesh.add_triangle(first + 1, first + 2, first + 3);
-    }
-    painter.add(mesh);
 }

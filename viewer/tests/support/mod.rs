@@ -45,7 +45,7 @@ pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
 
 /// The run directory of traces of torch.profiler.
 pub fn imported(directory: &Path, traces: &[&str]) -> PathBuf {
-    let folder = root().join("../shared/traces/hta");
+    let folder = root().join("tests/fixtures/hta");
     let files = traces.iter().map(|name| folder.join(name)).collect();
     let options = ImportOptions {
         files,

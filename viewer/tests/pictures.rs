@@ -1,0 +1,286 @@
+//! What the window shows and does, over a real recording and over other people's traces: pictures that are compared with those
+//! beside this file (`UPDATE_SNAPSHOTS=1` makes them anew: look at each), and clicks, drags, wheels and keys.
+
+#[path = "support/rasterised.rs"]
+mod rasterised;
+mod support;
+
+use egui::{Key, Modifiers, Pos2, pos2, vec2};
+use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_tests::artefacts::root;
+use rankscope_viewer::app::Start;
+use rankscope_viewer::model::{PanelTab, Window};
+use rankscope_viewer::timeline::layout::RowKind;
+use rasterised::Driven;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const SIZE: (f32, f32) = (1000.0, 640.0);
+
+/// PyTorch over Gloo, recorded: rank 2 of four is slow.
+fn recorded(folder: &Path) -> PathBuf {
+    let options = MergeOptions {
+        directories: vec![root().join("tests/fixtures/ddp_gloo")],
+        output: folder.join("session"),
+        ..MergeOptions::of_run(folder)
+    };
+    let session = merge(&options, &mut |_| {}).expect("merged");
+    view::ensure(&options.output, &session, 0..4, &mut |_, _| {}).expect("indexed");
+    folder.to_path_buf()
+}
+
+/// A training on two GPUs, of which torch.profiler told.
+fn imported(folder: &Path) -> PathBuf {
+    support::imported(folder, &["two_ranks_rank0.json.gz", "two_ranks_rank1.json.gz"])
+}
+
+fn dark() -> Start {
+    Start {
+        light: Some(false),
+        ..Start::default()
+    }
+}
+
+fn open(make: fn(&Path) -> PathBuf, start: Start) -> (TempDir, Driven) {
+    let folder = tempfile::Builder::new()
+        .prefix("run")
+        .tempdir()
+        .expect("a folder");
+    // A name that a picture may show.
+    let path = folder.path().join("run");
+    std::fs::create_dir(&path).expect("made");
+    let driven = Driven::open(vec![make(&path)], start, SIZE);
+    (folder, driven)
+}
+
+/// Where a moment is seen, in the middle of the first row that this is true of.
+fn place(driven: &mut Driven, ns: i64, wanted: impl Fn(RowKind) -> bool) -> Pos2 {
+    let workspace = driven.workspace();
+    let rect = workspace.timeline.rows_rect;
+    let window = workspace.state.window();
+    let scroll = workspace.state.view.scroll;
+    let rows = workspace.timeline.rows();
+    let row = rows.iter().find(|row| wanted(row.kind)).expect("a row");
+    let x = rect.left() + (window.share_of(ns) * f64::from(rect.width())) as f32;
+    pos2(x, rect.top() + (row.top + row.bottom()) / 2.0 - scroll)
+}
+
+fn is_operations(kind: RowKind) -> bool {
+    matches!(
+        kind,
+        RowKind::Lane {
+            kind: rankscope_formats::view::LaneKind::Operations { .. },
+            ..
+        }
+    )
+}
+
+/// A span of operations of a rank that is long, and where it lies.
+fn long_operation(driven: &mut Driven, rank: u32) -> rankscope_formats::view::Span {
+    let opened = driven.workspace().opened.clone();
+    let view = opened.open_view(rank).expect("an index");
+    let mut longest = rankscope_formats::view::Span::default();
+    for (_, lane) in
+        view.lanes_of(|kind| matches!(kind, rankscope_formats::view::LaneKind::Operations { .. }))
+    {
+        lane.spans_in(i64::MIN, i64::MAX, |span| {
+            if span.end_ns - span.start_ns > longest.end_ns - longest.start_ns {
+                longest = *span;
+            }
+            true
+        });
+        break;
+    }
+    longest
+}
+
+#[test]
+fn a_recorded_run() {
+    let (_folder, mut driven) = open(recorded, dark());
+    driven.snapshot("recorded-whole");
+    driven.press(Modifiers::NONE, Key::T);
+    driven.press(Modifiers::NONE, Key::Num5);
+    driven.snapshot("recorded-light-heat-maps");
+}
+
+#[test]
+fn a_step_of_a_recorded_run_and_an_instance_on_all_ranks() {
+    let (_folder, mut driven) = open(recorded, dark());
+    let span = long_operation(&mut driven, 0);
+    let around = Window::between(span.start_ns, span.end_ns).with_margin(0.6);
+    driven.workspace().state.view.window = Some(around);
+    driven.settle();
+    let at = place(&mut driven, (span.start_ns + span.end_ns) / 2, is_operations);
+    driven.click(at);
+    driven.leave();
+    let picked = driven.workspace().state.picked.expect("it was picked");
+    assert_eq!(Some(picked.instance), span.instance);
+    driven.snapshot("recorded-instance");
+    // The next one on the same communicator, and back.
+    driven.press(Modifiers::NONE, Key::Period);
+    let next = driven.workspace().state.picked.expect("picked");
+    assert_ne!(next.instance, picked.instance);
+    driven.press(Modifiers::NONE, Key::Comma);
+    let back = driven.workspace().state.picked.expect("picked");
+    assert_eq!(back.instance, picked.instance);
+    driven.press(Modifiers::NONE, Key::Escape);
+    assert_eq!(driven.workspace().state.picked, None);
+}
+
+#[test]
+fn low_rows_show_more_ranks() {
+    let (_folder, mut driven) = open(recorded, dark());
+    let height = |driven: &mut Driven| {
+        let rows = driven.workspace().timeline.rows();
+        (rows.len(), rows.last().expect("rows").bottom())
+    };
+    let (count, high) = height(&mut driven);
+    driven.press(Modifiers::NONE, Key::Z);
+    let (same, low) = height(&mut driven);
+    assert_eq!(count, same);
+    assert!(low < 0.8 * high, "{low} of {high}");
+}
+
+#[test]
+fn traces_of_two_gpus() {
+    let (_folder, mut driven) = open(imported, dark());
+    driven.snapshot("imported-whole");
+    let whole = driven.workspace().state.whole;
+    driven.workspace().state.view.window = Some(whole.zoomed(0.04, 0.5));
+    driven.settle();
+    driven.snapshot("imported-close");
+}
+
+#[test]
+fn a_range_is_dragged_on_the_ruler_and_every_panel_tells_of_it() {
+    let (_folder, mut driven) = open(recorded, dark());
+    let (rect, window) = {
+        let workspace = driven.workspace();
+        (workspace.timeline.rows_rect, workspace.state.window())
+    };
+    let ruler = rect.top() - 8.0;
+    let x = |share: f32| rect.left() + share * rect.width();
+    driven.drag(pos2(x(0.4), ruler), pos2(x(0.6), ruler));
+    let range = driven.workspace().state.view.range.expect("a range");
+    let pixel = window.length_ns() / rect.width() as i64;
+    assert!((range.from_ns - window.at(0.4)).abs() <= 2 * pixel, "{range:?}");
+    assert!((range.to_ns - window.at(0.6)).abs() <= 2 * pixel, "{range:?}");
+    driven.press(Modifiers::NONE, Key::Num2);
+    assert_eq!(driven.workspace().state.view.tab, PanelTab::Operations);
+    driven.leave();
+    driven.snapshot("recorded-range");
+    // A click on the ruler lets it go.
+    driven.click(pos2(x(0.5), ruler));
+    assert_eq!(driven.workspace().state.view.range, None);
+}
+
+#[test]
+fn the_wheel_scrolls_and_zooms_and_dragging_moves() {
+    let (_folder, mut driven) = open(recorded, dark());
+    let rect = driven.workspace().timeline.rows_rect;
+    let whole = driven.workspace().state.window();
+    let at = rect.center();
+    let before = whole.at(0.5);
+    driven.wheel(at, vec2(0.0, 200.0), Modifiers::COMMAND);
+    let near = driven.workspace().state.window();
+    assert!(near.length_ns() < whole.length_ns() / 2, "{near:?}");
+    // What was under the mouse still is.
+    assert!((near.at(0.5) - before).abs() < whole.length_ns() / 500);
+    driven.drag(at, at + vec2(-120.0, 0.0));
+    let moved = driven.workspace().state.window();
+    let by = (moved.from_ns - near.from_ns) as f64 / near.length_ns() as f64;
+    assert!((by - 120.0 / f64::from(rect.width())).abs() < 0.01, "{by}");
+    assert_eq!(moved.length_ns(), near.length_ns());
+    driven.wheel(at, vec2(0.0, -300.0), Modifiers::NONE);
+    let scrolled = driven.workspace().state.view.scroll;
+    let height = driven.workspace().timeline.rows().last().expect("rows").bottom();
+    let most = (height - rect.height() + 40.0).max(0.0);
+    assert!((scrolled - most.min(300.0)).abs() < 1.0, "{scrolled} of {most}");
+    driven.press(Modifiers::COMMAND, Key::Z);
+    driven.press(Modifiers::NONE, Key::Num0);
+    assert_eq!(driven.workspace().state.window(), whole);
+}
+
+#[test]
+fn a_rank_is_closed_hidden_and_shown_again() {
+    let (_folder, mut driven) = open(recorded, dark());
+    let count = |driven: &mut Driven| driven.workspace().timeline.rows().len();
+    let all = count(&mut driven);
+    let title = place(&mut driven, 0, |kind| {
+        matches!(kind, RowKind::Rank { rank: 1, .. })
+    });
+    let title = pos2(40.0, title.y);
+    driven.click(title);
+    assert_eq!(driven.workspace().state.rank, Some(1));
+    let closed = count(&mut driven);
+    assert!(closed < all);
+    driven.press(Modifiers::NONE, Key::H);
+    assert_eq!(count(&mut driven), closed - 1);
+    driven.press(Modifiers::SHIFT, Key::H);
+    assert_eq!(count(&mut driven), closed);
+    driven.click(title);
+    assert_eq!(count(&mut driven), all);
+}
+
+#[test]
+fn everything_by_keys_and_words() {
+    let (_folder, mut driven) = open(recorded, dark());
+    driven.press(Modifiers::NONE, Key::Questionmark);
+    driven.snapshot("help");
+    driven.press(Modifiers::NONE, Key::Escape);
+    driven.press(Modifiers::COMMAND, Key::P);
+    driven.write("low rows");
+    driven.press(Modifiers::NONE, Key::Enter);
+    assert!(driven.workspace().state.view.dense);
+    driven.press(Modifiers::NONE, Key::Slash);
+    driven.write("op:broadcast");
+    driven.snapshot("search");
+}
+
+#[test]
+fn how_many_run_at_once_is_told_where_the_mouse_is() {
+    let (_folder, mut driven) = open(recorded, dark());
+    let span = long_operation(&mut driven, 2);
+    let is_count = |kind| matches!(kind, RowKind::InFlight { rank: 2, .. });
+    if !driven
+        .workspace()
+        .timeline
+        .rows()
+        .iter()
+        .any(|row| is_count(row.kind))
+    {
+        panic!("DDP's buckets overlap");
+    }
+    let rank = place(&mut driven, span.start_ns, is_count);
+    driven.workspace().state.view.scroll = (rank.y - 300.0).max(0.0);
+    driven.settle();
+    let at = place(&mut driven, (span.start_ns + span.end_ns) / 2, is_count);
+    driven.point(at);
+    driven.settle();
+    use egui_kittest::kittest::Queryable;
+    assert!(
+        driven.harness().query_by_label_contains("in flight").is_some(),
+        "a tooltip"
+    );
+}
+
+#[test]
+fn a_file_that_is_broken_says_what_was_read() {
+    let (folder, driven) = open(recorded, dark());
+    drop(driven);
+    let session = folder.path().join("run/session");
+    let table = session.join("operations/rank=1.parquet");
+    let bytes = std::fs::read(&table).expect("read");
+    std::fs::write(&table, &bytes[..bytes.len() / 2]).expect("cut");
+    // The index of it goes with it, and is made anew of what can be read.
+    let index = rankscope_formats::view::view_path(&session, 1);
+    std::fs::remove_file(&index).expect("removed");
+    let mut driven = Driven::open(vec![folder.path().join("run")], dark(), SIZE);
+    let problems = driven.workspace().opened.problems();
+    assert!(
+        problems.iter().any(|problem| problem.contains("rank 1")),
+        "{problems:?}"
+    );
+    let other = driven.workspace().opened.open_view(0).is_some();
+    assert!(other, "the other ranks are drawn");
+}
