@@ -6,7 +6,7 @@
 
 use crate::clock::Clocks;
 use crate::members::Members;
-use crate::rank::{CUPTI, NO_TIME, RankOperation};
+use crate::rank::{CUPTI, EVENTS, NO_TIME, PLUGIN, RankOperation};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
@@ -58,12 +58,11 @@ impl Begin {
             return None;
         }
         for (index, (log, &ticks)) in logs.iter_mut().zip(&cuts).enumerate() {
-            // What launched a device's first works lies before them.
-            let lead_ns = if log.properties.contains_key(CUPTI) {
-                LEAD_NS
-            } else {
-                0
-            };
+            // Calls lie before what a device does for them.
+            let tells_of_devices = [CUPTI, PLUGIN, EVENTS]
+                .iter()
+                .any(|&source| log.properties.contains_key(source));
+            let lead_ns = if tells_of_devices { LEAD_NS } else { 0 };
             let line = clocks.line(index);
             log.begin_at(line.ticks(line.ns(ticks).saturating_sub(lead_ns)));
         }
