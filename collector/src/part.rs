@@ -6,7 +6,7 @@
 
 use crate::clock::Clocks;
 use crate::members::Members;
-use crate::rank::{NO_TIME, RankOperation};
+use crate::rank::{CUPTI, EVENTS, NO_TIME, PLUGIN, RankOperation};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
@@ -15,12 +15,18 @@ use std::collections::BTreeMap;
 /// Clocks that are known this well, ns, are cut at the same moment; others where they are as far from their own end.
 const SAME_MOMENT_NS: i64 = 1_000_000_000;
 
+/// A part has room for at least so many records.
+const FEWEST_RECORDS: u64 = 1000;
+
+/// So much earlier a log is read that tells of devices, whose works run long after they were launched, ns.
+const LEAD_NS: i64 = 1_000_000_000;
+
 /// How much of a run is merged, counted from its end. Where both are said, the shorter part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Last {
     /// So much time, ns.
     pub time_ns: Option<i64>,
-    /// So many records over all ranks at most, in steps of what a log writes at once.
+    /// About so many records over all ranks at most.
     pub records: Option<u64>,
 }
 
@@ -35,27 +41,32 @@ impl Begin {
     /// Chooses where each log begins; `None` if that is the whole run, and nothing is passed over.
     pub fn choose(logs: &mut [RankLog], clocks: &Clocks, last: Last) -> Option<Self> {
         let ends: Vec<i64> = ends(logs, clocks)?;
-        let by_time = last.time_ns.map(|ns| ns.max(0));
         let by_records = last
             .records
-            .and_then(|most| shortest(logs, clocks, &ends, most.max(1)));
-        let before_end_ns = by_time.into_iter().chain(by_records).min()?;
+            .and_then(|most| longest(logs, clocks, &ends, most.max(FEWEST_RECORDS)));
+        let before_end_ns = last.time_ns.into_iter().chain(by_records).min()?.max(0);
         let cuts: Vec<u64> = ends
             .iter()
             .enumerate()
             .map(|(log, end)| clocks.line(log).ticks(end.saturating_sub(before_end_ns)))
             .collect();
-        // What the logs of one host tell begins together, also where one of them is short.
-        let mut is_part = false;
-        for (log, &ticks) in logs.iter_mut().zip(&cuts) {
-            is_part |= log.begin_at(ticks);
-        }
-        let is_within = || {
-            logs.iter()
-                .zip(&cuts)
-                .any(|(log, &ticks)| log.calibrations.first().is_some_and(|first| first.ticks < ticks))
+        let begins_before = |(log, &ticks): (&RankLog, &u64)| {
+            let first = log.calibrations.first();
+            first.is_none_or(|first| first.ticks < ticks)
         };
-        (is_part || (by_time.is_some() && is_within())).then_some(Self { cuts })
+        if !logs.iter().zip(&cuts).any(begins_before) {
+            return None;
+        }
+        for (index, (log, &ticks)) in logs.iter_mut().zip(&cuts).enumerate() {
+            // Calls lie before what a device does for them.
+            let tells_of_devices = [CUPTI, PLUGIN, EVENTS]
+                .iter()
+                .any(|&source| log.properties.contains_key(source));
+            let lead_ns = if tells_of_devices { LEAD_NS } else { 0 };
+            let line = clocks.line(index);
+            log.begin_at(line.ticks(line.ns(ticks).saturating_sub(lead_ns)));
+        }
+        Some(Self { cuts })
     }
 
     /// From when on everything is known, ns on the axis as it is by now.
@@ -88,42 +99,56 @@ fn ends(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<i64>> {
     Some((0..logs.len()).map(end_of).collect())
 }
 
-/// How long before the end a part begins that has no more records than `most`, ns; but some it has. `None` if all of the run
-/// has no more.
-fn shortest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option<i64> {
-    let mut records = 0u64;
-    // Where a log may begin, ns before the end; how many records come along with a part that begins before that; and whether
-    // one that begins there has any of this log.
-    let mut steps: Vec<(i64, u64, bool)> = Vec::new();
-    for (index, log) in logs.iter().enumerate() {
-        let line = clocks.line(index);
-        let (boundaries, all) = log.boundaries(most);
-        // Of a log that is longer nothing further back is known: enough to go no further.
-        let behind = boundaries.iter().map(|boundary| boundary.records);
-        let behind: Vec<u64> = behind.chain([all.unwrap_or(u64::MAX)]).collect();
-        records = records.saturating_add(behind[0]);
-        steps.extend(
-            boundaries
-                .iter()
-                .zip(behind.windows(2))
-                .map(|(boundary, behind)| {
-                    let before_end_ns = ends[index].saturating_sub(line.ns(boundary.ticks));
-                    (before_end_ns.max(0), behind[1] - behind[0], behind[0] > 0)
-                }),
-        );
+/// How long before the end a part begins that has about so many records, ns; `None` if all of the run has no more.
+fn longest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option<i64> {
+    // By log: moments before the end, and the records behind each.
+    let known: Vec<Vec<(i64, u64)>> = logs
+        .iter()
+        .enumerate()
+        .map(|(index, log)| {
+            let line = clocks.line(index);
+            let before_end_ns = |ticks: u64| ends[index].saturating_sub(line.ns(ticks)).max(0);
+            let (boundaries, all) = log.boundaries(most);
+            let mut points: Vec<(i64, u64)> = vec![(0, 0)];
+            points.extend(
+                boundaries
+                    .iter()
+                    .map(|boundary| (before_end_ns(boundary.ticks), boundary.records)),
+            );
+            let begin = log.calibrations.first().map_or(0, |first| first.ticks);
+            points.extend(all.map(|all| (before_end_ns(begin), all)));
+            points
+        })
+        .collect();
+    let records =
+        |before_end_ns: i64| -> u64 { known.iter().map(|points| behind(points, before_end_ns)).sum() };
+    let mut enough = known.iter().flatten().map(|&(ns, _)| ns).max()?;
+    if records(enough) <= most {
+        return None;
     }
-    steps.sort_unstable();
-    let mut chosen = 0;
-    let mut has_any = false;
-    for (before_end_ns, more, has_some) in steps {
-        if has_any && records > most {
-            return Some(chosen);
+    let mut few = 0;
+    while enough - few > 1 {
+        let middle = few + (enough - few) / 2;
+        if records(middle) <= most {
+            few = middle;
+        } else {
+            enough = middle;
         }
-        chosen = before_end_ns;
-        has_any |= has_some;
-        records = records.saturating_add(more);
     }
-    (has_any && records > most).then_some(chosen)
+    Some(few)
+}
+
+/// Records of a log behind a moment, as if they were spread evenly between the moments that are known.
+fn behind(points: &[(i64, u64)], before_end_ns: i64) -> u64 {
+    let next = points.partition_point(|&(ns, _)| ns < before_end_ns);
+    let Some(&(ns, records)) = points.get(next) else {
+        return points.last().map_or(0, |&(_, records)| records);
+    };
+    let Some(&(nearer_ns, fewer)) = next.checked_sub(1).and_then(|before| points.get(before)) else {
+        return records;
+    };
+    let share = (before_end_ns - nearer_ns) as f64 / (ns - nearer_ns).max(1) as f64;
+    fewer + (share * records.saturating_sub(fewer) as f64) as u64
 }
 
 /// Whose order numbers say what lies before the part's begin: communicator, member, and what is numbered together.

@@ -2,7 +2,8 @@
 
 mod support;
 
-use rankscope_collector::{MergeOptions, merge};
+use rankscope_collector::part::Last;
+use rankscope_collector::{MergeOptions, merge, merge_last};
 use rankscope_formats::ranklog::record::{
     DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
@@ -538,5 +539,70 @@ fn each_device_of_one_process_has_a_clock_of_its_own() {
     for row in &rows {
         let after_call = row.enter_ns - row.called_ns.expect("a call");
         assert!((500..5_000).contains(&after_call), "{after_call}: {row:?}");
+    }
+}
+
+/// A launch of which any call lies before the part is left out as a whole; the others are what they are in the whole run.
+#[test]
+fn a_part_of_a_run_has_whole_launches_only() {
+    for source in [Source::Plugin, Source::Events] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = run(folder.path(), source, 0, |_| {
+            vec![reduce(4_000), reduce(1 << 20), reduce(64_000)]
+        });
+        let known = instances(folder.path());
+        let kinds = |session: &Session| -> Vec<String> {
+            let findings = session.findings.iter();
+            findings.map(|finding| finding.kind.clone()).collect()
+        };
+        // The axis begins with the logs' first calibration.
+        let begin = |group: u32| i64::from(group) * EVERY_NS as i64;
+        // Between groups, between the calls of one rank, between the ranks, and while the device works.
+        for (after_ns, group) in [
+            (-1_000_000, 4),
+            (2, 7),
+            (500_000, 9),
+            (1_000_001, 11),
+            (1_200_000, 13),
+        ] {
+            let from_ns = begin(group) + after_ns;
+            let options = MergeOptions {
+                directories: vec![folder.path().to_path_buf()],
+                output: folder.path().join("session"),
+                threads: Some(2),
+                most_pending: None,
+            };
+            let last = Last {
+                time_ns: Some(whole.axis.end_ns + 1 - from_ns),
+                ..Last::default()
+            };
+            let part = merge_last(&options, last, &mut |_| {}).expect("merge");
+            let told = part.part.as_ref().expect("a part");
+            assert!((told.from_ns - from_ns).abs() <= 2, "{told:?}, not {from_ns}");
+            let first = if after_ns < 0 { group } else { group + 1 };
+            let groups = u64::from(GROUPS - first);
+            assert_eq!(part.matching.complete, 3 * groups, "{:?}", part.matching);
+            let counts = [
+                part.matching.incomplete,
+                part.matching.mismatched,
+                part.matching.without_key,
+                part.matching.shared_without_figures,
+            ];
+            assert_eq!(counts, [0; 4]);
+            let cut = if after_ns < 0 { 0 } else { 3 };
+            assert_eq!(told.left_out.instances, cut, "{:?} at {after_ns}", told.left_out);
+            assert_eq!(part.totals.operations, 6 * groups);
+            for row in instances(folder.path()) {
+                let same = known.iter().find(|other| other.sequence == row.sequence);
+                let same = same.expect("an instance of the whole");
+                let waited = |row: &InstanceRow| row.exposed_wait_rank_ns.unwrap_or(0);
+                expect_near(waited(&row) + 1, waited(same) + 1);
+                assert_eq!(row.launch.is_some(), same.launch.is_some());
+            }
+            let new = kinds(&part)
+                .into_iter()
+                .find(|kind| !kinds(&whole).contains(kind));
+            assert_eq!(new, None);
+        }
     }
 }

@@ -167,8 +167,8 @@ fn holds(whole: &Merged, part: &Merged) {
         }
     }
     same(&instances, &expected);
-    // Steps that all ranks begin in the part, by numbers of its own. Where it begins between the operation that ends a step
-    // and the end of that step one more is not known.
+    // Steps that all ranks begin in the part, by numbers of its own; less those of which the operation that ends the step
+    // before was asked for before the part.
     let (steps, whole_steps) = (part.steps(), whole.steps());
     let first = |rows: &[(u32, StepRow)], from_ns: i64| {
         let before = rows.iter().filter(|(_, row)| row.start_ns < from_ns);
@@ -183,7 +183,7 @@ fn holds(whole: &Merged, part: &Merged) {
     let of_run = whole_steps.iter().filter(|(_, row)| row.start_ns >= start_ns);
     let of_run = of_run.map(|(_, row)| row.step).min().unwrap_or(0);
     assert!(
-        (begun_in_part..=begun_in_part + 1).contains(&of_run),
+        (begun_in_part..=begun_in_part + 2).contains(&of_run),
         "from step {of_run}, not {begun_in_part}"
     );
     let of_part = steps.iter().map(|(_, row)| row.step).min().unwrap_or(0);
@@ -299,9 +299,12 @@ fn a_part_of_so_many_records_has_no_more() {
         let part = run.last_records(most);
         holds(&whole, &part);
         let read = part.session.totals.records;
-        assert!((most / 3..=most).contains(&read), "{read} of {most}");
+        assert!(
+            (most * 19 / 20..=most * 21 / 20).contains(&read),
+            "{read} of {most}"
+        );
     }
-    // Of fewer than a log writes at once there is a part all the same, and of all there is none.
+    // Of hardly any there are some all the same, and of all there is no part.
     let part = run.last_records(1);
     assert!(part.session.part.is_some() && part.session.totals.operations > 0);
     assert_eq!(run.last_records(all).session.part, None);

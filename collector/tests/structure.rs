@@ -7,11 +7,12 @@ mod support;
 
 use findings_support::{is_silent, only};
 use pipeline_support::{Log, MS, Pipelined, WORLD, session_of};
-use rankscope_collector::{MergeOptions, merge};
+use rankscope_collector::part::Last;
+use rankscope_collector::{MergeOptions, merge, merge_last};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::definition::Payload;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::session::{Session, StepRow, TableReader, rank_path};
+use rankscope_formats::session::{InstanceState, OperationRow, Session, StepRow, TableReader, rank_path};
 use support::{START, SyntheticLog, call};
 
 #[test]
@@ -444,5 +445,44 @@ mod rolled_up {
         assert_eq!(waited, session.totals.exposed_wait_rank_ns);
         let bytes: Option<u64> = roles.iter().map(|role| role.bytes.value).sum();
         assert_eq!(bytes, Some(session.totals.bytes));
+    }
+}
+
+/// Of messages that are told apart by counting from the run's begin a part tells when they were, and not whose they are; all
+/// else of it is as in the whole run.
+#[test]
+fn messages_of_a_part_are_there_and_nobody_is_blamed_for_their_other_end() {
+    let (whole, folder) = session_of(&Pipelined::default());
+    assert_eq!(whole.matching.unmatched_messages, 0);
+    let duration_ns = whole.axis.end_ns - whole.axis.start_ns;
+    for divisor in [2, 3, 7] {
+        let options = MergeOptions {
+            directories: vec![folder.path().to_path_buf()],
+            output: folder.path().join("session"),
+            threads: Some(2),
+            most_pending: None,
+        };
+        let last = Last {
+            time_ns: Some(duration_ns / divisor + 12_345),
+            ..Last::default()
+        };
+        let part = merge_last(&options, last, &mut |_| {}).expect("merge");
+        let told = part.part.as_ref().expect("a part");
+        let matching = &part.matching;
+        let wrong =
+            matching.unmatched_messages + matching.incomplete + matching.mismatched + matching.without_key;
+        assert_eq!(wrong, 0, "{matching:?}");
+        let ranks = 0..part.ranks.len() as u32;
+        let rows = ranks.flat_map(|rank| {
+            let path = rank_path::<OperationRow>(&folder.path().join("session"), rank);
+            TableReader::<OperationRow>::read_all(&path).expect("operations")
+        });
+        let alone = rows.filter(|row| row.matched == InstanceState::WithoutKey && row.instance.is_none());
+        assert_eq!(alone.count() as u64, told.left_out.messages);
+        assert!(told.left_out.messages > 100, "{:?}", told.left_out);
+        for finding in &part.findings {
+            let is_known = whole.findings.iter().any(|known| known.kind == finding.kind);
+            assert!(is_known, "{}", finding.title);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The last part of a log is the end of the whole log: the same records in the same order, wherever it begins.
+//! The last part of a log is what the whole log tells from there on: the same records in the same order, wherever it begins.
 
 use rankscope_formats::ranklog::clock::Counter;
 use rankscope_formats::ranklog::lanes::LaneSet;
@@ -69,20 +69,14 @@ fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
     );
     let records: Vec<u64> = boundaries.iter().map(|boundary| boundary.records).collect();
     assert_eq!(records, (0..10).map(|frame| frame * 40).collect::<Vec<_>>());
-    for at in (0..11_000).step_by(250) {
+    for at in (0..11_000).step_by(125) {
         let mut log = RankLog::open(&path).expect("a log");
-        let is_part = log.begin_at(at);
-        assert_eq!(is_part, at >= 1000);
+        log.begin_at(at);
         let (part, _, problems) = log.all_records();
         assert!(problems.is_empty());
-        let passed = all.len() - part.len();
-        assert_eq!(tags(&part), tags(&all[passed..]), "from {at}");
-        let begin = at / 1000 * 1000;
-        let is_before = |entry: &ThreadRecord| entry.record.leave_ticks < begin;
-        assert!(all[..passed].iter().all(is_before), "from {at}");
-        // What comes late comes late here too.
-        let late = part.iter().filter(|entry| is_before(entry)).count();
-        assert_eq!(late, usize::from((6000..7000).contains(&at)), "from {at}");
+        let is_in = |entry: &&ThreadRecord| entry.record.leave_ticks >= at;
+        let expected: Vec<ThreadRecord> = all.iter().filter(is_in).copied().collect();
+        assert_eq!(tags(&part), tags(&expected), "from {at}");
     }
     // Those that need not be counted are not.
     let (few, count) = whole.boundaries(100);
@@ -149,10 +143,11 @@ fn records_that_are_in_both_files_come_once() {
         .expect("a log")
         .all_records()
         .0;
-    assert!(part.begin_at(boundary.ticks));
+    part.begin_at(boundary.ticks);
     let last = part.all_records().0;
     assert!(!last.is_empty() && last.len() < whole.len());
     assert!(last.iter().all(|entry| entry.record.tag >= 100), "{last:?}");
+    // One that was left at the very tick is in it; live areas hold ticks whole, segments do not.
     let from = whole.len() - last.len();
     assert_eq!(tags(&last), tags(&whole[from..]));
     recorder.finish(Duration::from_secs(10));

@@ -327,7 +327,13 @@ impl Workspace {
                 let theme = Theme::of(ui.ctx());
                 match &self.followed {
                     Some(Ok(took)) => {
-                        let text = format!("recording · {} behind", duration_text(took.as_nanos() as i64));
+                        let session = &self.opened.session;
+                        let part = session.part.as_ref().map_or_else(String::new, |part| {
+                            let length_ns = session.axis.end_ns - part.from_ns;
+                            format!("last {} · ", duration_text(length_ns))
+                        });
+                        let behind = duration_text(took.as_nanos() as i64);
+                        let text = format!("recording · {part}{behind} behind");
                         ui.label(RichText::new(text).color(theme.selection()));
                     }
                     Some(Err(why)) => {

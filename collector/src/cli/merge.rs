@@ -58,7 +58,7 @@ pub struct Merge {
     #[arg(long, value_name = "TIME", value_parser = length_ns, requires = "only_session")]
     last: Option<i64>,
 
-    /// The same, as long as it has no more records than this over all ranks.
+    /// The same, so long that it has about so many records over all ranks.
     #[arg(long, value_name = "RECORDS", requires = "only_session")]
     last_records: Option<u64>,
 

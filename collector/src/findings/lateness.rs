@@ -38,7 +38,8 @@ pub const ROTATING: Rule = Rule {
             are interrupted.",
     fires: "Some rank is late in at least half of the steps, no rank over its binomial bound, and the waiting costs at least 2 % \
             of the median step, above the clock error.",
-    silent: "One rank that can be named (late-rank), and jobs whose ranks are late in fewer than half of the steps.",
+    silent: "One rank that can be named (late-rank), jobs whose ranks are late in fewer than half of the steps, and so few steps \
+             that no rank could be named.",
     find: Some(rotating),
     of_stated: None,
 };
@@ -262,7 +263,10 @@ fn rotating(facts: &Facts<'_>) -> Vec<Draft> {
 fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     let board = steps.board;
     let judged = judge(facts, steps);
-    if judged.iter().any(|judged| judged.is_significant) {
+    // Of few steps also a rank that is the latest in all of them could not be named.
+    let ranks = steps.ranks.len() as f64;
+    let always = 2.0 * binomial_tail(board.any_late, board.any_late, 1.0 / ranks) * ranks;
+    if judged.iter().any(|judged| judged.is_significant) || always >= SIGNIFICANCE {
         return None;
     }
     let blame = facts.blame();

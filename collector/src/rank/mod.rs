@@ -382,6 +382,8 @@ pub struct RankReader<'a> {
     ended: bool,
     /// Where the part of the run begins that is read; what reaches over it is cut.
     from_ns: Option<i64>,
+    /// The last anchor that is cut there.
+    last_cut_anchor: Option<u32>,
     /// Sums so far; whole at the end.
     pub sums: RankSums,
 }
@@ -459,6 +461,7 @@ impl<'a> RankReader<'a> {
             device_lane: None,
             ended: false,
             from_ns: None,
+            last_cut_anchor: None,
             sums: RankSums {
                 adds_up: true,
                 ..RankSums::default()
@@ -1456,6 +1459,9 @@ impl<'a> RankReader<'a> {
             if let Some(anchor) = self.anchors.number_of(operation)
                 && leave != NO_TIME
             {
+                if operation.is_cut {
+                    self.last_cut_anchor = Some(anchor);
+                }
                 let end = if is_on_device {
                     // A step of the device ends with the last work that was launched in it (METRICS.md, section 7).
                     self.device_end
@@ -1593,7 +1599,9 @@ impl<'a> RankReader<'a> {
         self.sums.adds_up &= parts.adds_up();
         let last_cut = self.last_cut.replace((anchor, end));
         let is_whole = last_cut.is_some_and(|(before, start_ns)| {
-            before + 1 == anchor && start_ns < end && !self.is_before(start_ns)
+            // When a step ended whose last operation is cut is not sure.
+            let is_sure = self.last_cut_anchor.is_none_or(|last| last < before);
+            before + 1 == anchor && start_ns < end && is_sure && !self.is_before(start_ns)
         });
         if !is_whole {
             self.pauses.cut(None, false, (i64::MIN, end), &mut out.pauses);

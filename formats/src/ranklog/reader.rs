@@ -689,7 +689,7 @@ pub struct ThreadRecord {
 pub struct RecordStream<'a> {
     log: &'a RankLog,
     next_frame: usize,
-    /// What was left before this is passed over: 0 behind the watermark at which a part of a log begins.
+    /// What was left before this is passed over.
     left_before: u64,
     live_done: bool,
     /// Per chunk: the generation last seen in segments and how many of its records were.
@@ -821,13 +821,6 @@ impl RecordStream<'_> {
             return Some(reached);
         }
         while let Some(&at) = self.log.frames.get(self.next_frame) {
-            if self
-                .log
-                .begin
-                .is_some_and(|begin| self.next_frame > begin.watermark)
-            {
-                self.left_before = 0;
-            }
             self.next_frame += 1;
             let mut payload = std::mem::take(&mut self.payload);
             let whole = self.read_payload(at, &mut payload);
@@ -846,7 +839,6 @@ impl RecordStream<'_> {
         }
         if !self.live_done {
             self.live_done = true;
-            self.left_before = 0;
             let log = self.log;
             for group in &log.live {
                 let done = match self.covered.get(&group.chunk) {

@@ -23,12 +23,10 @@ pub struct Boundary {
 /// Where a log's records begin to be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
-    /// Nothing that was left before is taken from the frames up to `watermark`.
+    /// Nothing that was left before is told.
     pub(super) ticks: u64,
     /// Frame that is read first.
     pub(super) first_frame: usize,
-    /// Frame of the watermark.
-    pub(super) watermark: usize,
 }
 
 impl RankLog {
@@ -65,29 +63,22 @@ impl RankLog {
             .max()
     }
 
-    /// Lets [`RankLog::records`] begin at the last watermark that is not later than `ticks`; false, and nothing is passed
-    /// over, if there is none. Threads are known by what their chunks say: one that took a lane over before is told by the
-    /// id of the one that it took it from, up to the lane's next chunk.
-    pub fn begin_at(&mut self, ticks: u64) -> bool {
+    /// Lets [`RankLog::records`] tell only what was left at `ticks` or later. Frames that hold nothing of it are not read.
+    /// Threads are known by what their chunks say: one that took a lane over before is told by the id of the one that it
+    /// took it from, up to the lane's next chunk.
+    pub fn begin_at(&mut self, ticks: u64) {
         let watermarks: Vec<usize> = (0..self.frames.len())
             .filter(|&frame| self.frames[frame].header.kind == FrameKind::Watermark as u8)
             .collect();
         let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
         // They grow; one that cannot be read is none to begin at.
         let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
-        let Some(&watermark) = behind.checked_sub(1).and_then(|last| watermarks.get(last)) else {
-            return false;
-        };
-        let Some(ticks) = tick_of(&watermark) else {
-            return false;
-        };
+        // Above a watermark may stand what was left behind it, but nothing that was left behind the next one.
         let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
         self.begin = Some(Begin {
             ticks,
             first_frame: before.map_or(0, |before| before + 1),
-            watermark,
         });
-        true
     }
 
     fn watermark(&self, at: FrameAt) -> Option<u64> {

@@ -1,0 +1,75 @@
+//! A run that is being recorded, and is too long to be merged whole again and again: its last part is shown, in time.
+
+mod support;
+
+use rankscope_tests::artefacts;
+use rankscope_viewer::follow::{Followed, Follower};
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// So few records that no more than a part of the run has them.
+const MOST_RECORDS: u64 = 2_000;
+
+const PATIENCE: Duration = Duration::from_secs(240);
+
+#[test]
+fn of_a_run_that_is_too_long_the_last_part_is_followed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = directory.path().join("run");
+    fs::create_dir_all(&run).expect("made");
+    let program = artefacts::program();
+    let beside = program.parent().expect("a folder").to_path_buf();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::env::join_paths([beside].into_iter().chain(std::env::split_paths(&paths)));
+    // SAFETY: the only test of this program, before it starts a thread.
+    unsafe { std::env::set_var("PATH", paths.expect("a path")) };
+    let recording = {
+        let run = run.clone();
+        std::thread::spawn(move || support::gloo_for(&run, 1500).is_some())
+    };
+    let follower = Follower::start_with(run, MOST_RECORDS, || {}).expect("a follower");
+    let since = Instant::now();
+    // How far the last record lies behind the moment at which it is shown, of each part; and where parts begin and end.
+    let mut behind_s = Vec::new();
+    let mut parts: Vec<(i64, i64)> = Vec::new();
+    let mut why = None;
+    let whole = loop {
+        assert!(since.elapsed() < PATIENCE, "the run is not over: {why:?}");
+        if recording.is_finished() && parts.is_empty() && since.elapsed() > Duration::from_secs(20) {
+            break None;
+        }
+        match follower.poll() {
+            Some(Followed::Newer(newer, _)) => {
+                let (_, session) = *newer;
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+                let end_unix_ns = session.axis.origin_unix_ns + session.axis.end_ns;
+                assert!(session.totals.records <= 2 * MOST_RECORDS, "{:?}", session.totals);
+                if let Some(part) = &session.part {
+                    behind_s.push((now.as_nanos() as i64 - end_unix_ns) as f64 / 1e9);
+                    parts.push((part.from_ns, session.axis.end_ns));
+                    assert_eq!(session.matching.mismatched, 0);
+                    assert_eq!(session.matching.unmatched_messages, 0);
+                }
+            }
+            Some(Followed::Over(whole)) => break Some(whole.1),
+            Some(Followed::NotNow(reason)) => why = Some(reason),
+            Some(Followed::Same) | None => {}
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    if !recording.join().expect("the job") {
+        return;
+    }
+    let whole = whole.expect("the whole run at its end");
+    assert_eq!(whole.part, None);
+    assert!(whole.totals.records > 3 * MOST_RECORDS);
+    // Each part goes on where the one before was: the same axis, and all of it is seen in time.
+    assert!(parts.len() >= 3, "{parts:?}");
+    let order = parts.windows(2).all(|two| two[0].1 < two[1].1);
+    assert!(order, "{parts:?}");
+    assert!(whole.axis.end_ns >= parts[parts.len() - 1].1);
+    behind_s.sort_by(f64::total_cmp);
+    println!("{} parts, behind: {behind_s:.2?} s", parts.len());
+    let middle = behind_s[behind_s.len() / 2];
+    assert!(middle < 1.0, "{behind_s:?}");
+}
