@@ -44,7 +44,8 @@ fn main() -> ExitCode {
     loop {
         bench.frame(Vec::new());
         frames += 1;
-        if first.is_none() && bench.workspace.timeline.has_all() {
+        if first.is_none() && bench.workspace.timeline.has_all() && bench.workspace.timeline.rows_filled() > 0
+        {
             first = Some(start.elapsed());
         }
         if bench.workspace.timeline.is_exact() || start.elapsed() > Duration::from_secs(120) {
@@ -64,22 +65,14 @@ fn main() -> ExitCode {
     }
     let journey = bench.journey();
     print_frames("journey, ranks as they open", &journey, &bench);
-    let collapsed = bench.workspace.state.view.collapsed.clone();
-    for rank in 0..ranks as u32 {
-        if !collapsed.contains(&rank) {
-            continue;
-        }
-        bench.workspace.state.apply(Action::ToggleRank(rank), 0.0);
-        if rank > 256 {
-            break;
-        }
-    }
-    if !collapsed.is_empty() {
-        let journey = bench.journey();
-        print_frames("journey, ranks expanded", &journey, &bench);
-    }
+    bench.workspace.state.view.collapsed.clear();
+    let journey = bench.journey();
+    print_frames("journey, all ranks expanded", &journey, &bench);
+    bench.workspace.state.view.dense = true;
+    let journey = bench.journey();
+    print_frames("journey, all ranks expanded, low rows", &journey, &bench);
     let named = bench.named();
-    print_frames("close up, everything named", &named, &bench);
+    print_frames("close up, everything named, low rows", &named, &bench);
 
     let (mut spans, mut bytes) = (0, 0);
     for rank in 0..ranks as u32 {

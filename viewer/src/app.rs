@@ -525,7 +525,11 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
 }
 
 impl eframe::App for App {
-    fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
+    fn ui(&mut self, ui: &mut Ui, frame: &mut eframe::Frame) {
+        // RANKSCOPE_LOG=rankscope_viewer::app=trace: what a frame costs in this window, painting included.
+        if let Some(seconds) = frame.info().cpu_usage {
+            tracing::trace!(painted_ms = f64::from(seconds) * 1e3, "frame");
+        }
         self.show(ui);
     }
 

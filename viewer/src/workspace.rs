@@ -405,7 +405,9 @@ impl Workspace {
             .timeline
             .compared()
             .is_some_and(|compared| compared.table_open);
-        if !self.state.view.findings && members.is_none() && !self.notes_open && !table {
+        let of_other = self.timeline.compared().and_then(Compared::members);
+        let has_picked = members.is_some() || of_other.is_some();
+        if !self.state.view.findings && !has_picked && !self.notes_open && !table {
             return;
         }
         Panel::right("side")
@@ -422,6 +424,17 @@ impl Workspace {
                     ui.allocate_ui(egui::vec2(ui.available_width(), most), |ui| {
                         ui.push_id("instance", |ui| {
                             instance::show(ui, &self.opened, members, actions)
+                        });
+                    });
+                    ui.separator();
+                }
+                if let Some(members) = &of_other
+                    && let Some(compared) = self.timeline.compared_mut()
+                {
+                    let most = ui.available_height() * 0.5;
+                    ui.allocate_ui(egui::vec2(ui.available_width(), most), |ui| {
+                        ui.push_id("instance of B", |ui| {
+                            compared.show_picked(ui, &self.opened, members, actions);
                         });
                     });
                     ui.separator();
@@ -612,6 +625,8 @@ impl Workspace {
         } else if self.measures {
             self.measures = false;
             self.timeline.measured = None;
+        } else if let Some(compared) = self.timeline.compared_mut().filter(|it| it.picked.is_some()) {
+            compared.picked = None;
         } else if self.state.picked.is_some() {
             actions.push(Action::Pick(None));
         } else if !self.state.marked.is_empty() {

@@ -5,13 +5,14 @@ use super::reading::{Read, Reading};
 use super::reference::{Aligned, References, world_of};
 use super::steps::Steps;
 use super::table::Table;
-use crate::model::{Action, Hovered, Opened, View, Window};
+use crate::model::{Action, Hovered, Opened, PickedInstance, View, Window};
 use crate::picture::Named;
 use crate::picture::Subject;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
 use crate::timeline::gallery::{Gallery, Seen};
 use crate::timeline::gutter::lane_title;
+use crate::timeline::instance::Instances;
 use crate::timeline::layout::RowKind;
 use egui::{Context, Rect};
 use rankscope_formats::session::Session;
@@ -65,6 +66,9 @@ pub struct Compared {
     pub table_open: bool,
     /// Under the mouse.
     pub pointed: Option<Pointed>,
+    /// The instance of B that was picked.
+    pub picked: Option<PickedInstance>,
+    pub(super) instances: Instances,
     gallery: Gallery,
     reading: Reading,
     references: References,
@@ -94,6 +98,8 @@ impl Compared {
             table: Table::start(own, &other, &counterparts, ctx),
             table_open: true,
             pointed: None,
+            picked: None,
+            instances: Instances::default(),
             aligned: vec![None; worlds],
             first_world: 0,
             seen: Vec::new(),
@@ -106,7 +112,10 @@ impl Compared {
 
     /// True if all that is seen of it is there, and as exact as pixels can be.
     pub fn is_exact(&self) -> bool {
-        self.is_exact && self.gallery.is_exact() && (!self.table_open || !self.table.is_busy())
+        self.is_exact
+            && self.gallery.is_exact()
+            && !self.instances.is_busy()
+            && (!self.table_open || !self.table.is_busy())
     }
 
     /// How B's pictures look from now on.
@@ -162,6 +171,7 @@ impl Compared {
         }
         self.first_world = first_world.unwrap_or(self.first_world);
         self.gallery.update(ctx, window, width, &self.seen);
+        self.instances.update(&self.other, self.picked, ctx);
     }
 
     /// B's rows that are seen, with their pictures' names.

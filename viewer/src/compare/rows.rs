@@ -57,6 +57,7 @@ impl Compared {
             self.gallery().draw(painter, row.window, row);
         }
         self.draw_losses(painter, own, window, visible, theme);
+        self.draw_picked(painter, own, window, visible, theme);
     }
 
     /// What B could not record, where it happened: as in A's rows.
@@ -99,7 +100,7 @@ impl Compared {
 }
 
 /// Where a moment lies; what lies far outside is cut off near the edge, where numbers of 32 bits are still fine.
-fn x(window: Window, rect: Rect, ns: i64) -> f32 {
+pub(super) fn x(window: Window, rect: Rect, ns: i64) -> f32 {
     let width = f64::from(rect.width());
     rect.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32
 }

@@ -1,6 +1,7 @@
 use super::bar;
 use super::compared::{Compared, Pointed};
 use crate::model::{Action, ViewState, Window};
+use crate::panels::test_support::run_until;
 use crate::search::fixture::{Made, Planned};
 use crate::timeline::layout::{Row, RowKind};
 use crate::workspace::Workspace;
@@ -279,7 +280,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
         assert!(harness.query_all_by_label(text).next().is_some(), "{text}");
     }
 
-    // A span of B is told as B's, and a click picks nothing.
+    // A span of B is told as B's, and a click picks it there.
     let operations = rows.iter().find(|row| {
         matches!(
             row.kind,
@@ -309,7 +310,33 @@ fn a_difference_is_told_with_where_it_comes_from() {
         });
         harness.step();
     }
+    // What is picked is B's: the same number is another instance in A.
     assert_eq!(workspace(&mut harness).state.picked, None);
+    run_until(&mut harness, "the members of an instance of B", |state| {
+        let compared = state.as_ref().and_then(|workspace| workspace.timeline.compared());
+        compared.is_some_and(|compared| compared.members().is_some_and(|it| it.coming == 0))
+    });
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    let members = compared.members().expect("members");
+    assert_eq!(members.picked.instance, 2);
+    let mut ranks: Vec<u32> = members.members.iter().map(|member| member.rank).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, (0..crate::search::fixture::RANKS).collect::<Vec<_>>());
+    harness.get_by_label("show all of it").click();
+    harness.run_steps(3);
+    let window = workspace(&mut harness).state.window();
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    let anchor = compared.aligned().expect("aligned").anchor;
+    assert!(
+        anchor
+            .other_window(window)
+            .touches(hovered.span.start_ns, hovered.span.end_ns)
+    );
+    assert!(window.length_ns() < 100 * MS, "{window:?}");
+    harness.key_press(egui::Key::Escape);
+    harness.run_steps(3);
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    assert_eq!(compared.picked, None);
 
     // Step 7 is missing.
     show(&mut harness, 650 * MS, 850 * MS);

@@ -427,7 +427,7 @@ impl Timeline {
         }
         self.point(at, areas, opened, state);
         if response.clicked() {
-            self.click(at, areas, opened, state, actions);
+            self.click(at, areas, state, actions);
         }
         if response.double_clicked()
             && let Some(hovered) = state.hovered
@@ -496,7 +496,7 @@ impl Timeline {
         });
     }
 
-    fn click(&self, at: Pos2, areas: Areas, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
+    fn click(&mut self, at: Pos2, areas: Areas, state: &State, actions: &mut Vec<Action>) {
         if areas.minimap.contains(at) {
             self.jump(at, areas.minimap, state, actions);
             return;
@@ -519,7 +519,9 @@ impl Timeline {
         }
         let row = self.layout.at(at.y - areas.rows.top() + state.view.scroll);
         if row.is_some_and(|row| row.kind.is_compared()) {
-            // What is picked is of the session that is open: here one only looks.
+            if let Some(compared) = &mut self.compared {
+                compared.pick_pointed();
+            }
             return;
         }
         if let Some(hovered) = state.hovered {
@@ -528,7 +530,6 @@ impl Timeline {
         } else {
             actions.push(Action::Pick(None));
         }
-        let _ = opened;
     }
 
     fn draw_rows(
