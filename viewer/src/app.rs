@@ -67,6 +67,8 @@ pub struct Start {
     pub compare: Option<PathBuf>,
     /// The run is still being recorded, and shown as it goes on.
     pub follow: bool,
+    /// Neither findings nor panels.
+    pub only_timeline: bool,
 }
 
 /// What a path is asked for.
@@ -511,6 +513,10 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
         if start.select_range {
             workspace.state.view.range = Some(range);
         }
+    }
+    if start.only_timeline {
+        workspace.state.view.drawer = false;
+        workspace.state.view.findings = false;
     }
     if let Some(tab) = start.tab {
         workspace.state.view.tab = tab;

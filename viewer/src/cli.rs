@@ -50,6 +50,10 @@ pub struct Cli {
     #[arg(long, value_name = "TAB")]
     panel: Option<Tab>,
 
+    /// Show the timeline alone, without findings and panels.
+    #[arg(long, conflicts_with = "panel")]
+    only_timeline: bool,
+
     /// Dark or light; without it as last time.
     #[arg(long)]
     theme: Option<Theme>,
@@ -129,6 +133,7 @@ impl Cli {
             light: self.theme.map(|theme| matches!(theme, Theme::Light)),
             filter: self.filter.clone(),
             follow: self.follow,
+            only_timeline: self.only_timeline,
             compare: self.compare.clone(),
         }
     }

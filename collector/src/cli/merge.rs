@@ -165,7 +165,7 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let whole = Last::default();
     let (Merged { session, mut places }, _lock) = merge_session(directories, output, whole, &progress)?;
     let html = output.join(REPORT);
-    report::write_html(&session, &places.session, &html)
+    report::write_html(&session, &places.session, &html, None)
         .with_context(|| format!("cannot write {}", html.display()))?;
     places.report = Some(html);
     // A session without a trace is still a session.

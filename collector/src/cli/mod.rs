@@ -17,6 +17,7 @@ mod rules;
 mod run;
 mod session;
 mod size;
+mod timeline_picture;
 mod view;
 
 pub use exit::Exit;

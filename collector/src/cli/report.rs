@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::rank_list::RankList;
-use super::{Exit, merge, print, session};
+use super::{Exit, merge, print, session, timeline_picture};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use rankscope_collector::report::{self, Places};
@@ -22,6 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope report shared/run1                  print the summary, write shared/run1/report.html
   rankscope report shared/run1 --html out.html  write the page elsewhere
+  rankscope report shared/run1 --timeline       with a picture of the timeline, made by the viewer
   rankscope report shared/run1 --json | jq .coverage
   rankscope report shared/run1 --by host        sums by host: time, waiting, traffic; also rank, device, role
   rankscope report shared/run1 --range 10s..12s what happened in this window of time: --ranks 0-3 of some ranks
@@ -39,6 +40,10 @@ pub struct Report {
     /// Where to write the page, instead of report.html beside the session.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Put a picture of the timeline on the page; it takes rankscope-viewer, but no display.
+    #[arg(long, conflicts_with = "range")]
+    timeline: bool,
 
     /// Print the summary as JSON; writes a page only if --html names one.
     #[arg(long)]
@@ -143,7 +148,8 @@ impl Report {
             .html
             .or_else(|| (!self.json).then(|| beside.join(merge::REPORT)));
         if let Some(html) = &html {
-            report::write_html(&session, &path, html)
+            let timeline = self.timeline.then(|| timeline_picture::take(&path)).transpose()?;
+            report::write_html(&session, &path, html, timeline.as_deref())
                 .with_context(|| format!("cannot write {}", html.display()))?;
         }
         if let Some(level) = self.by {

@@ -22,6 +22,10 @@ Examples:
 /// The program that has the window: it needs libraries that a machine without a display may lack.
 const PROGRAM: &str = "rankscope-viewer";
 
+/// What to do where it is not found.
+pub const WHERE_FROM: &str = "The viewer is a program of its own: build it with `make viewer`, or put it beside rankscope or \
+                              on the PATH";
+
 /// Look at a run: a native viewer of runs, sessions and traces of torch.profiler.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,17 +42,18 @@ pub struct View {
 
 impl View {
     pub fn run(self) -> Result<Exit> {
-        let beside = std::env::current_exe()
-            .ok()
-            .map(|own| own.with_file_name(PROGRAM))
-            .filter(|program| program.is_file());
-        let program = beside.unwrap_or_else(|| PathBuf::from(PROGRAM));
+        let program = program();
         // It takes this process's place: signals and the exit status are its own.
         let error = Command::new(&program).args(&self.arguments).exec();
-        bail!(
-            "cannot start {}: {error}. The viewer is a program of its own: build it with `make viewer`, or put it beside \
-             rankscope or on the PATH",
-            program.display()
-        )
+        bail!("cannot start {}: {error}. {WHERE_FROM}", program.display())
     }
+}
+
+/// The viewer: that beside this program, else that on the path.
+pub fn program() -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .map(|own| own.with_file_name(PROGRAM))
+        .filter(|program| program.is_file())
+        .unwrap_or_else(|| PathBuf::from(PROGRAM))
 }

@@ -22,7 +22,7 @@ mod text_table;
 pub mod units;
 pub mod words;
 
-pub use html::page;
+pub use html::{page, page_with};
 pub use look::Look;
 pub use places::Places;
 pub use selection_text::selection_text;
@@ -46,11 +46,16 @@ pub enum PageError {
     Io(#[from] io::Error),
 }
 
-/// Writes the page of the session in `directory`, whole or not at all.
-pub fn write_html(session: &Session, directory: &Path, path: &Path) -> Result<(), PageError> {
+/// Writes the page of the session in `directory`, whole or not at all; with a picture of its timeline, a PNG, if there is one.
+pub fn write_html(
+    session: &Session,
+    directory: &Path,
+    path: &Path,
+    timeline: Option<&[u8]>,
+) -> Result<(), PageError> {
     let moved = heatmap::read_traffic(directory)?;
     let unfinished = path.with_extension("html.unfinished");
-    fs::write(&unfinished, page(session, &moved))?;
+    fs::write(&unfinished, page_with(session, &moved, timeline))?;
     Ok(fs::rename(&unfinished, path)?)
 }
 

@@ -18,6 +18,8 @@ use super::structure;
 use super::words::{self, Line, Mood};
 use crate::heatmap::{self, Kind, picture};
 use crate::rollup::rollups;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use rankscope_formats::session::{DeviceActivity, Finding, Session, TrafficRow};
 use std::fmt::Write;
 use std::ops::Range;
@@ -39,10 +41,18 @@ const MAP: picture::Look = picture::Look {
 
 /// The page; `moved` is the session's table `traffic`.
 pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
+    page_with(session, moved, None)
+}
+
+/// The page with a picture of the timeline, a PNG.
+pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]>) -> String {
     let mut out = String::with_capacity(1 << 16);
     head(&mut out, session);
     verdicts(&mut out, session);
     findings(&mut out, session);
+    if let Some(png) = timeline {
+        timeline_section(&mut out, png);
+    }
     scorecard(&mut out, session);
     breakdown_section(&mut out, session);
     activity_section(&mut out, session);
@@ -562,6 +572,22 @@ fn heading(text: &Prose) -> String {
 }
 
 /// A heading, a note and what they are about; nothing if that is empty.
+/// What the viewer shows of the whole run.
+fn timeline_section(out: &mut String, png: &[u8]) {
+    let image = format!(
+        "<img class=\"timeline\" alt=\"the timeline of all ranks\" src=\"data:image/png;base64,{}\"/>",
+        BASE64_STANDARD.encode(png)
+    );
+    let _ = writeln!(out, "<h2>Timeline</h2>");
+    figure(
+        out,
+        &image,
+        &prose![
+            "As `rankscope view` opens it: there one can look closer, at one instance on all ranks, at any range of time."
+        ],
+    );
+}
+
 fn section(out: &mut String, title: &str, note: Option<&Prose>, content: &str) {
     if content.is_empty() {
         return;
