@@ -1,7 +1,7 @@
 //! What the summary says of the devices' work.
 
 use crate::kernel_name::demangled;
-use crate::rank::{ActivitySums, CAUSES, CUPTI, ENDED, REFUSED};
+use crate::rank::{ActivitySums, CAUSES, CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
 use crate::summary::Parts;
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::RecordKind;
@@ -102,6 +102,11 @@ fn of_rank(
         covered_ns: sums.covered_ns,
         covered_communication_ns: sums.covered_communication_ns,
         yielded_ns: sums.yielded_ns,
+        recorder_ns: match log.properties.get(OVERHEAD).map(String::as_str) {
+            Some(OVERHEAD_RECORDED) => Figure::known(sums.recorder_ns),
+            Some(reason) => Figure::unknown(reason),
+            None => Figure::unknown("what the recorder took for itself was not recorded"),
+        },
         delivered_until_ns: sums.delivered_until_ns,
         shortest_launch_ns: known(sums.shortest_launch_ns, "no launch was recorded"),
         shortest_wait_ns: known(

@@ -116,7 +116,11 @@ pub fn merge_last(
     let ingest::Ingested {
         mut logs,
         mut problems,
-    } = ingest::ingest(&options.directories)?;
+    } = if last == part::Last::default() {
+        ingest::ingest(&options.directories)?
+    } else {
+        ingest::ingest_in_place(&options.directories)?
+    };
     let mut clocks = Clocks::align(&logs);
     let begin = part::Begin::choose(&mut logs, &clocks, last);
     let logs = logs;

@@ -1,12 +1,17 @@
 //! Traces of torch.profiler, written here event by event so that every figure is known by hand.
 
 use rankscope_collector::import::{self, ImportError, ImportOptions, ReadOptions};
-use rankscope_collector::{MergeOptions, merge, report};
-use rankscope_formats::session::{ProblemSummary, Session};
+use rankscope_collector::report::{self, Look, Places};
+use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_formats::session::{
+    Figure, ProblemSummary, Session, SpanKind, SpanRow, TableReader, rank_path,
+};
+use rankscope_formats::view::{LaneKind, ViewFile, overhead, view_path};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 /// Microseconds at which the job's first step begins.
 const BEGIN: i64 = 1_000_000;
@@ -313,6 +318,162 @@ fn operators_are_kept_where_they_are_asked_for() {
         12,
         "record_param_comms of six steps and two ranks"
     );
+}
+
+/// What torch.profiler writes of itself and of the driver: all under the process −1.
+fn overheads() -> Vec<Value> {
+    let at = |us: i64| (BEGIN + us) as f64;
+    let event =
+        |name: &str, thread: i64, ts: f64, dur: f64| span("overhead", name, (-1, thread), ts, dur, json!({}));
+    vec![
+        // 80 µs of recording, in which both threads were taken from for 20.
+        event("Activity Buffer Request", 4000, at(60), 60.0),
+        event("Instrumentation", 77, at(100), 40.0),
+        event("Lazy Function Loading", 4000, at(1060), 500.0),
+        event("Command Buffer Full", 4000, at(2060), 5.0),
+        event("Something New", 0, at(3000), 20.0),
+        // Such a one may come long after the profiler has stopped, or stand far behind all that it saw.
+        event("Activity Buffer Request", 4000, at(9_000_000), 5_000_000.0),
+    ]
+}
+
+#[test]
+fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_it() {
+    let work = tempfile::tempdir().expect("a folder");
+    let files = write(work.path(), Some("node"), 0);
+    let without = session(&options(files.clone(), &work.path().join("without")));
+    let mut trace: Value =
+        serde_json::from_str(&fs::read_to_string(&files[0]).expect("a trace")).expect("JSON");
+    // First of all, as if the profiler's own time told whose trace it is.
+    trace["traceEvents"]
+        .as_array_mut()
+        .expect("events")
+        .splice(1..1, overheads());
+    fs::write(&files[0], trace.to_string()).expect("written");
+    let run = work.path().join("with");
+    let with = session(&options(files, &run));
+
+    let mut expected = vec![
+        (
+            SpanKind::Recorder,
+            4000,
+            60_000,
+            60_000,
+            "activity buffer request",
+        ),
+        (SpanKind::Recorder, 77, 100_000, 40_000, "instrumentation"),
+        (
+            SpanKind::Driver,
+            4000,
+            1_060_000,
+            500_000,
+            "lazy function loading",
+        ),
+        (SpanKind::Driver, 4000, 2_060_000, 5_000, "command buffer full"),
+        (SpanKind::Recorder, 0, 3_000_000, 20_000, "unknown"),
+        (
+            SpanKind::Recorder,
+            4000,
+            9_000_000_000,
+            5_000_000_000,
+            "activity buffer request",
+        ),
+    ];
+    let directory = run.join("session");
+    let rows: Vec<SpanRow> = TableReader::read_all(&rank_path::<SpanRow>(&directory, 0)).expect("a table");
+    assert!(rows.is_sorted_by_key(|row| row.start_ns));
+    let step = rows
+        .iter()
+        .find(|row| {
+            row.name
+                .as_deref()
+                .is_some_and(|name| name.starts_with("ProfilerStep"))
+        })
+        .expect("a step");
+    let told = rows
+        .iter()
+        .filter(|row| matches!(row.kind, SpanKind::Recorder | SpanKind::Driver));
+    let told: Vec<_> = told
+        .map(|row| {
+            let name = row.name.as_deref().expect("what for");
+            (
+                row.kind,
+                row.thread_id,
+                row.start_ns - step.start_ns,
+                row.end_ns - row.start_ns,
+                name,
+            )
+        })
+        .collect();
+    expected.sort_by_key(|row| row.2);
+    assert_eq!(told, expected);
+
+    // 80 µs and 20, each of them once; the driver's is not its own, and what came later was not recorded.
+    assert_eq!(with.activity[0].recorder_ns, Figure::known(100_000));
+    let reason = "what the recorder took for itself was not recorded";
+    assert_eq!(with.activity[1].recorder_ns, Figure::unknown(reason));
+    let but_that = |session: &Session| {
+        let mut session = session.clone();
+        // Where the run's files are, and how much stands in them, is no figure of the job.
+        session.written_unix_ns = 0;
+        session.directories.clear();
+        session.tables.clear();
+        session.totals.records = 0;
+        for activity in &mut session.activity {
+            activity.recorder_ns = Figure::unknown(reason);
+        }
+        for rank in &mut session.ranks {
+            rank.log.clear();
+            (rank.log_bytes, rank.records) = (0, 0);
+        }
+        serde_json::to_value(session).expect("JSON")
+    };
+    let (one, other) = (but_that(&without), but_that(&with));
+    for (field, value) in one.as_object().expect("an object") {
+        assert_eq!(value, &other[field], "{field}");
+    }
+
+    // 100 of 7000 µs are worth a word.
+    let said = report::summary_text(&with, &Places::default(), &Look::plain(200));
+    assert!(
+        said.contains("in up to 1.4 % of the time that was recorded"),
+        "{said}"
+    );
+    assert!(
+        !report::summary_text(&without, &Places::default(), &Look::plain(200))
+            .contains("CUPTI worked for itself")
+    );
+
+    // The index has lanes of them, one of each thread, told apart by whose time it was.
+    view::build(&directory, &with, 0, &AtomicBool::new(false)).expect("an index");
+    let index = ViewFile::open(&view_path(&directory, 0)).expect("an index");
+    let is_overhead = |kind: LaneKind| matches!(kind, LaneKind::Overhead { .. });
+    let mut lanes: Vec<_> = index
+        .lanes_of(is_overhead)
+        .map(|(_, lane)| {
+            let totals = lane.info.totals;
+            (
+                lane.info.kind,
+                lane.info.spans,
+                totals[usize::from(overhead::RECORDER)],
+                totals[usize::from(overhead::DRIVER)],
+            )
+        })
+        .collect();
+    lanes.sort();
+    let of = |thread_id| LaneKind::Overhead { thread_id };
+    assert_eq!(
+        lanes,
+        [
+            (of(0), 1, 20_000, 0),
+            (of(77), 1, 40_000, 0),
+            (of(4000), 4, 5_000_060_000, 505_000)
+        ]
+    );
+    let calls = index.lanes_of(|kind| matches!(kind, LaneKind::Calls { .. }));
+    for (_, lane) in calls {
+        assert_eq!(lane.info.kind, LaneKind::Calls { thread_id: 4000 });
+    }
 }
 
 #[test]

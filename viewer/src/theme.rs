@@ -1,7 +1,7 @@
 //! Colours: by what they mean, distinguishable for the colour-blind (Okabe and Ito's palette), in light and dark.
 
 use egui::Color32;
-use rankscope_formats::view::{CLASSES, LaneKind, call, operation, part, step, work};
+use rankscope_formats::view::{CLASSES, LaneKind, call, operation, overhead, part, step, work};
 
 /// Colours of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,6 +131,10 @@ impl Theme {
                 set(step::TRAIN, Shade::plain(self.pick(0x3d4854, 0xc9d1d9)));
                 set(step::EVALUATE, Shade::plain(self.pick(0x4f5f3a, 0xc9d9b0)));
                 set(step::CHECKPOINT, Shade::plain(self.pick(0x5f4a63, 0xdcc7e0)));
+            }
+            LaneKind::Overhead { .. } => {
+                set(overhead::RECORDER, Shade::hatched(self.pick(0x9a8fb0, 0x8b7fa6)));
+                set(overhead::DRIVER, Shade::plain(self.pick(0x7d7561, 0xb3a98f)));
             }
             LaneKind::Stalls => set(0, Shade::plain(rgb(VERMILION))),
             LaneKind::Pauses => set(0, Shade::plain(rgb(YELLOW))),

@@ -25,12 +25,14 @@ fn of_a_run_that_is_too_long_the_last_part_is_followed() {
     unsafe { std::env::set_var("PATH", paths.expect("a path")) };
     let recording = {
         let run = run.clone();
-        std::thread::spawn(move || support::gloo_for(&run, 1500).is_some())
+        std::thread::spawn(move || support::gloo_for(&run, 600).is_some())
     };
     let follower = Follower::start_with(run, MOST_RECORDS, || {}).expect("a follower");
     let since = Instant::now();
-    // How far the last record lies behind the moment at which it is shown, of each part; and where parts begin and end.
+    // How far the last record that is shown lies behind, at its farthest: when the next part comes. And where parts begin and
+    // end.
     let mut behind_s = Vec::new();
+    let mut shown_until_unix_ns = None;
     let mut parts: Vec<(i64, i64)> = Vec::new();
     let mut why = None;
     let whole = loop {
@@ -45,7 +47,9 @@ fn of_a_run_that_is_too_long_the_last_part_is_followed() {
                 let end_unix_ns = session.axis.origin_unix_ns + session.axis.end_ns;
                 assert!(session.totals.records <= 2 * MOST_RECORDS, "{:?}", session.totals);
                 if let Some(part) = &session.part {
-                    behind_s.push((now.as_nanos() as i64 - end_unix_ns) as f64 / 1e9);
+                    if let Some(until) = shown_until_unix_ns.replace(end_unix_ns) {
+                        behind_s.push((now.as_nanos() as i64 - until) as f64 / 1e9);
+                    }
                     parts.push((part.from_ns, session.axis.end_ns));
                     assert_eq!(session.matching.mismatched, 0);
                     assert_eq!(session.matching.unmatched_messages, 0);
@@ -70,6 +74,7 @@ fn of_a_run_that_is_too_long_the_last_part_is_followed() {
     assert!(whole.axis.end_ns >= parts[parts.len() - 1].1);
     behind_s.sort_by(f64::total_cmp);
     println!("{} parts, behind: {behind_s:.2?} s", parts.len());
+    // A machine that builds something else meanwhile may be late now and then.
     let middle = behind_s[behind_s.len() / 2];
     assert!(middle < 1.0, "{behind_s:?}");
 }

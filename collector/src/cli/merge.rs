@@ -79,6 +79,31 @@ impl Merge {
             (None, [only]) => only.clone(),
             (None, _) => bail!("several directories need a place for what is merged from them: -o DIR"),
         };
+        let last = Last {
+            time_ns: self.last,
+            records: self.last_records,
+        };
+        // A part is of a run that goes on: nobody waits for its end, and what lies where stays there.
+        if last == Last::default() {
+            self.collect()?;
+        }
+        let abandoned = output.clone();
+        let _watch = StopWatch::start(move |signal| {
+            abandon(&abandoned);
+            warn("stopped; the recording is untouched, merge again to go on");
+            Ending::Signal(signal).end_likewise()
+        });
+        let merged = if self.only_session {
+            merge_session(&self.directories, &output, last, &Progress::new())?.0
+        } else {
+            merge(&self.directories, &output)?
+        };
+        merged.print(self.json)?;
+        Ok(merged.exit())
+    }
+
+    /// Brings what dead processes left into their logs, and tells of those that still run.
+    fn collect(&self) -> Result<()> {
         for directory in &self.directories {
             let recording: Vec<_> = record::read_all(directory)
                 .into_iter()
@@ -107,23 +132,7 @@ impl Merge {
                 warn(failure);
             }
         }
-        let abandoned = output.clone();
-        let _watch = StopWatch::start(move |signal| {
-            abandon(&abandoned);
-            warn("stopped; the recording is untouched, merge again to go on");
-            Ending::Signal(signal).end_likewise()
-        });
-        let merged = if self.only_session {
-            let last = Last {
-                time_ns: self.last,
-                records: self.last_records,
-            };
-            merge_session(&self.directories, &output, last, &Progress::new())?.0
-        } else {
-            merge(&self.directories, &output)?
-        };
-        merged.print(self.json)?;
-        Ok(merged.exit())
+        Ok(())
     }
 }
 

@@ -261,6 +261,8 @@ struct RankExport<'a, 'w> {
     messages: Lanes,
     /// What ran on the rank's device.
     device: Lanes,
+    /// What the recorder and the driver took for themselves: it may overlap what its thread did, and is no part of that.
+    recorder: Lanes,
     /// The streams of its devices, where their work was recorded.
     streams: Option<DeviceTracks>,
     in_flight: CounterId,
@@ -308,6 +310,14 @@ impl<'a, 'w> RankExport<'a, 'w> {
             },
             LaneStyle::Merged,
         );
+        let recorder = Lanes::new(
+            Some(process),
+            &TrackOptions {
+                name: "recorder",
+                ..TrackOptions::default()
+            },
+            LaneStyle::Merged,
+        );
         Ok(Self {
             writer,
             session,
@@ -319,6 +329,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             group: None,
             messages,
             device,
+            recorder,
             streams: None,
             in_flight,
             bytes_in_flight,
@@ -485,6 +496,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
         if is_of_devices || !self.is_wanted(row.start_ns, row.end_ns) {
             return Ok(());
         }
+        if matches!(row.kind, SpanKind::Recorder | SpanKind::Driver) {
+            return self.overhead(row);
+        }
         let track = self.thread(row.thread_id)?;
         let start_ns = self.at(row.start_ns);
         let name = match (row.kind, &row.name) {
@@ -524,6 +538,24 @@ impl<'a, 'w> RankExport<'a, 'w> {
             ..Slice::default()
         };
         let outcome = self.writer.slice(track, &slice);
+        self.kept(outcome)?;
+        Ok(())
+    }
+
+    fn overhead(&mut self, row: &SpanRow) -> Result<(), Error> {
+        let start_ns = self.at(row.start_ns);
+        let slice = Slice {
+            start_ns,
+            duration_ns: self.at(row.end_ns).saturating_sub(start_ns),
+            name: row.name.as_deref().unwrap_or(row.kind.name()),
+            category: row.kind.name(),
+            args: &[("thread", ArgValue::Uint(u64::from(row.thread_id)))],
+            ..Slice::default()
+        };
+        let outcome = match self.recorder.place(self.writer, start_ns, slice.duration_ns) {
+            Ok(track) => self.writer.slice(track, &slice),
+            Err(error) => Err(error),
+        };
         self.kept(outcome)?;
         Ok(())
     }

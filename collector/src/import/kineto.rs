@@ -6,7 +6,7 @@ use super::trace::{Call, DEVICE_LANE, Group, Trace};
 use super::words;
 use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part};
-use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
+use rankscope_formats::ranklog::activity::{Activity, HostCall, Work, overhead};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
 use rankscope_formats::{Library, Operation};
 use rustc_hash::FxHashMap;
@@ -211,6 +211,10 @@ impl Reading {
             *window = (window.0.min(start), window.1.max(end));
             return Ok(());
         }
+        if event.category == Category::Overhead {
+            // Of no use for how long the trace is: the last request for a buffer may stand far behind it.
+            return self.overhead(event, start, end);
+        }
         self.trace.saw(start, end);
         match event.category {
             Category::Kernel | Category::Copy | Category::Set => self.work(event, start, end),
@@ -336,6 +340,22 @@ impl Reading {
         self.trace
             .spool
             .push(DEVICE_LANE, Activity::Call { call, waits }.to_record())
+    }
+
+    /// All such events have the process −1; the thread is one of the program's, or 0.
+    fn overhead(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
+        let thread = match event.thread {
+            Id::Number(thread) => u32::try_from(thread).unwrap_or(0),
+            _ => 0,
+        };
+        let activity = Activity::Overhead {
+            start_ticks: start as u64,
+            end_ticks: end as u64,
+            thread,
+            what: overhead::number(event.name.as_str()),
+        };
+        self.trace.overheads += 1;
+        self.trace.spool.push(DEVICE_LANE, activity.to_record())
     }
 
     fn thread_of(&mut self, event: &Event<'_>) -> u32 {

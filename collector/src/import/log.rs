@@ -3,7 +3,7 @@
 use super::join::{CallKey, Joined};
 use super::trace::{Call, DEVICE_LANE, FIRST_TEXT, Trace};
 use super::{HTA, NOTE, SOURCE, shown};
-use crate::rank::CUPTI;
+use crate::rank::{CUPTI, OVERHEAD, OVERHEAD_RECORDED};
 use rankscope_formats::ranklog::activity::{Activity, Coverage, LinkedTo};
 use rankscope_formats::ranklog::clock::{Calibration, Counter};
 use rankscope_formats::ranklog::definition::{
@@ -109,8 +109,12 @@ fn define<W: io::Write>(
     if let Some(version) = &trace.nccl_version {
         properties.push(("library.nccl.version".to_owned(), version.clone()));
     }
-    if trace.works > 0 {
+    if trace.works > 0 || trace.overheads > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
+    }
+    // A trace without any does not say whether it was asked for them.
+    if trace.overheads > 0 {
+        properties.push((OVERHEAD.to_owned(), OVERHEAD_RECORDED.to_owned()));
     }
     let problems = trace.problems.iter().map(|problem| match problem.offset_bytes {
         Some(offset) => format!("at byte {offset}: {}", problem.what),

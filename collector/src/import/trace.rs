@@ -107,6 +107,8 @@ pub struct Trace {
     pub communication: FxHashSet<u32>,
     /// Works of devices.
     pub works: u64,
+    /// Times that the profiler or the driver took for itself.
+    pub overheads: u64,
     /// The records, but for process groups' operations.
     pub spool: Spool,
     /// Texts that records refer to, by their number.
@@ -152,6 +154,7 @@ impl Trace {
             steps: Vec::new(),
             communication: FxHashSet::default(),
             works: 0,
+            overheads: 0,
             spool: Spool::new(directory.to_path_buf()),
             texts: Vec::new(),
             streams: Vec::new(),

@@ -44,6 +44,16 @@ pub struct Ingested {
 
 /// Finds, completes and opens the logs of these directories. A directory may also be a log itself.
 pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
+    open_all(directories, true)
+}
+
+/// The same with logs as they are, for who looks at a run again and again: live areas are read where they lie, and each log is
+/// gone through once.
+pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
+    open_all(directories, false)
+}
+
+fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, IngestError> {
     let mut paths = BTreeSet::new();
     let mut problems = Vec::new();
     for directory in directories {
@@ -63,7 +73,9 @@ pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
     // The same log reached by two ways (a link, a copy) is one log: its nonce is drawn by its process.
     let mut known = BTreeSet::new();
     for path in paths {
-        complete(&path, &mut problems);
+        if completes {
+            complete(&path, &mut problems);
+        }
         match RankLog::open(&path) {
             Ok(log) => {
                 if !known.insert((log.nonce, log.pid)) {

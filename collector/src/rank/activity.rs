@@ -7,13 +7,16 @@
 use super::by_correlation::{ByCorrelation, Done};
 use super::gaps::{Gaps, Place};
 use super::in_order::{InOrder, Moment};
+use super::recorder_time::RecorderTime;
 use super::stream_order::{self, StreamOrder};
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
 use crate::kernel_name::demangled;
 use rankscope_formats::Operation;
 use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::ranklog::activity::{Activity, ActivityKind, Coverage, HostCall, LinkedTo, Work};
+use rankscope_formats::ranklog::activity::{
+    Activity, ActivityKind, Coverage, HostCall, LinkedTo, Work, overhead,
+};
 use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
 use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
@@ -31,6 +34,10 @@ pub const CUPTI: &str = "source.cupti";
 pub const ENDED: &str = "source.cupti_ended";
 /// Why it was not for a time.
 pub const REFUSED: &str = "source.cupti_refused";
+/// Whether it told what it took for itself: [`OVERHEAD_RECORDED`], or why not.
+pub const OVERHEAD: &str = "source.cupti_overhead";
+/// It did, of all of it.
+pub const OVERHEAD_RECORDED: &str = "recorded";
 
 /// Works that may wait to be put in order; with more the first go on, complete or not.
 const MOST_HELD: usize = 1 << 21;
@@ -120,6 +127,11 @@ impl Lateness {
     }
 }
 
+/// True of a record that tells of the recorder or the driver: no sign of what the job did, nor of how long.
+pub fn is_overhead(record: &Record) -> bool {
+    record.kind == RecordKind::Activity as u8 && record.operation == ActivityKind::Overhead as u8
+}
+
 /// When what a record of activity tells began, in ticks; `None` of what is not waited for.
 fn begun(record: &Record) -> Option<u64> {
     match Activity::of(record)? {
@@ -129,6 +141,7 @@ fn begun(record: &Record) -> Option<u64> {
         | Activity::Graph { work, .. } => Some(work.start_ticks),
         Activity::Call { call, .. } => Some(call.start_ticks),
         Activity::Link { near_ticks, .. } => Some(near_ticks),
+        Activity::Overhead { start_ticks, .. } => Some(start_ticks),
         Activity::Covered { .. } | Activity::Stream { .. } => None,
     }
 }
@@ -304,6 +317,8 @@ pub struct ActivitySums {
     pub covered_communication_ns: i64,
     /// See `covered_ns`.
     pub yielded_ns: i64,
+    /// Of the time in which all was recorded, that in which the recorder worked for itself on some thread, ns.
+    pub recorder_ns: i64,
     /// Until when activity was delivered, ns.
     pub delivered_until_ns: Option<i64>,
     /// Shortest time from a launch's begin to its work's, ns.
@@ -371,6 +386,8 @@ pub struct Activities {
     pub sums: ActivitySums,
     /// Intervals that wait for their place in the order of begins.
     spans: InOrder<SpanRow>,
+    /// What the recorder took for itself.
+    recorder: RecorderTime,
     /// Works in order, to be written.
     pub rows: Vec<WorkRow>,
     /// Stretches without compute, to be written.
@@ -426,6 +443,7 @@ impl Activities {
                 ..ActivitySums::default()
             },
             spans: InOrder::default(),
+            recorder: RecorderTime::default(),
             rows: Vec::new(),
             stalls: Vec::new(),
             of_calls: Vec::new(),
@@ -519,6 +537,7 @@ impl Activities {
                 ..
             } => self.order.named(handle, context, number),
             Activity::Covered { coverage, .. } => self.cover(enter_ns, leave_ns, coverage),
+            Activity::Overhead { thread, what, .. } => self.took(thread, what, times),
         }
     }
 
@@ -573,6 +592,27 @@ impl Activities {
         }
     }
 
+    fn took(&mut self, thread_id: u32, what: u32, (start_ns, end_ns): (i64, i64)) {
+        let is_drivers = overhead::is_drivers(what);
+        if !is_drivers {
+            self.recorder.took(start_ns, end_ns);
+        }
+        if self.hands_out_works {
+            self.span(SpanRow {
+                kind: if is_drivers {
+                    SpanKind::Driver
+                } else {
+                    SpanKind::Recorder
+                },
+                thread_id,
+                start_ns,
+                end_ns,
+                object: 0,
+                name: Some(Cow::Borrowed(overhead::words(what))),
+            });
+        }
+    }
+
     fn cover(&mut self, start: i64, end: i64, coverage: Coverage) {
         self.newest_ns = self.newest_ns.max(end);
         let length = end - start;
@@ -602,6 +642,7 @@ impl Activities {
             Coverage::All => {
                 self.sums.covered_ns = self.sums.covered_ns.saturating_add(length);
                 self.sums.delivered_until_ns = Some(end);
+                self.recorder.recorded(start, end);
                 match self.covered.back_mut() {
                     Some(last) if start <= last.1 => last.1 = last.1.max(end),
                     _ => self.covered.push_back((start, end)),
@@ -634,6 +675,8 @@ impl Activities {
         {
             self.place(&held);
         }
+        self.recorder.count(safe);
+        self.sums.recorder_ns = self.recorder.total_ns();
         self.released_ns = self.released_ns.max(safe);
         self.order.reached(self.released_ns);
         self.judge_waits();

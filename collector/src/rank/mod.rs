@@ -14,10 +14,11 @@ mod messages;
 mod operation;
 mod ordinals;
 mod pauses;
+mod recorder_time;
 mod stream_order;
 mod works;
 
-pub use activity::{ActivitySums, CUPTI, ENDED, Lateness, REFUSED};
+pub use activity::{ActivitySums, CUPTI, ENDED, Lateness, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
 pub use device_clock::{DeviceClock, DeviceClocks};
 pub use gaps::{CAUSES, Place};
 pub use operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
@@ -29,7 +30,7 @@ use crate::device_overlap::DeviceParts;
 use crate::overlap::{Breakdown, Parts};
 use crate::pauses::{COUNT, position};
 use crate::steps::Anchors;
-use activity::Activities;
+use activity::{Activities, is_overhead};
 use devices::{Answer, Awaited, Began, Devices, Recorded, Times, Work};
 use groups::{GroupOutcome, Groups};
 use lanes::Lanes;
@@ -718,6 +719,12 @@ impl<'a> RankReader<'a> {
             self.sums.unknown_records += 1;
             return;
         };
+        if is_overhead(record) {
+            if let Some(activity) = &mut self.activity {
+                activity.take(record, enter, leave);
+            }
+            return;
+        }
         if !self.is_before(leave) {
             let begin = enter.max(self.from_ns.unwrap_or(i64::MIN));
             let (first, last) = self.sums.span_ns.unwrap_or((begin, leave));

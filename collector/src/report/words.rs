@@ -464,6 +464,7 @@ pub fn activity(session: &Session) -> Vec<Line> {
             ],
         ));
     }
+    lines.extend(of_recorder(entries));
     lines.extend(undelivered(session));
     let mut reasons: Vec<(&str, usize)> = entries
         .iter()
@@ -507,6 +508,34 @@ pub fn activity(session: &Session) -> Vec<Line> {
         ));
     }
     lines
+}
+
+/// Share of the recorded time from which it is said what the recorder took for itself, in percent.
+const LEAST_OF_RECORDER_PERCENT: i64 = 1;
+
+/// What the recorder took for itself, where it is worth a word.
+fn of_recorder(entries: &[DeviceActivity]) -> Option<Line> {
+    let told = entries.iter().enumerate().filter_map(|(at, entry)| {
+        let ns = entry.recorder_ns.value?;
+        let is_worth_it = entry.covered_ns > 0
+            && ns.saturating_mul(100) >= entry.covered_ns.saturating_mul(LEAST_OF_RECORDER_PERCENT);
+        is_worth_it.then_some((at, ns, entry.covered_ns))
+    });
+    let (at, ns, covered_ns) = told
+        .max_by(|one, other| (one.1 as f64 / one.2 as f64).total_cmp(&(other.1 as f64 / other.2 as f64)))?;
+    Some(Line::new(
+        Mood::Plain,
+        prose![
+            "CUPTI worked for itself, on some thread, in up to ",
+            share_of(
+                ns,
+                covered_ns,
+                &format!("/activity/{at}/recorder_ns/value"),
+                &format!("/activity/{at}/covered_ns")
+            ),
+            " of the time that was recorded: spans of kind \"recorder\""
+        ],
+    ))
 }
 
 /// What CUPTI had not handed out when the process ended is not known: not even how much it was.

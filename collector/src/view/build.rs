@@ -8,8 +8,8 @@ use rankscope_formats::session::{
     NameRow, OperationState, Session, SpanKind, StepKind, WaitClass, WorkClass,
 };
 use rankscope_formats::view::{
-    Footer, LaneKind, Layers, Name, OTHER_THREADS, Span, ViewError, ViewWriter, call, operation, step,
-    view_path, work,
+    Footer, LaneKind, Layers, Name, OTHER_THREADS, Span, ViewError, ViewWriter, call, operation, overhead,
+    step, view_path, work,
 };
 use rankscope_formats::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -316,6 +316,8 @@ impl Builder {
                 self.parts.covered(&mut self.writer, row.start_ns, row.end_ns);
                 return Ok(());
             }
+            SpanKind::Recorder => overhead::RECORDER,
+            SpanKind::Driver => overhead::DRIVER,
             SpanKind::Mark => 0,
         };
         let name = match &row.name {
@@ -328,6 +330,7 @@ impl Builder {
         let thread_id = self.shown_thread(row.thread_id);
         let kind = match row.kind {
             SpanKind::Mark => LaneKind::Marks { thread_id },
+            SpanKind::Recorder | SpanKind::Driver => LaneKind::Overhead { thread_id },
             _ => LaneKind::Calls { thread_id },
         };
         let span = Span {

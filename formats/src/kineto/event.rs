@@ -72,6 +72,8 @@ pub enum Category {
     Copy,
     /// Memory was set.
     Set,
+    /// Time that CUPTI or the driver took for itself.
+    Overhead,
     /// The profiler itself: for how long it recorded.
     Trace,
     /// None is told.
@@ -92,6 +94,7 @@ impl Category {
             "kernel" | "Kernel" => Self::Kernel,
             "gpu_memcpy" | "Memcpy" => Self::Copy,
             "gpu_memset" | "Memset" => Self::Set,
+            "overhead" => Self::Overhead,
             "Trace" => Self::Trace,
             _ => Self::Other,
         }
@@ -319,6 +322,19 @@ mod tests {
         assert_eq!(event.span_ns(), Some((1001, 1003)));
         assert_eq!(Args::text(args.group_name), Some(Text::Borrowed("0")));
         assert_eq!(Args::text(args.element_type), None);
+    }
+
+    #[test]
+    fn what_the_profiler_took_has_a_category_of_its_own() {
+        let overhead =
+            br#"{"ph": "X", "cat": "overhead", "name": "Activity Buffer Request", "pid": -1, "tid": 6,
+            "ts": 1, "dur": 2, "args": {}}"#;
+        let (event, _) = Event::read(overhead, 0).expect("an event");
+        assert_eq!(
+            (event.category, event.process),
+            (Category::Overhead, Id::Number(-1))
+        );
+        assert!(!event.category.is_work());
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum ActivityKind {
     Covered = 8,
     /// A stream, as the program's calls name it.
     Stream = 9,
+    /// Time that the recorder or the driver took for itself.
+    Overhead = 10,
 }
 
 impl ActivityKind {
@@ -41,6 +43,7 @@ impl ActivityKind {
             7 => Self::Link,
             8 => Self::Covered,
             9 => Self::Stream,
+            10 => Self::Overhead,
             _ => return None,
         })
     }
@@ -66,6 +69,40 @@ pub mod direction {
     /// In words.
     pub fn words(number: u8) -> &'static str {
         WORDS.get(usize::from(number)).copied().unwrap_or(WORDS[0])
+    }
+}
+
+/// What time was taken for: numbers of `CUpti_ActivityOverheadKind`.
+pub mod overhead {
+    /// Words for the numbers that are known, and whether it is the driver's own time, which passes without a recorder too.
+    const WORDS: [(u32, &str, bool); 10] = [
+        (0, "unknown", false),
+        (1, "driver compiler", true),
+        (1 << 16, "buffer flush", false),
+        (2 << 16, "instrumentation", false),
+        (3 << 16, "resource", false),
+        (4 << 16, "runtime triggered module loading", true),
+        (5 << 16, "lazy function loading", true),
+        (6 << 16, "command buffer full", true),
+        (7 << 16, "activity buffer request", false),
+        (8 << 16, "UVM activity init", false),
+    ];
+
+    /// In words.
+    pub fn words(number: u32) -> &'static str {
+        let known = WORDS.iter().find(|known| known.0 == number);
+        known.map_or(WORDS[0].1, |known| known.1)
+    }
+
+    /// True if the driver took it for what the program asked of it: it compiled, it loaded, its queue was full.
+    pub fn is_drivers(number: u32) -> bool {
+        WORDS.iter().any(|known| known.0 == number && known.2)
+    }
+
+    /// The number of these words, in whatever case torch.profiler writes them; 0 of others.
+    pub fn number(words: &str) -> u32 {
+        let known = WORDS.iter().find(|known| known.1.eq_ignore_ascii_case(words));
+        known.map_or(0, |known| known.0)
     }
 }
 
@@ -227,6 +264,17 @@ pub enum Activity {
         /// Since when, in ticks.
         at_ticks: u64,
     },
+    /// Time that the recorder or the driver took for itself.
+    Overhead {
+        /// Begin, in ticks.
+        start_ticks: u64,
+        /// End, in ticks.
+        end_ticks: u64,
+        /// System id of the thread that it was taken of, 0 if none is told.
+        thread: u32,
+        /// For what ([`overhead`]).
+        what: u32,
+    },
 }
 
 const GRID_X_BITS: u32 = 31;
@@ -374,6 +422,19 @@ impl Activity {
                 object: handle,
                 ..Record::new(RecordKind::Activity)
             },
+            Self::Overhead {
+                start_ticks,
+                end_ticks,
+                thread,
+                what,
+            } => Record {
+                operation: ActivityKind::Overhead as u8,
+                enter_ticks: start_ticks,
+                leave_ticks: end_ticks,
+                communicator: thread,
+                tag: what,
+                ..Record::new(RecordKind::Activity)
+            },
         }
     }
 
@@ -453,6 +514,12 @@ impl Activity {
                 context: record.tag,
                 number: record.sequence,
                 at_ticks: record.enter_ticks,
+            },
+            ActivityKind::Overhead => Self::Overhead {
+                start_ticks: record.enter_ticks,
+                end_ticks: record.leave_ticks,
+                thread: record.communicator,
+                what: record.tag,
             },
         })
     }
@@ -544,6 +611,14 @@ mod tests {
                 number: of_stream[1],
                 at_ticks: numbers[1],
             }),
+            (any::<[u64; 2]>(), any::<[u32; 2]>()).prop_map(|(ticks, [thread, what])| {
+                Activity::Overhead {
+                    start_ticks: ticks[0],
+                    end_ticks: ticks[1],
+                    thread,
+                    what,
+                }
+            }),
         ]
     }
 
@@ -552,6 +627,24 @@ mod tests {
         fn every_activity_survives(activity in any_activity()) {
             prop_assert_eq!(Activity::of(&activity.to_record()), Some(activity));
         }
+    }
+
+    #[test]
+    fn what_time_was_taken_for_has_words_and_the_words_their_number() {
+        for number in [0, 1].into_iter().chain((1..=8).map(|kind| kind << 16)) {
+            assert_eq!(overhead::number(overhead::words(number)), number);
+        }
+        // As torch.profiler writes it.
+        assert_eq!(overhead::number("Activity Buffer Request"), 7 << 16);
+        assert!(
+            !overhead::is_drivers(7 << 16) && overhead::is_drivers(overhead::number("Command Buffer Full"))
+        );
+        // What a later version may tell of is the recorder's until it is known.
+        assert_eq!(
+            (overhead::words(99 << 16), overhead::is_drivers(99 << 16)),
+            ("unknown", false)
+        );
+        assert_eq!(overhead::number("Something New"), 0);
     }
 
     #[test]

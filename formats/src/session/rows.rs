@@ -127,6 +127,10 @@ names! {
         Yielded = "yielded",
         /// All activity of the rank's devices was recorded.
         Covered = "covered",
+        /// The recorder (CUPTI) took this time of the thread for itself; `name` says for what.
+        Recorder = "recorder",
+        /// The driver took this time of the thread inside a call of CUDA, and would without a recorder; `name` says for what.
+        Driver = "driver",
     }
     /// What a device did.
     WorkKind {
@@ -366,7 +370,7 @@ table! {
     /// The work it was for, as an address that is used again later; 0 if for none in particular. Of launches CUPTI's number
     /// of the call.
     object: u64 = Dictionary,
-    /// Name, of marks.
+    /// Name, of marks; of `recorder` and `driver` what the time was taken for.
     name: Option<Cow<'static, str>> = Dictionary,
 }
 

@@ -769,6 +769,10 @@ pub struct DeviceActivity {
     pub covered_communication_ns: i64,
     /// Time in which another profiler had it, ns.
     pub yielded_ns: i64,
+    /// Of `covered_ns`, the time in which the recorder (CUPTI) worked for itself on some thread of the rank, ns: spans of
+    /// kind `recorder`, at once on several threads counted once. Time that the driver took is not part of it.
+    #[serde(default = "overhead_not_asked_for")]
+    pub recorder_ns: Figure<i64>,
     /// Until when activity was delivered: what the device did later is not known; ns on the axis.
     pub delivered_until_ns: Option<i64>,
     /// How early the device's times may lie on the axis at most: the shortest time from a launch to its work, ns.
@@ -806,6 +810,10 @@ pub struct DeviceActivity {
     pub top: Vec<KernelSum>,
     /// False if the parts do not add up to the window: a bug, shown and exit code 3.
     pub adds_up: bool,
+}
+
+fn overhead_not_asked_for() -> Figure<i64> {
+    Figure::unknown("what the recorder took for itself was not recorded")
 }
 
 /// A stream of a device.

@@ -82,6 +82,11 @@ pub enum LaneKind {
         /// System id of the thread.
         thread_id: u32,
     },
+    /// What the recorder and the driver took for themselves of one thread: classes of [`super::overhead`].
+    Overhead {
+        /// System id of the thread; 0 if none is told.
+        thread_id: u32,
+    },
     /// What named the host's time: input, checkpoints, evaluation, garbage collection; all of class 0.
     Pauses,
     /// Operations on one communicator: classes of [`super::operation`].

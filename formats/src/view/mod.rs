@@ -48,7 +48,7 @@ pub const CLASSES: usize = 8;
 /// The thread of lanes of which many threads have a part: there were too many for lanes of their own.
 pub const OTHER_THREADS: u32 = u32::MAX;
 
-const MAGIC: [u8; 8] = *b"RSVIEW\0\x01";
+const MAGIC: [u8; 8] = *b"RSVIEW\0\x02";
 
 /// Where the index of one rank lies.
 pub fn view_path(session: &Path, rank: u32) -> PathBuf {
@@ -167,6 +167,16 @@ pub mod call {
         "failure",
         "yielded",
     ];
+}
+
+/// Classes of [`LaneKind::Overhead`].
+pub mod overhead {
+    /// The recorder took it: CUPTI wrote, handed out and got buffers, instrumented kernels.
+    pub const RECORDER: u8 = 0;
+    /// The driver took it inside a call, as it would without a recorder: it compiled, it loaded, its queue was full.
+    pub const DRIVER: u8 = 1;
+    /// Names in the order of their numbers.
+    pub const NAMES: [&str; 2] = ["recorder", "driver"];
 }
 
 /// Classes of [`LaneKind::Works`].

@@ -139,11 +139,13 @@ pub struct Call {
     pub is_runtime: bool,
 }
 
-/// Time that CUPTI took for itself.
+/// Time that CUPTI took for itself, or the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
     /// When.
     pub span: Span,
+    /// System id of the thread that it was taken of, if it was one's.
+    pub thread: Option<u32>,
     /// For what: a number of `CUpti_ActivityOverheadKind`.
     pub what: u32,
 }
@@ -172,7 +174,7 @@ pub enum Activity {
         /// The number.
         id: u64,
     },
-    /// Time that CUPTI took.
+    /// Time that CUPTI took, or the driver.
     Overhead(Overhead),
     /// Another kind, which is not read.
     Other(u32),
@@ -386,8 +388,13 @@ unsafe fn external(record: *const cupti::CUpti_ActivityExternalCorrelation) -> A
 unsafe fn overhead(record: *const cupti::CUpti_ActivityOverhead) -> Activity {
     // SAFETY: the caller's promise.
     let record = unsafe { record.read_unaligned() };
+    let is_of_thread = record.objectKind == cupti::CUpti_ActivityObjectKind::CUPTI_ACTIVITY_OBJECT_THREAD;
+    // Copied, since a field of a packed structure cannot be referred to.
+    let object = record.objectId;
     Activity::Overhead(Overhead {
         span: span!(record),
+        // SAFETY: all parts of the union are numbers, which may be anything; `pt` means something where it is a thread's.
+        thread: is_of_thread.then_some(unsafe { object.pt.threadId }),
         what: record.overheadKind.0,
     })
 }
@@ -476,6 +483,39 @@ mod tests {
         };
         assert_eq!((call.function, call.thread, call.correlation), (307, 1234, 99));
         assert!(!call.is_runtime && call.returned == 0);
+    }
+
+    #[test]
+    fn what_cupti_took_is_read_in_each_size_with_the_thread_if_it_is_one() {
+        // Sizes of the structures of 11.8, 12.2 and 12.8; process and thread lie at 12 and 16.
+        let numbers = [
+            (4, 2 << 16, 4),
+            (8, 2, 4),
+            (12, 77, 4),
+            (16, 1234, 4),
+            (24, 10, 8),
+            (32, 25, 8),
+        ];
+        for size in [40, 48, 56] {
+            let record = bytes(Kind::CUPTI_ACTIVITY_KIND_OVERHEAD, size, &numbers);
+            let Activity::Overhead(overhead) = read(&record) else {
+                panic!("an overhead");
+            };
+            assert_eq!(overhead.span, Span { start: 10, end: 25 });
+            assert_eq!((overhead.what, overhead.thread), (2 << 16, Some(1234)));
+            // Of a process, a device, a context or a stream nothing else is taken for a thread.
+            for object in [0, 1, 3, 4, 5] {
+                let mut other = record.clone();
+                other[8] = object;
+                let read = Activity::of_bytes(&other);
+                assert!(matches!(
+                    read,
+                    Ok(Activity::Overhead(Overhead { thread: None, .. }))
+                ));
+            }
+        }
+        let whole = bytes(Kind::CUPTI_ACTIVITY_KIND_OVERHEAD, 40, &numbers);
+        assert!(Activity::of_bytes(&whole[..39]).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::links;
 use super::names::Names;
+use super::session::{self, Overheads};
 use crate::life;
 use crate::thread::ThreadState;
 use rankscope_cupti_sys::bindings as cupti;
@@ -95,7 +96,10 @@ impl Records {
             return;
         };
         let record = activity.to_record();
-        self.near_ticks = record.leave_ticks;
+        // What CUPTI took has nothing to do with the launches that it tells of beside it.
+        if !matches!(activity, Activity::Overhead { .. }) {
+            self.near_ticks = record.leave_ticks;
+        }
         if lane.commit(set, &record) && is_work(&activity) {
             self.works += 1;
         }
@@ -205,8 +209,27 @@ impl Records {
                     near_ticks: self.near_ticks,
                 })
             }
+            sys::Activity::Overhead(overhead) => {
+                if only_communication {
+                    return None;
+                }
+                // No loss of the job's: it is said of this source, and counts as no work that is missing.
+                if !overhead.span.is_whole() || !self.is_of_our_clock(overhead.span) {
+                    session::tell_overheads(
+                        Overheads::Partly,
+                        "recorded in part: some were not stamped by our clock",
+                    );
+                    return None;
+                }
+                Some(Activity::Overhead {
+                    start_ticks: overhead.span.start,
+                    end_ticks: overhead.span.end,
+                    thread: overhead.thread.unwrap_or(0),
+                    what: overhead.what,
+                })
+            }
             // What it waited for is told by the call itself.
-            sys::Activity::Synchronization(_) | sys::Activity::Overhead(_) | sys::Activity::Other(_) => None,
+            sys::Activity::Synchronization(_) | sys::Activity::Other(_) => None,
         }
     }
 
@@ -238,17 +261,21 @@ impl Records {
 
     /// False, and counted, if the times are none of our clock's: another profiler had put its own in its place.
     fn is_stamped_by_us(&self, set: &LaneSet, span: sys::Span) -> bool {
-        let now = ticks();
-        let second = ticks_per_second();
-        // A little beyond both ends: the device's times are interpolated.
-        let is_ours = span.start.saturating_add(second) >= self.begun_ticks
-            && span.end >= span.start
-            && span.end <= now.saturating_add(second);
+        let is_ours = self.is_of_our_clock(span);
         if !is_ours {
+            let now = ticks();
             set.area
                 .count_loss(LossCause::ForeignClock, RecordKind::Activity, 1, now, now);
         }
         is_ours
+    }
+
+    fn is_of_our_clock(&self, span: sys::Span) -> bool {
+        let second = ticks_per_second();
+        // A little beyond both ends: the device's times are interpolated.
+        span.start.saturating_add(second) >= self.begun_ticks
+            && span.end >= span.start
+            && span.end <= ticks().saturating_add(second)
     }
 
     fn stream(&mut self, set: &LaneSet, place: sys::Place) -> u32 {

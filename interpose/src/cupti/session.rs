@@ -31,6 +31,8 @@ const KINDS: [Kind; 4] = [
     Kind::CUPTI_ACTIVITY_KIND_MEMSET,
     Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
 ];
+/// What CUPTI and the driver take for themselves: told beside all of the rest, and the rest does not depend on it.
+const OVERHEAD: Kind = Kind::CUPTI_ACTIVITY_KIND_OVERHEAD;
 
 /// `flag` of `cuptiActivityFlushAll`: hand out what is complete.
 pub const COMPLETE: u32 = 0;
@@ -58,10 +60,13 @@ pub enum State {
 
 struct Inner {
     state: State,
+    /// While recording: [`OVERHEAD`] was asked for too.
+    asked_overhead: bool,
 }
 
 static INNER: Mutex<Inner> = Mutex::new(Inner {
     state: State::Waiting,
+    asked_overhead: false,
 });
 
 /// The process life whose thread this is; 0: none has begun.
@@ -87,6 +92,27 @@ static STOPPED: AtomicU64 = AtomicU64::new(0);
 /// When recording was stopped last, in ticks: what was launched before was recorded.
 pub fn stopped_ticks() -> u64 {
     STOPPED.load(Ordering::Acquire)
+}
+
+/// What the log says of records of overhead: of several the last of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Overheads {
+    /// They were asked for.
+    Recorded = 1,
+    /// Some were left out.
+    Partly = 2,
+    /// CUPTI does not tell of them.
+    Refused = 3,
+}
+
+static OVERHEADS: AtomicU32 = AtomicU32::new(0);
+
+/// Says in the log what is known of records of overhead, once: definitions stay for ever.
+pub fn tell_overheads(what: Overheads, words: &str) {
+    if OVERHEADS.fetch_max(what as u32, Ordering::Relaxed) < what as u32 {
+        define("source.cupti_overhead", words);
+    }
 }
 
 /// CUPTI's version, 0 before it is known.
@@ -375,6 +401,31 @@ impl Changing {
             && let Some(table) = TABLE.get()
         {
             enable_kinds(table);
+            let asked = self
+                .0
+                .as_mut()
+                .map(|inner| std::mem::take(&mut inner.asked_overhead));
+            self.ask_overhead(asked.unwrap_or(false));
+        }
+    }
+
+    /// Asks for records of overhead, or not any more. A refusal changes nothing else.
+    fn ask_overhead(&mut self, is_wanted: bool) {
+        let (Some(table), Some(inner)) = (TABLE.get(), &mut self.0) else {
+            return;
+        };
+        if std::mem::replace(&mut inner.asked_overhead, is_wanted) == is_wanted {
+            return;
+        }
+        let Some(set) = (if is_wanted { table.enable } else { table.disable }) else {
+            return;
+        };
+        // SAFETY: CUPTI is there, and callbacks are registered.
+        let returned = own(|| unsafe { set(OVERHEAD) });
+        match (is_wanted, returned) {
+            (false, _) => {}
+            (true, SUCCESS) => tell_overheads(Overheads::Recorded, "recorded"),
+            (true, refused) => tell_overheads(Overheads::Refused, &in_words(table, refused)),
         }
     }
 
@@ -437,15 +488,17 @@ impl Changing {
                 } else if others::are_at_it() {
                     self.set(State::Aside);
                 } else {
-                    self.start();
+                    self.start(wanted);
                 }
             }
+            // Beside communication's own records alone there is nothing that it would explain.
+            (State::Recording, Mode::Communication | Mode::All) => self.ask_overhead(wanted == Mode::All),
             (State::Aside, Mode::Off) if !others::are_at_it() => self.set(State::Off),
             _ => {}
         }
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, wanted: Mode) {
         let Some(table) = TABLE.get() else { return };
         if !buffers::make() {
             return self.end("no memory for buffers");
@@ -458,6 +511,10 @@ impl Changing {
         match start_recording(table) {
             Ok(()) => {
                 self.set(State::Recording);
+                if let Some(inner) = &mut self.0 {
+                    inner.asked_overhead = false;
+                }
+                self.ask_overhead(wanted == Mode::All);
                 let is_linking = table.enable_driver_api.is_some() && table.push_external_id.is_some();
                 streams::forget();
                 ASKS.store(if is_linking { LINKS } else { STREAMS }, Ordering::Release);
@@ -665,6 +722,7 @@ fn disable_kinds(table: &Table) {
     let Some(disable) = table.disable else { return };
     // SAFETY: as above; what was never enabled is refused, which does no harm.
     own(|| unsafe {
+        disable(OVERHEAD);
         for kind in KINDS {
             disable(kind);
         }

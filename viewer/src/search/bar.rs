@@ -413,7 +413,7 @@ const SYNTAX: &str = "\
 words and \"phrases\" are looked for in names
 rank:3  rank:0-7,12  host:NAME  thread:1234  step:12
 op:all-reduce  comm:NAME  role:data  scope:across-hosts
-kind:operation, call, mark, kernel, step, stall, pause, part
+kind:operation, call, mark, kernel, step, stall, pause, overhead, part
 class:waiting  class:failed  class:in-flight
 size>1MiB  duration>5ms  wait>1ms  wait>20%
 or, not (also -), parentheses
@@ -663,7 +663,7 @@ mod tests {
         settle(&mut harness);
         type_text(&mut harness, "3");
         assert!(harness.query_by_label_contains("rank:0-7,12").is_none());
-        harness.get_by_label("13 found");
+        harness.get_by_label("14 found");
         assert_eq!(underlined(&harness), [0; 0]);
     }
 

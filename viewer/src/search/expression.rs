@@ -127,6 +127,8 @@ pub enum Kind {
     Call,
     /// The program's marks.
     Mark,
+    /// What the recorder and the driver took for themselves.
+    Overhead,
     /// What named the host's time.
     Pause,
     /// Operations.
@@ -137,12 +139,13 @@ pub enum Kind {
 
 impl Kind {
     /// In the order of their lanes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Step,
         Self::Part,
         Self::Stall,
         Self::Call,
         Self::Mark,
+        Self::Overhead,
         Self::Pause,
         Self::Operation,
         Self::Kernel,
@@ -157,6 +160,7 @@ impl Kind {
             LaneKind::Stalls => Self::Stall,
             LaneKind::Calls { .. } => Self::Call,
             LaneKind::Marks { .. } => Self::Mark,
+            LaneKind::Overhead { .. } => Self::Overhead,
             LaneKind::Pauses => Self::Pause,
             LaneKind::Operations { .. } => Self::Operation,
             LaneKind::Works { .. } => Self::Kernel,
@@ -171,6 +175,7 @@ impl Kind {
             Self::Stall => "stall",
             Self::Call => "call",
             Self::Mark => "mark",
+            Self::Overhead => "overhead",
             Self::Pause => "pause",
             Self::Operation => "operation",
             Self::Kernel => "kernel",
@@ -184,6 +189,7 @@ impl Kind {
             Self::Step => &view::step::NAMES,
             Self::Part => &view::part::NAMES,
             Self::Call => &view::call::NAMES,
+            Self::Overhead => &view::overhead::NAMES,
             Self::Operation => &view::operation::NAMES,
             Self::Kernel => &view::work::NAMES,
             Self::Stall | Self::Mark | Self::Pause => &[],

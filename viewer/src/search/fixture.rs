@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use rankscope_formats::Operation;
 use rankscope_formats::session::Session;
 use rankscope_formats::view::{
-    Footer, LaneKind, Layers, Name, Span, ViewFile, ViewWriter, call, operation, view_path, work,
+    Footer, LaneKind, Layers, Name, Span, ViewFile, ViewWriter, call, operation, overhead, view_path, work,
 };
 use std::sync::Arc;
 
@@ -138,6 +138,12 @@ fn little() -> Vec<Planned> {
         );
         push(LaneKind::Marks { thread_id: 77 }, "Forward Pass", None, span(0));
         push(
+            LaneKind::Overhead { thread_id: 77 },
+            "buffer flush",
+            None,
+            span(overhead::RECORDER),
+        );
+        push(
             LaneKind::Works { stream: Some(0) },
             "void gemm(int)",
             None,
@@ -183,6 +189,7 @@ pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
         Just(LaneKind::Stalls),
         (7u32..9).prop_map(|thread_id| LaneKind::Calls { thread_id }),
         (7u32..9).prop_map(|thread_id| LaneKind::Marks { thread_id }),
+        (7u32..9).prop_map(|thread_id| LaneKind::Overhead { thread_id }),
         Just(LaneKind::Pauses),
         proptest::option::of(0u32..3).prop_map(|communicator| LaneKind::Operations { communicator }),
         Just(LaneKind::Works { stream: None }),

@@ -375,7 +375,9 @@ impl Node {
                 _ => false,
             }),
             Self::Thread(threads) => Some(match lane {
-                LaneKind::Calls { thread_id } | LaneKind::Marks { thread_id } => threads.contains(thread_id),
+                LaneKind::Calls { thread_id }
+                | LaneKind::Marks { thread_id }
+                | LaneKind::Overhead { thread_id } => threads.contains(thread_id),
                 _ => false,
             }),
             Self::Kind(kind) => Some(Kind::of(lane) == *kind),
@@ -523,7 +525,9 @@ mod tests {
             }
             Test::Scope(scope) => communicator.is_some_and(|communicator| communicator.scope == *scope),
             Test::Thread(threads) => match seen.kind {
-                LaneKind::Calls { thread_id } | LaneKind::Marks { thread_id } => threads.contains(thread_id),
+                LaneKind::Calls { thread_id }
+                | LaneKind::Marks { thread_id }
+                | LaneKind::Overhead { thread_id } => threads.contains(thread_id),
                 _ => false,
             },
             Test::Operation(operation) => {
@@ -639,14 +643,17 @@ mod tests {
     fn what_people_look_for_is_found() {
         let made = Made::new();
         for (text, count) in [
-            ("", 4 * 13),
+            ("", 4 * 14),
             ("all-reduce", 4 * 5),
             ("op:all-reduce rank:0-1", 2 * 5),
             ("forward", 4),
             ("gemm(int)", 4),
             ("\"forward pass\"", 4),
             ("kind:call or kind:mark", 8),
-            ("thread:77", 8),
+            ("thread:77", 12),
+            ("kind:overhead", 4),
+            ("class:recorder", 4),
+            ("buffer flush class:driver", 0),
             ("host:node1 class:failed", 2),
             ("role:data", 2),
             ("role:context", 2),

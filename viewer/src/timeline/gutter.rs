@@ -53,6 +53,11 @@ pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> S
         LaneKind::Marks {
             thread_id: OTHER_THREADS,
         } => "other marks".to_owned(),
+        LaneKind::Overhead { thread_id: 0 } => "overhead".to_owned(),
+        LaneKind::Overhead {
+            thread_id: OTHER_THREADS,
+        } => "other overhead".to_owned(),
+        LaneKind::Overhead { thread_id } => format!("overhead {thread_id}"),
         LaneKind::Calls { thread_id } => format!("thread {thread_id}"),
         LaneKind::Marks { thread_id } => format!("marks {thread_id}"),
         LaneKind::Operations { communicator } => communicator

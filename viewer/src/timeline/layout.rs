@@ -132,7 +132,7 @@ impl RowKind {
             Self::Lane { kind, .. } | Self::Other { kind, .. } => match kind {
                 LaneKind::Steps => 14.0,
                 LaneKind::Parts { .. } => 14.0,
-                LaneKind::Stalls | LaneKind::Pauses => 13.0,
+                LaneKind::Stalls | LaneKind::Pauses | LaneKind::Overhead { .. } => 13.0,
                 LaneKind::Calls { .. } | LaneKind::Marks { .. } | LaneKind::Works { .. } => 16.0,
                 LaneKind::Operations { .. } => 20.0,
             },

@@ -4,7 +4,7 @@ use super::gutter::lane_title;
 use crate::model::{Hovered, Opened, bytes_text, duration_text, moment_text};
 use crate::picture::in_flight::InFlight;
 use egui::{Grid, RichText, Ui};
-use rankscope_formats::view::{LaneKind, call, operation, part, step, work};
+use rankscope_formats::view::{LaneKind, call, operation, overhead, part, step, work};
 
 /// What a class of a lane is called.
 pub fn class_name(kind: LaneKind, class: u8) -> &'static str {
@@ -17,6 +17,7 @@ pub fn class_name(kind: LaneKind, class: u8) -> &'static str {
         LaneKind::Stalls => &["stall"],
         LaneKind::Marks { .. } => &["mark"],
         LaneKind::Pauses => &["named time"],
+        LaneKind::Overhead { .. } => &overhead::NAMES,
     };
     names.get(usize::from(class)).copied().unwrap_or("")
 }
@@ -85,6 +86,9 @@ pub fn show(ui: &mut Ui, opened: &Opened, hovered: &Hovered) {
             };
             row("begins", moment_text(span.start_ns, 1000));
             row("lasts", duration_text(length));
+            if matches!(hovered.kind, LaneKind::Overhead { .. }) {
+                row("taken by", class_name(hovered.kind, span.class).to_owned());
+            }
             if matches!(hovered.kind, LaneKind::Operations { .. }) {
                 row("is", class_name(hovered.kind, span.class).to_owned());
                 if span.queued_ns > 0 {
