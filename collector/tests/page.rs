@@ -10,10 +10,12 @@ mod pipeline_support;
 mod report_support;
 mod support;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
 use pipeline_support::Pipelined;
-use rankscope_collector::report::{document, page};
+use rankscope_collector::report::{document, page, page_with};
 use rankscope_formats::ranklog::loss::{Loss, LossCause};
 use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::{DeviceActivity, Session, TrafficRow};
@@ -387,6 +389,41 @@ fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper
         assert!(browser.print().len() > 10_000, "{name}");
         assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
     }
+}
+
+/// A picture of the timeline is part of the page: nothing is loaded, and the page stays well-formed.
+#[test]
+fn a_picture_of_the_timeline_lies_in_the_page() {
+    // One red point.
+    const PNG: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+    let png = BASE64_STANDARD.decode(PNG).expect("a picture");
+    let session = Job::new(2, 5).session();
+    let html = page_with(&session, &[], Some(&png));
+    assert!(!page(&session, &[]).contains("<img"));
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(&html, options).expect("well-formed");
+    let image = document
+        .descendants()
+        .find(|node| node.has_tag_name("img"))
+        .expect("an image");
+    assert_eq!(
+        image.attribute("src"),
+        Some(format!("data:image/png;base64,{PNG}").as_str())
+    );
+    let Some(mut browser) = Browser::start() else {
+        return skip("there is no Chromium");
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("report.html");
+    fs::write(&file, html).expect("written");
+    browser.open(&file);
+    let width = browser.evaluate("document.querySelector('img.timeline').naturalWidth");
+    assert_eq!(width, json!(1));
+    assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
 /// The browser's complaints are heard: a page that asks for what it may not have.

@@ -7,6 +7,7 @@ mod support;
 
 use egui::{Key, Modifiers, Pos2, pos2, vec2};
 use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_formats::view::{LaneKind, Span};
 use rankscope_tests::artefacts::root;
 use rankscope_viewer::app::Start;
 use rankscope_viewer::model::{PanelTab, Window};
@@ -69,28 +70,25 @@ fn is_operations(kind: RowKind) -> bool {
     matches!(
         kind,
         RowKind::Lane {
-            kind: rankscope_formats::view::LaneKind::Operations { .. },
+            kind: LaneKind::Operations { .. },
             ..
         }
     )
 }
 
-/// A span of operations of a rank that is long, and where it lies.
-fn long_operation(driven: &mut Driven, rank: u32) -> rankscope_formats::view::Span {
+/// The longest operation of a rank, on its first communicator.
+fn long_operation(driven: &mut Driven, rank: u32) -> Span {
     let opened = driven.workspace().opened.clone();
     let view = opened.open_view(rank).expect("an index");
-    let mut longest = rankscope_formats::view::Span::default();
-    for (_, lane) in
-        view.lanes_of(|kind| matches!(kind, rankscope_formats::view::LaneKind::Operations { .. }))
-    {
-        lane.spans_in(i64::MIN, i64::MAX, |span| {
-            if span.end_ns - span.start_ns > longest.end_ns - longest.start_ns {
-                longest = *span;
-            }
-            true
-        });
-        break;
-    }
+    let mut lanes = view.lanes_of(|kind| matches!(kind, LaneKind::Operations { .. }));
+    let (_, lane) = lanes.next().expect("operations");
+    let mut longest = Span::default();
+    lane.spans_in(i64::MIN, i64::MAX, |span| {
+        if span.end_ns - span.start_ns > longest.end_ns - longest.start_ns {
+            longest = *span;
+        }
+        true
+    });
     longest
 }
 

@@ -19,6 +19,9 @@ const SINGLE_PX: usize = 4;
 /// Spans that are looked at in one window to find marked instances, at most: of more, those at its beginning.
 const MOST_LOOKED_AT: u64 = 4 << 20;
 
+/// Says of a lane's span whether it is shown in colour.
+pub type IsWanted<'a> = dyn Fn(&LaneInfo, &Span) -> bool + Sync + 'a;
+
 /// How a picture is made.
 #[derive(Clone, Copy)]
 pub struct Style<'a> {
@@ -29,7 +32,7 @@ pub struct Style<'a> {
     /// Instances that are marked.
     pub marked: &'a BTreeSet<u64>,
     /// Spans of a lane that are shown in colour; `None`: all.
-    pub wanted: Option<&'a (dyn Fn(&LaneInfo, &Span) -> bool + Sync)>,
+    pub wanted: Option<&'a IsWanted<'a>>,
     /// Operations lie somewhere within so many pixels to either side.
     pub blur_px: usize,
 }

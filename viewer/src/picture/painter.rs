@@ -1,7 +1,7 @@
 //! Threads that paint what is wanted, the most wanted first. What is not wanted any more is not painted.
 
 use super::in_flight;
-use super::paint::{Picture, Style, paint};
+use super::paint::{IsWanted, Picture, Style, paint};
 use crate::model::{Opened, View, Window};
 
 use crate::theme::Theme;
@@ -188,9 +188,7 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
                     exact: key.exact,
                     blur_px: key.blur_px,
                     marked: &look.marked,
-                    wanted: matches
-                        .as_ref()
-                        .map(|matches| matches as &(dyn Fn(&_, &_) -> bool + Sync)),
+                    wanted: matches.as_ref().map(|matches| matches as &IsWanted<'_>),
                 };
                 let size = (key.width, key.height);
                 match key.subject {
