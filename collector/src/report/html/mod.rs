@@ -583,7 +583,7 @@ fn timeline_section(out: &mut String, png: &[u8]) {
         out,
         &image,
         &prose![
-            "As `rankscope view` opens it: there one can look closer, at one instance on all ranks, at any range of time."
+            "As the viewer (rankscope view) opens it: there one can look closer, at one instance on all ranks, at any range of time."
         ],
     );
 }
