@@ -53,6 +53,19 @@ pub struct Truth {
     pub graph_node: u64,
 }
 
+/// Time that the recorder or the driver took for itself: as the double says, or as the log does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taken {
+    /// By the clock that was registered: ours, in ticks.
+    pub start_ticks: u64,
+    /// By that clock.
+    pub end_ticks: u64,
+    /// System id of the thread, 0 if the record tells of none.
+    pub thread: u32,
+    /// A number of `CUpti_ActivityOverheadKind`.
+    pub what: u32,
+}
+
 /// What a test asks of a job.
 pub struct Settings<'a> {
     /// Of the double of CUPTI.
@@ -129,6 +142,25 @@ impl Run {
         truth_of(self.truth.path(), self.finished.pids[rank])
     }
 
+    /// What the double of CUPTI took of a rank, in order; nothing where it was not asked to tell.
+    pub fn true_overheads(&self, rank: usize) -> Vec<Taken> {
+        let name = format!("{}.overheads.jsonl", self.finished.pids[rank]);
+        let text = std::fs::read_to_string(self.truth.path().join(name)).unwrap_or_default();
+        let of_line = |line: &str| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let number = |name: &str| line[name].as_u64().expect("a number");
+            Taken {
+                start_ticks: number("start"),
+                end_ticks: number("end"),
+                thread: number("thread") as u32,
+                what: number("what") as u32,
+            }
+        };
+        let mut overheads: Vec<Taken> = text.lines().map(of_line).collect();
+        overheads.sort();
+        overheads
+    }
+
     /// The last line of a rank that has this field.
     pub fn said(&self, rank: usize, field: &str) -> Value {
         let text = self.finished.ranks[rank].text();
@@ -192,6 +224,44 @@ pub fn activities(log: &Recorded) -> Vec<Activity> {
     log.of_kind(RecordKind::Activity)
         .map(|record| Activity::of(record).expect("a known kind"))
         .collect()
+}
+
+/// What the log says that recorder and driver took for themselves, in order.
+pub fn overheads(log: &Recorded) -> Vec<Taken> {
+    let told = |activity: &Activity| match *activity {
+        Activity::Overhead {
+            start_ticks,
+            end_ticks,
+            thread,
+            what,
+        } => Some(Taken {
+            start_ticks,
+            end_ticks,
+            thread,
+            what,
+        }),
+        _ => None,
+    };
+    let mut overheads: Vec<Taken> = activities(log).iter().filter_map(told).collect();
+    overheads.sort();
+    overheads
+}
+
+/// Compares what recorder and driver took with the truth, to the tick.
+pub fn expect_true_overheads(log: &Recorded, truth: &[Taken]) {
+    // Of a stamp the bits are cut off that say less than reading the counter takes.
+    let quantum: u64 = log.log.properties["clock.quantum_ticks"]
+        .parse()
+        .expect("a number");
+    let cut = (1 << quantum.max(1).ilog2()) - 1;
+    let rounded = truth.iter().map(|one| Taken {
+        start_ticks: one.start_ticks & !cut,
+        end_ticks: one.end_ticks & !cut,
+        ..*one
+    });
+    let mut rounded: Vec<Taken> = rounded.collect();
+    rounded.sort();
+    assert_eq!(overheads(log), rounded);
 }
 
 /// What all works have.

@@ -7,15 +7,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use rankscope_formats::Operation;
-use rankscope_formats::ranklog::activity::{Activity, ActivityKind, Coverage};
+use rankscope_formats::ranklog::activity::{Activity, ActivityKind, Coverage, overhead};
 use rankscope_formats::ranklog::loss::LossCause;
 use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{
     NameRow, OperationRow, OperationState, SpanKind, SpanRow, StepRow, WorkClass, WorkKind, WorkRow,
 };
 use rankscope_tests::cupti_run::{
-    RANKS, Settings, Truth, WORKS, activities, expect_true, job, lost, raw_ns, run, told, true_works,
-    work_of, works,
+    RANKS, Settings, Taken, Truth, WORKS, activities, expect_true, expect_true_overheads, job, lost,
+    overheads, raw_ns, run, told, true_works, work_of, works,
 };
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::Job;
@@ -43,6 +43,19 @@ fn every_version_tells_every_work_with_its_times() {
                 assert_eq!(said[nothing], 0, "version {version}: {nothing}");
             }
             expect_true(log, &run.truth(rank));
+            // What CUPTI took meanwhile, and what the driver did: each of it with its thread, if one is told.
+            let taken = run.true_overheads(rank);
+            expect_true_overheads(log, &taken);
+            assert_eq!(log.log.properties["source.cupti_overhead"], "recorded");
+            for (what, is_of_thread) in [(1 << 16, true), (2 << 16, true), (6 << 16, false)] {
+                let of_kind = taken.iter().filter(|one| one.what == what);
+                assert!(
+                    of_kind.clone().count() >= 1,
+                    "{}: {taken:?}",
+                    overhead::words(what)
+                );
+                assert!(of_kind.clone().all(|one| (one.thread != 0) == is_of_thread));
+            }
             // What launched them is known since the version that can tell it function by function.
             let launches = activities(log)
                 .iter()
@@ -222,6 +235,45 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         assert!(spans.is_sorted_by_key(|span| span.start_ns));
         let launches = spans.iter().filter(|span| span.kind == SpanKind::Launch).count() as u64;
         assert_eq!(launches, (WORKS - 4) * 200);
+        // What was taken by whom stands where it happened, and nobody counts it as something else.
+        let taken = run.true_overheads(rank);
+        let told = |kind: SpanKind| spans.iter().filter(move |span| span.kind == kind);
+        let is_drivers = |one: &&Taken| overhead::is_drivers(one.what);
+        assert_eq!(
+            told(SpanKind::Driver).count(),
+            taken.iter().filter(is_drivers).count()
+        );
+        assert_eq!(
+            told(SpanKind::Recorder).count() + told(SpanKind::Driver).count(),
+            taken.len()
+        );
+        let full =
+            |span: &SpanRow| span.name.as_deref() == Some("command buffer full") && span.thread_id == 0;
+        assert!(told(SpanKind::Driver).all(full));
+        let mut of_recorder: Vec<(i64, i64)> = told(SpanKind::Recorder)
+            .map(|span| (span.start_ns, span.end_ns))
+            .collect();
+        of_recorder.sort_unstable();
+        for words in ["buffer flush", "instrumentation"] {
+            let named = told(SpanKind::Recorder).filter(|span| span.name.as_deref() == Some(words));
+            let true_ones = taken.iter().filter(|one| overhead::words(one.what) == words);
+            assert_eq!(named.count(), true_ones.count(), "{words}");
+        }
+        // Their union, but for what lies outside of the time in which all was recorded.
+        let mut covered: Vec<(i64, i64)> = told(SpanKind::Covered)
+            .map(|span| (span.start_ns, span.end_ns))
+            .collect();
+        covered.sort_unstable();
+        let (mut union, mut at) = (0, i64::MIN);
+        for &(start, end) in &of_recorder {
+            let start = start.max(at);
+            for &(from, to) in &covered {
+                union += (end.min(to) - start.max(from)).max(0);
+            }
+            at = at.max(end);
+        }
+        assert!(union > 0);
+        assert_eq!(activity["recorder_ns"]["value"], union);
         let kinds: Vec<WorkKind> = rows.iter().map(|row| row.kind).collect();
         for kind in [WorkKind::Kernel, WorkKind::Copy, WorkKind::Set] {
             assert!(kinds.contains(&kind));
@@ -250,6 +302,10 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
                     extract_arg(arg_set_id, 'debug.operation') = 'all-reduce' and \
                     extract_arg(arg_set_id, 'debug.operation_bytes') > 0";
         assert!(count(trace, told).is_some_and(|told| told > 700));
+        let taken: usize = (0..RANKS).map(|rank| run.true_overheads(rank).len()).sum();
+        let drawn = "select count(*) from slice join track on slice.track_id = track.id where \
+                     slice.category in ('recorder', 'driver') and track.name = 'recorder'";
+        assert_eq!(count(trace, drawn), Some(taken as u64));
     }
 }
 
@@ -341,6 +397,39 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
                 .as_str()
                 .is_some_and(|reason| reason.contains(fails))
         );
+    }
+    // What it takes for itself it may keep to itself: all of the rest is recorded as ever.
+    for (more, said_of_it, has_any) in [
+        (
+            ("CUPTI_DOUBLE_REFUSES", "17"),
+            "CUPTI refused: CUPTI_ERROR_INVALID_KIND (21)",
+            false,
+        ),
+        (
+            ("CUPTI_DOUBLE_FOREIGN", "1"),
+            "recorded in part: some were not stamped by our clock",
+            true,
+        ),
+    ] {
+        let settings = Settings {
+            more: &[more],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            log.expect_whole();
+            expect_true(log, &run.truth(rank));
+            let said = run.said(rank, "launched");
+            assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
+            assert_eq!(run.true_overheads(rank).is_empty(), !has_any);
+            assert_eq!(overheads(log), []);
+            assert_eq!(log.log.properties["source.cupti_overhead"], said_of_it);
+            assert!(!log.log.properties.contains_key("source.cupti_ended"));
+        }
+        let session = run.session();
+        assert_eq!(session["activity"][0]["recorder_ns"]["reason"], said_of_it);
+        assert_eq!(session["activity"][0]["lost"], 0);
     }
     // Another tool is named to the driver: CUPTI is its.
     let settings = Settings {
@@ -543,6 +632,9 @@ fn communication_alone_keeps_what_is_of_it() {
             .collect();
         assert_eq!(own.len() as u64, 2 * settings.steps);
         expect_true(log, &own);
+        // Nor is CUPTI asked for what it takes for itself.
+        assert_eq!((overheads(log), run.true_overheads(rank)), (vec![], vec![]));
+        assert!(!log.log.properties.contains_key("source.cupti_overhead"));
     }
     let session = run.session();
     assert_eq!(session["activity"][0]["kernels"], 0);

@@ -14,6 +14,9 @@
 //   CUPTI_DOUBLE_STUCK=N   the N-th flush and all after it never return
 //   CUPTI_DOUBLE_HOLDS=N   it asks for N buffers more than it needs, and gives them back with its fourth flush
 //   CUPTI_DOUBLE_ENDS=1    cuptiFinalize is allowed; whatever else is called after it is a violation
+//   CUPTI_DOUBLE_REFUSES=N the kind of this number cannot be enabled
+//   CUPTI_DOUBLE_FOREIGN=1 records of overhead are stamped by the wall's clock, whatever clock is registered
+// What it took for itself it writes, one record a line, to PID.overheads.jsonl in the directory CUDA_DOUBLE_TRUTH.
 #include "cupti_double.h"
 
 #include <dlfcn.h>
@@ -362,15 +365,40 @@ uint8_t* place(Buffer* buffer, uint32_t kind, size_t known) {
   return record;
 }
 
-// Writes a record of the calling thread's.
+// Writes a record of the calling thread's; false if there is no room.
 template <typename Record>
-void add(std::unique_lock<std::mutex>& lock, const Record& record) {
+bool add(std::unique_lock<std::mutex>& lock, const Record& record) {
   Buffer* buffer = withRoom(lock, state.ofThreads, threadNumber(), sizeOf(record.kind));
   if (buffer == nullptr) {
     state.dropped++;
-    return;
+    return false;
   }
   std::memcpy(place(buffer, record.kind, sizeof record), &record, sizeof record);
+  return true;
+}
+
+// The time of a record of overhead.
+uint64_t overheadNow() {
+  static const bool isForeign = setting("CUPTI_DOUBLE_FOREIGN") != 0;
+  return isForeign ? wallClock() : now();
+}
+
+// Writes that time was taken: of the calling thread, or of the context, of which no thread is told.
+void took(std::unique_lock<std::mutex>& lock, uint32_t what, bool isOfThread, uint64_t start, uint64_t end) {
+  const uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid)), process = static_cast<uint32_t>(getpid());
+  // Of a context the same places hold device and context.
+  const Overhead record = isOfThread ? Overhead{kOverhead, what, kThreadObject, process, thread, 0, start, end}
+                                     : Overhead{kOverhead, what, kContextObject, 1, 2, 3, start, end};
+  if (!add(lock, record)) return;
+  static std::FILE* truth = [] {
+    const char* directory = std::getenv("CUDA_DOUBLE_TRUTH");
+    if (directory == nullptr) return static_cast<std::FILE*>(nullptr);
+    return std::fopen((std::string(directory) + "/" + std::to_string(getpid()) + ".overheads.jsonl").c_str(), "ae");
+  }();
+  if (truth == nullptr) return;
+  std::fprintf(truth, "{\"what\":%u,\"thread\":%u,\"start\":%llu,\"end\":%llu}\n", what, isOfThread ? thread : 0,
+               static_cast<unsigned long long>(start), static_cast<unsigned long long>(end));
+  std::fflush(truth);
 }
 
 void stamp(const Slot& slot, uint64_t start, uint64_t end) {
@@ -565,7 +593,18 @@ void launched(DoubleWork* work) {
   const uint32_t kind = kindOf(work);
   if (kind == 0) return;
   static const uint64_t drops = setting("CUPTI_DOUBLE_DROPS");
+  // Now and then it takes some time for itself, and now and then the driver does.
+  static std::atomic<uint64_t> launches;
+  const uint64_t turn = isEnabled(kOverhead) ? ++launches % 50 : 0;
+  uint64_t begun = 0, ended = 0;
+  if (turn == 1 || turn == 2) {
+    begun = overheadNow();
+    for (const int64_t until = rawNs() + 3000; rawNs() < until;) {}
+    ended = overheadNow();
+  }
   std::unique_lock<std::mutex> lock(state.mutex);
+  if (turn == 1) took(lock, kInstrumentation, true, begun, ended);
+  if (turn == 2) took(lock, kCommandBufferFull, false, begun, ended);
   if (drops != 0 && ++state.works % drops == 0) {
     state.dropped++;
     return;
@@ -612,7 +651,8 @@ void setAll(std::array<std::atomic<bool>, kFunctions>& functions, bool isOn) {
 }
 
 int enable(uint32_t kind) {
-  if (kind == 0 || kind >= kKinds) return kInvalidKind;
+  static const uint64_t refused = setting("CUPTI_DOUBLE_REFUSES");
+  if (kind == 0 || kind >= kKinds || kind == refused) return kInvalidKind;
   if (kind == kConcurrentKernel && isEnabled(kSerialKernel)) return kNotCompatible;
   if (kind == kSerialKernel && isEnabled(kConcurrentKernel)) return kNotCompatible;
   kinds |= 1ull << kind;
@@ -762,16 +802,15 @@ int cuptiActivityFlushAll(uint32_t flag) {
   }
   if (inCallback > 0) wrong("flushed from a callback for buffers");
   if (driver.isBroken() != 0) violations++;
-  const uint64_t begun = isEnabled(kOverhead) ? now() : 0;
+  const uint64_t begun = isEnabled(kOverhead) ? overheadNow() : 0;
   driver.settle();
-  const uint64_t ended = isEnabled(kOverhead) ? now() : 0;
+  const uint64_t ended = isEnabled(kOverhead) ? overheadNow() : 0;
   std::vector<Buffer*> taken;
   {
     std::unique_lock<std::mutex> lock(state.mutex);
     if (state.completed == nullptr) return kInvalidOperation;
     // A thread's, for the flush of a buffer.
-    if (begun != 0 && ended != 0)
-      add(lock, Overhead{kOverhead, 1 << 16, 2, static_cast<uint32_t>(getpid()), static_cast<uint32_t>(syscall(SYS_gettid)), 0, begun, ended});
+    if (begun != 0 && ended != 0) took(lock, kBufferFlush, true, begun, ended);
     auto isOut = [&](const Buffer* buffer) { return flag == 1 || buffer->running == 0; };
     taken = takeFull(isOut);
     if (taken.empty()) state.delivering++;

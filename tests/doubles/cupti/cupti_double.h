@@ -37,6 +37,10 @@ enum Kind : uint32_t {
   kKinds = 60,
 };
 
+// What an overhead is of, and for what.
+enum Object : uint32_t { kThreadObject = 2, kContextObject = 4 };
+enum Taken : uint32_t { kBufferFlush = 1 << 16, kInstrumentation = 2 << 16, kCommandBufferFull = 6 << 16 };
+
 // Records as 11.8 has them: later versions' begin alike.
 struct Kernel {
   uint32_t kind;
