@@ -1,6 +1,7 @@
 //! `rankscope-viewer`: see [`rankscope_viewer`].
 
 use clap::Parser;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -9,6 +10,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     match rankscope_viewer::cli::Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,

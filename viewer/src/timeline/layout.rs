@@ -235,14 +235,17 @@ impl Layout {
         if same && !came && !other_came {
             return false;
         }
-        self.key = Some(Key {
-            collapsed: state.collapsed.clone(),
-            closed_hosts: state.closed_hosts.clone(),
-            pinned: state.pinned.clone(),
-            hidden: state.hidden.clone(),
-            order: state.order.clone(),
-            is_dense: state.dense,
-        });
+        // Of thousands of ranks a copy costs more than all that is seen.
+        if !same {
+            self.key = Some(Key {
+                collapsed: state.collapsed.clone(),
+                closed_hosts: state.closed_hosts.clone(),
+                pinned: state.pinned.clone(),
+                hidden: state.hidden.clone(),
+                order: state.order.clone(),
+                is_dense: state.dense,
+            });
+        }
         self.is_dense = state.dense;
         self.build(opened, state, seen, beside);
         true
@@ -267,7 +270,8 @@ impl Layout {
             }
         }
         let shown = |rank: &u32| !state.hidden.contains(rank);
-        let in_order = |ranks: &mut Vec<u32>| ranks.sort_by_key(|&rank| (place[rank as usize], rank));
+        let in_order =
+            |ranks: &mut Vec<u32>| ranks.sort_unstable_by_key(|&rank| (place[rank as usize], rank));
         let mut pinned: Vec<u32> = (0..count)
             .filter(|rank| state.pinned.contains(rank))
             .filter(shown)
