@@ -22,7 +22,7 @@ sleep 4
 for key in w d w d a s w w d s a; do
   xdotool keydown $key && sleep 1 && xdotool keyup $key && sleep 0.3
 done
-grep -o 'painted_ms=[0-9.]*' "$work/frames" | cut -d= -f2 | sort -n >"$work/sorted"
+grep -ao 'painted_ms=[0-9.]*' "$work/frames" | cut -d= -f2 | sort -n >"$work/sorted"
 frames=$(wc -l <"$work/sorted")
 at() { sed -n "$((frames * $1 / 100 + 1))p" "$work/sorted"; }
 printf '%d frames of 1920 x 1080 painted by software: p50 %.1f ms, p99 %.1f ms\n' "$frames" "$(at 50)" "$(at 99)"
