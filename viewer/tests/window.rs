@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time that a step of the test may take; software rendering on a busy machine is slow.
@@ -30,6 +31,9 @@ struct Screen {
 
 impl Screen {
     fn start(directory: &Path) -> Option<Self> {
+        // Two that start at once may choose the same number.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let server = Command::new("Xvfb")
             .args([
                 "-displayfd",
