@@ -50,6 +50,23 @@ pub enum Action {
     Filter(String),
 }
 
+impl Action {
+    /// True if which rows there are, or their order, may be others afterwards.
+    pub fn changes_rows(&self) -> bool {
+        matches!(
+            self,
+            Self::ToggleRank(_)
+                | Self::ToggleDense
+                | Self::ToggleAllRanks
+                | Self::ToggleHost(_)
+                | Self::TogglePin(_)
+                | Self::Hide(_)
+                | Self::ShowHidden
+                | Self::Order(_)
+        )
+    }
+}
+
 /// What the drawer below the timeline shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PanelTab {

@@ -63,6 +63,9 @@ pub struct ViewState {
     pub findings: bool,
     /// Rows are low, and more of them are seen.
     pub dense: bool,
+    /// Grows whenever it changes which rows there are, or in which order.
+    #[serde(skip)]
+    pub row_changes: u64,
     /// Down from the top, points.
     pub scroll: f32,
 }
@@ -82,6 +85,7 @@ impl Default for ViewState {
             drawer: true,
             findings: true,
             dense: false,
+            row_changes: 0,
             scroll: 0.0,
         }
     }
@@ -145,6 +149,9 @@ impl State {
 
     /// Does what was asked for, at a moment of the window's clock.
     pub fn apply(&mut self, action: Action, now_s: f64) {
+        if action.changes_rows() {
+            self.view.row_changes += 1;
+        }
         match action {
             Action::Show(window) => self.show(window, now_s),
             Action::ShowAll => self.show(self.whole, now_s),
@@ -212,6 +219,7 @@ impl State {
         ] {
             *set = set.iter().filter_map(|&rank| moved(rank)).collect();
         }
+        self.view.row_changes += 1;
         self.view.order = self.view.order.iter().filter_map(|&rank| moved(rank)).collect();
         self.rank = self.rank.and_then(moved);
         self.hovered = None;

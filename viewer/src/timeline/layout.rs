@@ -193,15 +193,29 @@ pub fn parts_lane(lanes: &[LaneInfo]) -> Option<usize> {
         })
 }
 
-/// What the rows depend on.
-#[derive(Clone, PartialEq)]
+/// What the rows depend on. Sets of thousands of ranks are not compared in every frame: who changes them says so, and how many
+/// they hold tells of who does not.
+#[derive(Clone, Copy, PartialEq)]
 struct Key {
-    collapsed: std::collections::BTreeSet<u32>,
-    closed_hosts: std::collections::BTreeSet<u32>,
-    pinned: std::collections::BTreeSet<u32>,
-    hidden: std::collections::BTreeSet<u32>,
-    order: Vec<u32>,
+    change: u64,
+    sizes: [usize; 5],
     is_dense: bool,
+}
+
+impl Key {
+    fn of(state: &ViewState) -> Self {
+        Self {
+            change: state.row_changes,
+            sizes: [
+                state.collapsed.len(),
+                state.closed_hosts.len(),
+                state.pinned.len(),
+                state.hidden.len(),
+                state.order.len(),
+            ],
+            is_dense: state.dense,
+        }
+    }
 }
 
 impl Layout {
@@ -214,14 +228,8 @@ impl Layout {
         seen: &[u32],
         beside: Option<Beside<'_>>,
     ) -> bool {
-        let same = self.key.as_ref().is_some_and(|key| {
-            key.collapsed == state.collapsed
-                && key.closed_hosts == state.closed_hosts
-                && key.pinned == state.pinned
-                && key.hidden == state.hidden
-                && key.order == state.order
-                && key.is_dense == state.dense
-        });
+        let key = Key::of(state);
+        let same = self.key == Some(key);
         let came = seen
             .iter()
             .any(|rank| self.coming.contains(rank) && !matches!(opened.view_soon(*rank), View::Coming));
@@ -235,17 +243,7 @@ impl Layout {
         if same && !came && !other_came {
             return false;
         }
-        // Of thousands of ranks a copy costs more than all that is seen.
-        if !same {
-            self.key = Some(Key {
-                collapsed: state.collapsed.clone(),
-                closed_hosts: state.closed_hosts.clone(),
-                pinned: state.pinned.clone(),
-                hidden: state.hidden.clone(),
-                order: state.order.clone(),
-                is_dense: state.dense,
-            });
-        }
+        self.key = Some(key);
         self.is_dense = state.dense;
         self.build(opened, state, seen, beside);
         true
