@@ -386,6 +386,27 @@ fn a_killed_process_is_completed_from_its_live_area() {
 }
 
 #[test]
+fn a_disk_without_room_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let said = |wanted: &[&str]| {
+        let output = run(dir.path())
+            .args(wanted)
+            .args(["--no-merge", "--", "sh", "-c", &recorder("briefly")])
+            .output()
+            .expect("started");
+        assert!(output.status.success());
+        text(&output.stderr)
+    };
+    let short = said(&["--min-free", "1000000T"]);
+    assert!(
+        short.contains("may be cut short") && short.contains("--min-free SIZE"),
+        "{short}"
+    );
+    let enough = said(&[]);
+    assert!(!enough.contains("cut short"), "{enough}");
+}
+
+#[test]
 fn a_process_that_outlives_the_job_is_named() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let recorder = recorder("forever");

@@ -82,6 +82,18 @@ fn a_command_is_examined_before_it_is_recorded() {
         "{found}"
     );
     assert_eq!(found["command_problem"], serde_json::Value::Null);
+    assert_eq!(found["room_problem"], serde_json::Value::Null);
+    let output = program()
+        .args(["doctor", "-o", "no/such/directory"])
+        .env("RANKSCOPE_MIN_FREE_MIB", "999999999999")
+        .output()
+        .expect("started");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stdout).contains("recording stops below"),
+        "{}",
+        text(&output.stdout)
+    );
     let output = program()
         .args(["doctor", "--", "no-such-command-here"])
         .output()

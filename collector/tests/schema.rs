@@ -4,7 +4,7 @@
 mod report_support;
 
 use rankscope_collector::report::document;
-use rankscope_formats::session::{SESSION_VERSION, Session, schema};
+use rankscope_formats::session::{SESSION_VERSION, Session, schema, selection_schema};
 use report_support::{Job, damaged, structured, traffic};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -122,8 +122,11 @@ fn is_of_format(format: &Value, value: &Value) -> bool {
 }
 
 fn expect_as_documented(name: &str, json: &Value) {
-    let schema = schema();
-    let wrong = differences(&schema, &schema, json, "");
+    expect_as_in(&schema(), name, json);
+}
+
+fn expect_as_in(schema: &Value, name: &str, json: &Value) {
+    let wrong = differences(schema, schema, json, "");
     assert!(
         wrong.is_empty(),
         "{name}:\n{}",
@@ -179,6 +182,9 @@ fn what_is_printed_is_as_the_schema_says() {
         expect_as_documented(files[0], &serde_json::from_slice(&printed).expect("JSON"));
         let reported = rankscope(&["report", "--json", &run]);
         expect_as_documented(files[0], &serde_json::from_slice(&reported).expect("JSON"));
+        let window = rankscope(&["report", "--range", "0s..1h", "--json", &run]);
+        let window = serde_json::from_slice(&window).expect("JSON");
+        expect_as_in(&selection_schema(), files[0], &window);
         // The file is the same without what the tables have, and without sums over its own figures.
         let file =
             std::fs::read(folder.path().join(files[0]).join("session/session.json")).expect("a summary");
@@ -221,15 +227,16 @@ fn every_field_says_what_it_is() {
             }
         }
     }
-    let schema = schema();
-    let mut wrong = Vec::new();
-    undocumented(&schema, "", &mut wrong);
-    assert_eq!(wrong, Vec::<String>::new());
-    let printed: Value = serde_json::from_slice(&rankscope(&["report", "--schema"])).expect("JSON");
-    assert_eq!(printed, schema);
-    assert_eq!(schema["properties"]["version"]["const"], json!(SESSION_VERSION));
-    // What is said is for readers of JSON: no links of Rust's documentation.
-    assert!(!schema.to_string().contains("[`"));
+    for (argument, schema) in [("--schema", schema()), ("--schema=range", selection_schema())] {
+        let mut wrong = Vec::new();
+        undocumented(&schema, "", &mut wrong);
+        assert_eq!(wrong, Vec::<String>::new(), "{argument}");
+        let printed: Value = serde_json::from_slice(&rankscope(&["report", argument])).expect("JSON");
+        assert_eq!(printed, schema);
+        // What is said is for readers of JSON: no links of Rust's documentation.
+        assert!(!schema.to_string().contains("[`"), "{argument}");
+    }
+    assert_eq!(schema()["properties"]["version"]["const"], json!(SESSION_VERSION));
     let prose = include_str!("../../formats/SESSION.md");
     assert!(
         prose.contains(&format!("version {SESSION_VERSION}")),

@@ -66,13 +66,14 @@ pub fn preload(command: &mut Command, directory: Option<&Path>) {
     }
 }
 
-/// Forgets what the environment of the tests says about rankscope.
+/// Forgets what the environment of the tests says about rankscope, and how full this machine's disk is.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("RANKSCOPE_") {
             command.env_remove(name);
         }
     }
+    command.env("RANKSCOPE_MIN_FREE_MIB", "0");
 }
 
 /// A process in a group of its own, which dies with this value.

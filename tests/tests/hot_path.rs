@@ -167,7 +167,6 @@ fn run(driver: &Path, arguments: &[&str]) -> (Ended, Option<RankLog>) {
     process::preload(&mut command, Some(directory.path()));
     command
         .env("RANKSCOPE_LIVE_DIR", live.path())
-        .env("RANKSCOPE_MIN_FREE_MIB", "0")
         .env("RANKSCOPE_EXIT_WAIT_MS", "30000");
     let ended = process::run(command, Duration::from_secs(240));
     let log = std::fs::read_dir(directory.path())

@@ -157,7 +157,6 @@ fn a_closed_log_of_a_real_program() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let finished = Job::program(&program, 2)
         .record_into(directory.path())
-        .env("RANKSCOPE_MIN_FREE_MIB", "0")
         .env("RANKSCOPE_EXIT_WAIT_MS", "10000")
         .run(&turn);
     finished.expect_status(0);
@@ -190,7 +189,6 @@ fn a_killed_program_leaves_segments_and_a_live_area() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let running = Job::program(&program, 2)
         .record_into(directory.path())
-        .env("RANKSCOPE_MIN_FREE_MIB", "0")
         .env("RANKSCOPE_PARTIAL_MS", "50")
         .counted()
         .start(&turn);

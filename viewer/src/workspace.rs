@@ -227,13 +227,8 @@ impl Workspace {
         self.drawer(ui, &mut actions);
         self.side(ui, &mut actions);
         Panel::bottom("legend").show(ui, |ui| {
-            let devices = self
-                .opened
-                .session
-                .activity
-                .iter()
-                .any(|activity| activity.covered_ns > 0);
-            legend::show(ui, Theme::of(ui.ctx()), devices);
+            let opened = &self.opened;
+            legend::show(ui, Theme::of(ui.ctx()), opened.has_devices, opened.has_overhead);
         });
         self.apply(&mut actions, now_s);
         self.update_filter();

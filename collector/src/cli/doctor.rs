@@ -1,12 +1,13 @@
 //! `rankscope doctor`.
 
 use super::{Exit, print};
-use crate::launch::{library, live_files, program};
+use crate::launch::{library, live_files, program, room};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +27,10 @@ pub struct Doctor {
     #[arg(long)]
     json: bool,
 
+    /// Run directory into which you mean to record; without it the working directory is examined.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
     /// A command that you mean to record.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -41,6 +46,8 @@ struct Examination {
     command: Option<String>,
     /// Why the command would not be recorded.
     command_problem: Option<String>,
+    /// Why there is no room to record into the directory.
+    room_problem: Option<String>,
     /// Live areas on this machine.
     live_areas: Vec<LiveArea>,
 }
@@ -65,7 +72,12 @@ impl Doctor {
         } else {
             print::text(&examination.text())?;
         }
-        let healthy = examination.library_problem.is_none() && examination.command_problem.is_none();
+        let problems = [
+            &examination.library_problem,
+            &examination.command_problem,
+            &examination.room_problem,
+        ];
+        let healthy = problems.iter().all(|problem| problem.is_none());
         Ok(if healthy { Exit::Fine } else { Exit::Unusable })
     }
 
@@ -84,6 +96,7 @@ impl Doctor {
                 None => command_problem = Some(format!("there is no command {}", name.to_string_lossy())),
             }
         }
+        let room_problem = room::warning(self.output.as_deref().unwrap_or(Path::new(".")), None);
         let live_areas = live_files::find()
             .into_iter()
             .map(|area| {
@@ -104,6 +117,7 @@ impl Doctor {
             library_problem,
             command,
             command_problem,
+            room_problem,
             live_areas,
         }
     }
@@ -123,6 +137,9 @@ impl Examination {
             (_, Some(problem)) => line("BAD", problem),
             (Some(command), None) => line("ok", &format!("{command} can be preloaded")),
             (None, None) => {}
+        }
+        if let Some(problem) = &self.room_problem {
+            line("BAD", problem);
         }
         if self.live_areas.is_empty() {
             line("ok", "no live areas lie around on this machine");

@@ -49,9 +49,17 @@ pub struct Report {
     #[arg(long)]
     json: bool,
 
-    /// Print the JSON Schema of what --json prints, every field documented, and nothing else.
-    #[arg(long, exclusive = true)]
-    schema: bool,
+    /// Print the JSON Schema of what --json prints, every field documented, and nothing else; --schema=range that of what
+    /// --range --json prints.
+    #[arg(
+        long,
+        value_name = "OF",
+        exclusive = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "summary"
+    )]
+    schema: Option<Printed>,
 
     /// Highest bus bandwidth that the paths can have, in GB/s (or MB/s, Gbit/s): of all scopes, or of inside-host,
     /// across-hosts or mixed ones. Without it there is no score for bandwidth.
@@ -87,6 +95,13 @@ pub struct Report {
     ranks: Option<RankList>,
 }
 
+/// What JSON is described.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Printed {
+    Summary,
+    Range,
+}
+
 /// What sums are printed by.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Level {
@@ -109,11 +124,14 @@ impl Level {
 
 impl Report {
     pub fn run(self) -> Result<Exit> {
-        // Without the schema it is there: clap requires it.
-        let Some(directory) = self.directory.filter(|_| !self.schema) else {
-            print::json(&rankscope_formats::session::schema())?;
+        if let Some(printed) = self.schema {
+            print::json(&match printed {
+                Printed::Summary => rankscope_formats::session::schema(),
+                Printed::Range => rankscope_formats::session::selection_schema(),
+            })?;
             return Ok(Exit::Fine);
-        };
+        }
+        let directory = self.directory.context("name a run directory")?;
         let (path, mut session) = session::read(&directory)?;
         if let Some(range) = self.range {
             let ranks = self.ranks.map(|wanted| wanted.positions(&session)).transpose()?;

@@ -9,7 +9,7 @@ use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
-use crate::launch::{library, nccl, nvtx, preload, program};
+use crate::launch::{library, nccl, nvtx, preload, program, room};
 use anyhow::Result;
 use clap::Args;
 use rankscope_formats::wanted::CONTROL_FILE;
@@ -62,7 +62,7 @@ pub struct Run {
     #[arg(long, value_name = "SIZE")]
     max_disk: Option<Size>,
 
-    /// Stop recording below this much free space (default 1GiB or 5 % of the disk, whichever is more).
+    /// Stop recording below this much free space (default 5 % of the disk, but at least 1GiB and at most 64GiB).
     #[arg(long, value_name = "SIZE")]
     min_free: Option<Size>,
 
@@ -245,6 +245,9 @@ impl Run {
         let others = record::others_recording(&directory.path, &launch.launch);
         let found = live::collect_all(&directory.path, &others)?;
         report_live_areas(&found);
+        if let Some(short) = room::warning(&directory.path, self.min_free.map(|size| size.0)) {
+            say(&format!("the recording may be cut short: {short}"));
+        }
         let logs = run_directory::logs(&directory.path)?.len();
         if logs == directory.earlier_logs {
             launch.remove(&directory.path);

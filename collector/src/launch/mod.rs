@@ -16,6 +16,7 @@ pub mod nvtx;
 pub mod preload;
 pub mod program;
 pub mod record;
+pub mod room;
 pub mod run_directory;
 pub mod signals;
 pub mod stop;

@@ -33,7 +33,9 @@ pub fn prepare(command: &mut Command) {
             command.env_remove(name);
         }
     }
-    command.env("RANKSCOPE_LIBRARY", harmless_library());
+    command
+        .env("RANKSCOPE_LIBRARY", harmless_library())
+        .env("RANKSCOPE_MIN_FREE_MIB", "0");
 }
 
 fn harmless_library() -> PathBuf {
@@ -284,6 +286,8 @@ pub fn record() {
     let live_dir = std::env::var_os("RANKSCOPE_LIVE_DIR").map(PathBuf::from);
     let options = Options {
         live_dir,
+        // How full this machine's disk is, is not what is tested.
+        min_free_bytes: Some(0),
         ..Options::new(directory.clone())
     };
     thread::spawn(move || RECORDER.run(&options, |_| {}, |_| 0, || {}));

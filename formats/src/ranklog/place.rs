@@ -15,9 +15,11 @@ pub const SEGMENT_EXTENSION: &str = "rslog";
 /// Extension of live areas.
 pub const LIVE_EXTENSION: &str = "rslive";
 
-/// Free space under which recording stops: 1 GiB, or this share of the file system if that is more.
-const MIN_FREE_BYTES: u64 = 1 << 30;
+/// Free space under which recording stops: this share of the file system, but within these bounds. A share alone would
+/// refuse to record on a parallel file system of petabytes that has terabytes left.
 const MIN_FREE_SHARE: u64 = 20;
+const MIN_FREE_LEAST_BYTES: u64 = 1 << 30;
+const MIN_FREE_MOST_BYTES: u64 = 64 << 30;
 
 /// File systems on which a store into a mapped file never waits for a network or for copying a block.
 /// Magic numbers: statfs(2).
@@ -67,9 +69,34 @@ pub fn space(dir: &Path) -> io::Result<(u64, u64, i64)> {
     ))
 }
 
-/// Free space below which recording into `dir` stops, in bytes. `override_bytes` replaces the rule.
-pub fn free_space_floor(total_bytes: u64, override_bytes: Option<u64>) -> u64 {
-    override_bytes.unwrap_or_else(|| MIN_FREE_BYTES.max(total_bytes / MIN_FREE_SHARE))
+/// What the file system of a run directory has left, and what recording leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Free for this user, in bytes.
+    pub free_bytes: u64,
+    /// All of the file system, in bytes.
+    pub total_bytes: u64,
+    /// Recording stops where less than this is free, in bytes.
+    pub floor_bytes: u64,
+}
+
+impl Room {
+    /// Asks the file system of `dir`; `floor_bytes` replaces the rule.
+    pub fn of(dir: &Path, floor_bytes: Option<u64>) -> io::Result<Self> {
+        let (free_bytes, total_bytes, _) = space(dir)?;
+        Ok(Self {
+            free_bytes,
+            total_bytes,
+            floor_bytes: floor_bytes.unwrap_or_else(|| {
+                (total_bytes / MIN_FREE_SHARE).clamp(MIN_FREE_LEAST_BYTES, MIN_FREE_MOST_BYTES)
+            }),
+        })
+    }
+
+    /// Nothing is recorded here.
+    pub fn is_short(&self) -> bool {
+        self.free_bytes < self.floor_bytes
+    }
 }
 
 /// A live area that was made, and where.

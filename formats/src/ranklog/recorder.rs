@@ -9,7 +9,7 @@ use super::codec::{self, Group};
 use super::definition::{KIND_PROPERTY, Payload};
 use super::lanes::{FreeRing, LaneSet};
 use super::loss::{Loss, LossCause};
-use super::place::{self, SEGMENT_EXTENSION};
+use super::place::{self, Room, SEGMENT_EXTENSION};
 use super::process;
 use super::record::{Record, RecordKind};
 use super::segment::{self, FileHeader, FrameKind};
@@ -579,8 +579,8 @@ impl Drain {
 
     fn check_space(&mut self) {
         self.last_space_check = Instant::now();
-        if let Ok((free, total, _)) = place::space(&self.options.run_dir)
-            && free < place::free_space_floor(total, self.options.min_free_bytes)
+        if let Ok(room) = Room::of(&self.options.run_dir, self.options.min_free_bytes)
+            && room.is_short()
         {
             self.stop();
         }

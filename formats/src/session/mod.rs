@@ -47,7 +47,7 @@ pub use rows::{
     PauseRow, ProblemRow, SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute,
     TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind, WorkRow,
 };
-pub use schema::schema;
+pub use schema::{schema, selection_schema};
 pub use selection::{
     Parts, RankLateness, RankParts, SelectedOperations, SelectedStall, SelectedStalls, Selection,
     SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,

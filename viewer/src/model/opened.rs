@@ -14,6 +14,10 @@ pub struct Opened {
     pub path: PathBuf,
     /// Its summary.
     pub session: Session,
+    /// The work of some device was recorded.
+    pub has_devices: bool,
+    /// Somewhere the recorder worked for itself.
+    pub has_overhead: bool,
     views: Vec<Slot>,
     queue: Arc<Queue>,
     closed: Arc<AtomicBool>,
@@ -98,6 +102,11 @@ impl Opened {
     pub fn new(path: &Path, session: Session) -> Self {
         Self {
             path: path.to_path_buf(),
+            has_devices: session.activity.iter().any(|activity| activity.covered_ns > 0),
+            has_overhead: session
+                .activity
+                .iter()
+                .any(|activity| activity.recorder_ns.value.is_some_and(|time_ns| time_ns > 0)),
             views: session.ranks.iter().map(|_| Slot::default()).collect(),
             session,
             queue: Arc::default(),

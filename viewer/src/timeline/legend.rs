@@ -3,13 +3,13 @@
 use crate::theme::Theme;
 use crate::timeline::tooltip::class_name;
 use egui::{Align2, FontId, Pos2, Rect, Sense, Ui, Vec2};
-use rankscope_formats::view::{LaneKind, call, operation, part, work};
+use rankscope_formats::view::{self, LaneKind, call, operation, part, work};
 
 /// Side of a swatch, points.
 const SWATCH: f32 = 11.0;
 
-/// Draws the line. `devices`: the parts are those of devices.
-pub fn show(ui: &mut Ui, theme: Theme, devices: bool) {
+/// Draws the line. `devices`: the parts are those of devices; `overhead`: the recorder's own time is among what is drawn.
+pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
     let parts = LaneKind::Parts { device: devices };
     let operations = LaneKind::Operations { communicator: None };
     ui.horizontal_wrapped(|ui| {
@@ -60,6 +60,13 @@ pub fn show(ui: &mut Ui, theme: Theme, devices: bool) {
             let calls = LaneKind::Calls { thread_id: 0 };
             heading(ui, "threads");
             swatch(ui, theme, calls, call::BLOCKED, class_name(calls, call::BLOCKED));
+        }
+        if overhead {
+            let kind = LaneKind::Overhead { thread_id: 0 };
+            heading(ui, "overhead");
+            for class in [view::overhead::RECORDER, view::overhead::DRIVER] {
+                swatch(ui, theme, kind, class, class_name(kind, class));
+            }
         }
     });
 }

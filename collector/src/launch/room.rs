@@ -1,0 +1,45 @@
+//! Whether there is room to record: the library stops before it fills somebody's disk, and its user is told.
+
+use rankscope_formats::ranklog::place::Room;
+use std::path::Path;
+
+/// Replaces the rule, in MiB; read by the library and so by us.
+const MIN_FREE_MIB: &str = "RANKSCOPE_MIN_FREE_MIB";
+
+/// Why recording into `directory` stops at once, and what to do; `None`: there is room, or nobody knows.
+///
+/// `floor_bytes` is what was asked for (`--min-free`); the directory need not be there yet.
+pub fn warning(directory: &Path, floor_bytes: Option<u64>) -> Option<String> {
+    let asked = || -> Option<u64> { std::env::var(MIN_FREE_MIB).ok()?.trim().parse().ok() };
+    let floor_bytes = floor_bytes.or_else(|| asked().map(|mib| mib << 20));
+    let absolute = std::path::absolute(directory).ok()?;
+    let existing = absolute.ancestors().find(|path| path.exists())?;
+    let room = Room::of(existing, floor_bytes).ok()?;
+    room.is_short().then(|| {
+        format!(
+            "{} has {:.1} GiB free of {:.1} GiB, and recording stops below {:.1} GiB: record elsewhere (-o DIR), or \
+             allow less (--min-free SIZE)",
+            existing.display(),
+            gibibytes(room.free_bytes),
+            gibibytes(room.total_bytes),
+            gibibytes(room.floor_bytes)
+        )
+    })
+}
+
+fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_is_asked_where_it_would_be() {
+        let place = std::env::temp_dir().join("not/yet/there");
+        let said = warning(&place, Some(u64::MAX)).expect("nothing has so much room");
+        assert!(said.contains("--min-free") && !said.contains("not/yet"), "{said}");
+        assert_eq!(warning(&place, Some(0)), None);
+    }
+}
