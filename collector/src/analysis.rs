@@ -253,9 +253,11 @@ impl<'a> Analysis<'a> {
             return false;
         };
         let is_one_host = self.spans_hosts.get(communicator as usize) != Some(&true);
+        let known = self.identities.communicators.get(communicator as usize);
+        let ranks = known.map_or(&[][..], |known| &known.members);
         if members.iter().any(|operation| operation.is_cut) {
             left_out.take(members, BEGAN_BEFORE);
-        } else if left_out.may_be_cut(communicator, members, is_one_host) {
+        } else if left_out.may_be_cut(communicator, members, ranks, is_one_host) {
             left_out.take(members, MEMBER_BEFORE);
         } else {
             return false;
@@ -571,14 +573,18 @@ impl<'a> Analysis<'a> {
     ) {
         let keyed = state != InstanceState::WithoutKey;
         if let Some(left_out) = &mut self.left_out
-            && let Some(message) = members.iter().next()
-            && message.is_message()
+            && let Some(one) = members.iter().next()
+            && (one.is_message() || is_replay(one))
             && !keyed
         {
             // It had a number if all of the run were read.
-            left_out.messages += 1;
-            self.matched(message.rank, message.step, 0, 0);
-            self.push_row(message, None, state, RowExtra::default());
+            if one.is_message() {
+                left_out.messages += 1;
+            } else {
+                left_out.replays += 1;
+            }
+            self.matched(one.rank, one.step, 0, 0);
+            self.push_row(one, None, state, RowExtra::default());
             return;
         }
         match state {
@@ -592,8 +598,6 @@ impl<'a> Analysis<'a> {
             InstanceState::Template => self.matching.templates += 1,
         }
         if state == InstanceState::Incomplete {
-            let is_replay =
-                |operation: &RankOperation| operation.flags & FLAG_CAPTURED != 0 && operation.tag > 0;
             self.incomplete_replays += u64::from(members.iter().any(is_replay));
         }
         let has_no_times = matches!(
@@ -736,6 +740,11 @@ impl<'a> Analysis<'a> {
     pub fn identities(&self) -> &'a Identities {
         self.identities
     }
+}
+
+/// A replay of a captured call, which is numbered by how many the log told of before.
+fn is_replay(operation: &RankOperation) -> bool {
+    operation.flags & FLAG_CAPTURED != 0 && operation.tag > 0
 }
 
 fn instance_row<'m>(

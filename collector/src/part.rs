@@ -18,6 +18,10 @@ const SAME_MOMENT_NS: i64 = 1_000_000_000;
 /// A part has room for at least so many records.
 const FEWEST_RECORDS: u64 = 1000;
 
+/// So long behind the begin a member of which nothing was read may have come before it, ns: it may have put its operation on
+/// a stream long before the others. One that never comes is missing, and not excused for good.
+const EXCUSED_NS: i64 = 1_000_000_000;
+
 /// So much earlier a log is read that tells of devices, whose works run long after they were launched, ns.
 const LEAD_NS: i64 = 1_000_000_000;
 
@@ -166,6 +170,8 @@ pub struct LeftOut {
     pub operations: u64,
     /// Messages that could not be put together, since what they are numbered by was counted before the begin.
     pub messages: u64,
+    /// The same of replays of graphs.
+    pub replays: u64,
     /// Why, by how often.
     pub reasons: BTreeMap<&'static str, u64>,
 }
@@ -179,6 +185,7 @@ impl LeftOut {
             instances: 0,
             operations: 0,
             messages: 0,
+            replays: 0,
             reasons: BTreeMap::new(),
         }
     }
@@ -196,8 +203,15 @@ impl LeftOut {
         }
     }
 
-    /// True if an instance lacks a member whose record may lie before the begin. `is_one_host`: its members read one clock.
-    pub fn may_be_cut(&self, communicator: u32, members: &Members, is_one_host: bool) -> bool {
+    /// True if an instance lacks a member whose record may lie before the begin. `ranks` says by member whose log was read;
+    /// `is_one_host`: its members read one clock.
+    pub fn may_be_cut(
+        &self,
+        communicator: u32,
+        members: &Members,
+        ranks: &[Option<u32>],
+        is_one_host: bool,
+    ) -> bool {
         let Some(one) = members.iter().next() else {
             return false;
         };
@@ -205,9 +219,13 @@ impl LeftOut {
             return false;
         }
         let (what, number) = numbered(one);
-        let began_before = |member: u32, what: u64| {
+        let begin = members.iter().map(RankOperation::begin_ns).min();
+        let is_near = begin.is_none_or(|begin| begin < self.from_ns.saturating_add(EXCUSED_NS));
+        let may_have_come_before = |member: u32, what: u64| {
+            // Whose log is missing has nothing before the begin either.
+            let was_read = ranks.get(member as usize).is_some_and(Option::is_some);
             let first = self.first.get(&(communicator, member, what));
-            first.is_some_and(|&first| first < number)
+            was_read && first.map_or(is_near, |&first| first >= number)
         };
         // Of calls that put something on a stream nobody waits for another's; clocks of several hosts may be off.
         let is_strict = is_one_host && one.library != Library::Nccl;
@@ -219,7 +237,7 @@ impl LeftOut {
                 _ => Operation::Send,
             };
             let peer = u32::try_from(one.peer);
-            return !peer.is_ok_and(|peer| began_before(peer, message(other, one.member)));
+            return peer.is_ok_and(|peer| may_have_come_before(peer, message(other, one.member)));
         }
         // Nobody leaves before all have come, and those that are here came behind the begin.
         if is_strict && one.operation.pattern() == Pattern::AllToAll {
@@ -227,7 +245,7 @@ impl LeftOut {
         }
         (0..members.size() as u32)
             .filter(|&member| !members.has(member as usize))
-            .any(|member| !began_before(member, what))
+            .any(|member| may_have_come_before(member, what))
     }
 
     /// Leaves an instance out. What was over before the begin, and was read because a log tells of it only in pieces of

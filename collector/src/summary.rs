@@ -136,6 +136,7 @@ fn part(parts: &Parts<'_>) -> Option<Part> {
             operations: left_out.operations,
             steps: parts.analysis.boards.iter().map(StepBoard::left_out).sum(),
             messages: left_out.messages,
+            replays: left_out.replays,
             reasons: left_out
                 .reasons
                 .iter()

@@ -3,12 +3,14 @@
 
 mod support;
 
+use rankscope_collector::import::{self, ImportOptions};
 use rankscope_collector::part::Last;
 use rankscope_collector::{MergeOptions, merge, merge_last};
 use rankscope_formats::Operation;
 use rankscope_formats::ranklog::record::BlockedIn;
 use rankscope_formats::session::{
-    InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, part_path, rank_path,
+    InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, WorkClass, WorkKind, WorkRow,
+    part_path, rank_path,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -564,4 +566,108 @@ fn several_hosts_have_one_part() {
     assert!((share - 0.25).abs() < 0.01, "{share}");
     assert!(told.left_out.instances < 8, "{:?}", told.left_out);
     assert!(part.kinds().is_subset(&run.whole().kinds()), "{:?}", part.kinds());
+}
+
+/// A rank whose log is missing has nothing before the part either: what the others did is incomplete, as in the whole, and
+/// not left out.
+#[test]
+fn who_was_never_read_does_not_empty_the_part() {
+    let run = Run::new(|run| {
+        let job = Ddp {
+            ranks: 4,
+            hosts: 2,
+            steps: 400,
+            ..Ddp::default()
+        };
+        job.write(run).expect("written");
+        let logs = std::fs::read_dir(run).expect("the run").flatten();
+        let mut logs: Vec<PathBuf> = logs.map(|entry| entry.path()).collect();
+        logs.sort();
+        std::fs::remove_file(&logs[3]).expect("removed");
+    });
+    assert_eq!(run.session.matching.complete, 0);
+    let part = run.last_ns(run.duration_ns() / 4);
+    let share = part.session.totals.operations as f64 / run.session.totals.operations as f64;
+    assert!((share - 0.25).abs() < 0.02, "{share}");
+    let told = part.session.part.as_ref().expect("a part");
+    assert!(told.left_out.instances < 8, "{:?}", told.left_out);
+    assert!(part.session.matching.incomplete > 0);
+    assert_eq!(
+        part.session.matching.incomplete_reasons[0].reason,
+        run.session.matching.incomplete_reasons[0].reason
+    );
+}
+
+/// A trace of devices, imported: sums of the part are of what its tables have.
+#[test]
+fn sums_of_devices_are_of_the_part() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/hta");
+    let import = ImportOptions {
+        files: vec![fixtures.join("fsdp_rank3.json.gz")],
+        output: folder.path().join("run"),
+        ..ImportOptions::default()
+    };
+    import::kineto(&import, &|_| {}).expect("imported");
+    let last = Last {
+        time_ns: Some(200_000_000),
+        ..Last::default()
+    };
+    let part = options(folder.path(), "part");
+    let session = merge_last(&part, last, &mut |_| {}).expect("merged");
+    let told = session.part.as_ref().expect("a part");
+    // The end is known as a watermark, a tick behind the last record.
+    assert!((session.axis.end_ns - 200_000_000).abs_diff(told.from_ns) <= 1);
+    assert!(session.totals.operations > 0 && session.steps.count > 0);
+    let works: Vec<WorkRow> = TableReader::read_all(&rank_path::<WorkRow>(&part.output, 0)).expect("works");
+    let of = |kind: WorkKind, class: Option<WorkClass>| -> u64 {
+        let is_one = |row: &&WorkRow| row.kind == kind && class.is_none_or(|class| row.class == class);
+        works.iter().filter(is_one).count() as u64
+    };
+    let activity = &session.activity[0];
+    let communication = of(WorkKind::Kernel, Some(WorkClass::Communication));
+    assert!(communication > 0);
+    assert_eq!(
+        (activity.kernels, activity.communication_kernels),
+        (of(WorkKind::Kernel, None) - communication, communication)
+    );
+    assert_eq!(activity.copies, of(WorkKind::Copy, None));
+    assert_eq!(activity.sets, of(WorkKind::Set, None));
+    let launched = works.iter().filter(|row| row.launch_start_ns.is_some()).count();
+    assert_eq!(activity.with_launch, launched as u64);
+    assert!(activity.covered_ns <= 200_000_000, "{}", activity.covered_ns);
+    let counted: u64 = activity.top.iter().map(|kernel| kernel.count).sum();
+    assert!(counted <= of(WorkKind::Kernel, None));
+}
+
+/// A rank that comes in the part has no time before it came.
+#[test]
+fn who_comes_in_the_part_has_no_time_before() {
+    let run = Run::new(|run| {
+        let pair = Pair::create(run);
+        let at = pair.now;
+        let [mut first, second] = pair.logs;
+        for number in 0..1000u64 {
+            let enter = at + 100_000 * number;
+            first.push(
+                TRAINING.0,
+                blocked(BlockedIn::ProcessGroup, enter, enter + 10_000, 0),
+            );
+        }
+        first.flush(at + 100_000_000).expect("flushed");
+        first.end().expect("ended");
+        second.end().expect("ended");
+        let begin = START + 90_000_000;
+        let file = std::fs::File::create(run.join("late.rslog")).expect("a file");
+        let mut late = SyntheticLog::new_at(file, (2, 3), "host-a", (0, 0), begin).expect("a log");
+        late.push(
+            TRAINING.0,
+            blocked(BlockedIn::ProcessGroup, begin + 1_000, begin + 2_000, 0),
+        );
+        late.flush(begin + 3_000).expect("flushed");
+        late.end().expect("ended");
+    });
+    let part = run.last_ns(50_000_000);
+    let late = part.session.breakdown.iter().map(|rank| rank.window_ns).min();
+    assert!(late.is_some_and(|window_ns| window_ns <= 10_000), "{late:?}");
 }

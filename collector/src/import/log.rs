@@ -383,6 +383,7 @@ fn write_records<W: io::Write>(
     } = trace;
     let mut lanes: Vec<Vec<Record>> = vec![Vec::new(); threads.len()];
     let mut held = 0;
+    let mut end = 0;
     let mut sorted = spool.sorted()?;
     while let Some((lane, mut record)) = sorted.next()? {
         record.enter_ticks = base.ticks(record.enter_ticks as i64);
@@ -391,6 +392,7 @@ fn write_records<W: io::Write>(
             record.aux = base.ticks(record.aux as i64);
         }
         let until = record.leave_ticks;
+        end = end.max(until);
         let link = match Activity::of(&record) {
             Some(Activity::Call { call, waits: false }) if communication.contains(&call.correlation) => links
                 .of(call.thread, call.start_ticks as i64 - base.0)
@@ -410,7 +412,7 @@ fn write_records<W: io::Write>(
             held = 0;
         }
     }
-    flush(writer, &mut lanes, &threads, u64::MAX)
+    flush(writer, &mut lanes, &threads, end.saturating_add(1))
 }
 
 /// Writes what is held, and says that everything left before `until` is written.

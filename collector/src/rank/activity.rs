@@ -348,6 +348,8 @@ pub struct ActivitySums {
 /// The devices of one rank.
 pub struct Activities {
     reach_ns: i64,
+    /// Where the part of the run begins that is told; works before it are read for what they say of later ones.
+    from_ns: i64,
     /// Somebody wants rows of works, and intervals of calls.
     hands_out_works: bool,
     /// The newest moment that the log has told of.
@@ -417,6 +419,7 @@ impl Activities {
             .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         Self {
             reach_ns: lateness.reach_ns,
+            from_ns: i64::MIN,
             hands_out_works: true,
             newest_ns: i64::MIN,
             told_until_ns: if lateness.is_covered { i64::MIN } else { i64::MAX },
@@ -450,6 +453,12 @@ impl Activities {
             linked: Vec::new(),
             linked_by_order: Vec::new(),
         }
+    }
+
+    /// The same for the part of the run from this moment on: nothing before it is counted.
+    pub fn from_ns(mut self, from_ns: i64) -> Self {
+        self.from_ns = from_ns;
+        self
     }
 
     /// The same without rows of works and of calls of CUDA: they are only counted.
@@ -566,7 +575,8 @@ impl Activities {
             return;
         }
         let forgotten = self.calls.insert(call.correlation, end_ns, called);
-        self.sums.launches_without_work += u64::from(forgotten.is_some());
+        let is_told = |call: &Called| call.start_ns >= self.from_ns;
+        self.sums.launches_without_work += u64::from(forgotten.as_ref().is_some_and(is_told));
         if self.hands_out_works {
             self.span(SpanRow {
                 kind: if waits {
@@ -595,7 +605,8 @@ impl Activities {
     fn took(&mut self, thread_id: u32, what: u32, (start_ns, end_ns): (i64, i64)) {
         let is_drivers = overhead::is_drivers(what);
         if !is_drivers {
-            self.recorder.took(start_ns, end_ns);
+            self.recorder
+                .took(start_ns.max(self.from_ns), end_ns.max(self.from_ns));
         }
         if self.hands_out_works {
             self.span(SpanRow {
@@ -638,6 +649,11 @@ impl Activities {
         }
         // What is switched off stays so until the next word.
         self.told_until_ns = if coverage == Coverage::Off { i64::MAX } else { end };
+        let start = start.max(self.from_ns);
+        if end < start {
+            return;
+        }
+        let length = end - start;
         match coverage {
             Coverage::All => {
                 self.sums.covered_ns = self.sums.covered_ns.saturating_add(length);
@@ -686,7 +702,7 @@ impl Activities {
             self.sums.launches_without_work += self
                 .calls
                 .iter()
-                .filter(|call| !call.has_work && !call.waits)
+                .filter(|call| !call.has_work && !call.waits && call.start_ns >= self.from_ns)
                 .count() as u64;
             let mut top: Vec<(i32, (u64, i64))> = self
                 .sums_by_name
@@ -732,7 +748,7 @@ impl Activities {
                 self.settle_order(held);
             }
             link = self.order.kernel(held.stream, held.start_ns, operations);
-            self.sums.by_order += u64::from(link.is_some());
+            self.sums.by_order += u64::from(link.is_some() && held.start_ns >= self.from_ns);
             self.linked_by_order.extend(link);
         }
         let class = match kind {
@@ -740,30 +756,15 @@ impl Activities {
             WorkKind::Kernel | WorkKind::Graph => WorkClass::Compute,
             WorkKind::Copy | WorkKind::Set => WorkClass::Memory,
         };
-        match kind {
-            WorkKind::Kernel if is_communication => self.sums.communication_kernels += 1,
-            WorkKind::Kernel => self.sums.kernels += 1,
-            WorkKind::Copy => self.sums.copies += 1,
-            WorkKind::Set => self.sums.sets += 1,
-            WorkKind::Graph => self.sums.graphs += 1,
+        let is_told = held.start_ns >= self.from_ns;
+        if is_told {
+            self.count(held, kind, is_communication, link.is_some());
         }
-        if is_kernel {
-            let ns = held.end_ns - held.start_ns;
-            let has_room = self.sums_by_name.len() < MOST_SUMS;
-            match self.sums_by_name.get_mut(&held.name) {
-                Some(sum) => *sum = (sum.0 + 1, sum.1.saturating_add(ns)),
-                None if has_room => {
-                    self.sums_by_name.insert(held.name, (1, ns));
-                }
-                None => {}
-            }
-        }
-        self.sums.without_call += u64::from(is_kernel && is_communication && link.is_none());
         if let Some(call) = call {
-            self.sums.with_launch += 1;
+            self.sums.with_launch += u64::from(is_told);
             shortest(&mut self.sums.shortest_launch_ns, held.start_ns - call.start_ns);
         }
-        self.breakdown.start(held.start_ns);
+        self.breakdown.start(held.start_ns.max(self.from_ns));
         self.breakdown.ran(class, held.start_ns, held.end_ns);
         if class == WorkClass::Compute {
             match self.compute.back_mut() {
@@ -781,11 +782,13 @@ impl Activities {
             launch_ns,
             &mut self.stalls,
         );
-        if let Some(place) = super::gaps::CAUSES.iter().position(|&cause| cause == idle_cause) {
+        let place = super::gaps::CAUSES.iter().position(|&cause| cause == idle_cause);
+        if let Some(place) = place.filter(|_| is_told) {
             self.sums.idle[place].0 += 1;
-            self.sums.idle[place].1 = self.sums.idle[place].1.saturating_add(idle_ns);
+            let told_ns = idle_ns.min(held.start_ns.saturating_sub(self.from_ns));
+            self.sums.idle[place].1 = self.sums.idle[place].1.saturating_add(told_ns);
         }
-        if class == WorkClass::Compute && idle_cause == IdleCause::HostWait {
+        if class == WorkClass::Compute && idle_cause == IdleCause::HostWait && is_told {
             let mut ends = self.wait_ends.range(held.start_ns - idle_ns..=held.start_ns);
             if let Some((_, &position)) = ends.next_back() {
                 let sum = self.sums.after_waits.entry(position).or_default();
@@ -866,6 +869,30 @@ impl Activities {
             idle_cause,
             idle_ns,
         });
+    }
+
+    /// Counts a work.
+    fn count(&mut self, held: &Held, kind: WorkKind, is_communication: bool, has_call: bool) {
+        match kind {
+            WorkKind::Kernel if is_communication => self.sums.communication_kernels += 1,
+            WorkKind::Kernel => self.sums.kernels += 1,
+            WorkKind::Copy => self.sums.copies += 1,
+            WorkKind::Set => self.sums.sets += 1,
+            WorkKind::Graph => self.sums.graphs += 1,
+        }
+        if kind != WorkKind::Kernel {
+            return;
+        }
+        self.sums.without_call += u64::from(is_communication && !has_call);
+        let ns = held.end_ns - held.start_ns;
+        let has_room = self.sums_by_name.len() < MOST_SUMS;
+        match self.sums_by_name.get_mut(&held.name) {
+            Some(sum) => *sum = (sum.0 + 1, sum.1.saturating_add(ns)),
+            None if has_room => {
+                self.sums_by_name.insert(held.name, (1, ns));
+            }
+            None => {}
+        }
     }
 
     /// What is known of the kernels that follow one on its stream tells of which launches they are.

@@ -241,6 +241,10 @@ impl RankSums {
     /// An operation that was counted reaches over the begin of the part that is read. `is_open`: whether it was waited for
     /// is counted elsewhere.
     fn leave_out(&mut self, operation: &RankOperation, is_open: bool) {
+        if operation.state == OperationState::Queued {
+            // It never was one, and is not counted.
+            return;
+        }
         self.operations = self
             .operations
             .saturating_sub(u64::from(operation.state != OperationState::Captured));
@@ -482,7 +486,11 @@ impl<'a> RankReader<'a> {
     #[must_use]
     pub fn from_ns(mut self, from_ns: i64) -> Self {
         self.from_ns = Some(from_ns);
-        self.breakdown.start(from_ns);
+        // A process that came later has no time before it came.
+        let begins = self.log.calibrations.first();
+        if begins.is_none_or(|begins| self.line.ns(begins.ticks) < from_ns) {
+            self.breakdown.start(from_ns);
+        }
         self
     }
 
@@ -645,7 +653,8 @@ impl<'a> RankReader<'a> {
             .filter(|(known, _)| known.0 != NO_COMMUNICATOR)
             .map(|(known, index)| (index, known.0))
             .collect();
-        let activity = Activities::new(self.log, &self.line, lateness, communicators);
+        let activity = Activities::new(self.log, &self.line, lateness, communicators)
+            .from_ns(self.from_ns.unwrap_or(i64::MIN));
         self.activity = Some(if self.hands_out_works {
             activity
         } else {
@@ -1130,6 +1139,10 @@ impl<'a> RankReader<'a> {
         let told = self.line.ns(record.leave_ticks);
         let mut operation = self.operation(record, self.thread_id(entry.thread), told, NO_TIME);
         operation.tag = number;
+        if self.log.is_cut() {
+            // It is not known how many there were before.
+            operation.flags |= FLAG_SEQUENCE_UNKNOWN;
+        }
         operation.direct = true;
         operation.state = OperationState::Enqueued;
         self.sums.operations += 1;
@@ -1198,6 +1211,9 @@ impl<'a> RankReader<'a> {
     }
 
     fn take_traffic(&mut self, record: &Record, enter_ns: i64, leave_ns: i64) {
+        if self.is_before(enter_ns) {
+            return;
+        }
         let (communicator, ..) = self.communicator(record.communicator);
         let Ok(peer) = u32::try_from(record.peer) else {
             return;
@@ -1228,7 +1244,7 @@ impl<'a> RankReader<'a> {
         let Some(operation) = Operation::from_u8(record.operation) else {
             return;
         };
-        if self.from_ns.is_some() {
+        if self.log.is_cut() {
             // It is not known how many there were before.
             record.flags |= FLAG_SEQUENCE_UNKNOWN;
         }

@@ -168,6 +168,13 @@ fn part(session: &Session) -> Option<Line> {
             " that only the whole run can put together not matched"
         ]);
     }
+    if left_out.replays > 0 {
+        text.push(prose![
+            ", ",
+            counted(left_out.replays, "replay", "/part/left_out/replays"),
+            " of graphs that only the whole run can number not matched"
+        ]);
+    }
     if part.numbers_steps_from_its_begin && session.steps.count > 0 {
         text.push(prose!["; steps are numbered from its first one"]);
     }

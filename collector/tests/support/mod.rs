@@ -51,6 +51,17 @@ impl<W: Write> SyntheticLog<W> {
 
     /// The same, of another process: its nonce and pid differ by `nonce` and `process`.
     pub fn new_of(out: W, rank: u32, size: u32, host: &str, nonce: u64, process: u32) -> io::Result<Self> {
+        Self::new_at(out, (rank, size), host, (nonce, process), START)
+    }
+
+    /// The same, of a process that began at this tick.
+    pub fn new_at(
+        out: W,
+        (rank, size): (u32, u32),
+        host: &str,
+        (nonce, process): (u64, u32),
+        begin: u64,
+    ) -> io::Result<Self> {
         let nonce = 0x5EED_0000_0000_0000 | nonce | u64::from(rank);
         let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, 4000 + 100 * process + rank)?;
         let mut properties: Vec<(u8, Payload)> = Vec::new();
@@ -65,12 +76,12 @@ impl<W: Write> SyntheticLog<W> {
             properties.push((KIND_PROPERTY, Payload::property(key, value.as_bytes())));
         }
         writer.definitions(&properties)?;
-        writer.calibrations(&[calibration(START)])?;
+        writer.calibrations(&[calibration(begin)])?;
         Ok(Self {
             writer,
             lanes: Vec::new(),
             held: 0,
-            last: START,
+            last: begin,
         })
     }
 

@@ -40,7 +40,7 @@ impl RankLog {
             .sum();
         for &at in self.frames.iter().rev() {
             if at.header.kind == FrameKind::Watermark as u8 {
-                found.extend(self.watermark(at).map(|ticks| Boundary { ticks, records }));
+                found.extend(self.moment(at).map(|ticks| Boundary { ticks, records }));
                 if records > most {
                     return (found, None);
                 }
@@ -54,10 +54,10 @@ impl RankLog {
     /// When the last record was left, about: no earlier than all but the last frame's.
     pub fn last_ticks(&self) -> Option<u64> {
         let is_watermark = |at: &&FrameAt| at.header.kind == FrameKind::Watermark as u8;
-        let last = self.frames.iter().rev().find(is_watermark);
+        let mut watermarks = self.frames.iter().rev().filter(is_watermark);
         let live = self.live.iter().filter_map(|group| group.records.last());
-        last.and_then(|&at| self.watermark(at))
-            .into_iter()
+        let last = watermarks.find_map(|&at| self.moment(at));
+        last.into_iter()
             .chain(live.map(|record| record.leave_ticks))
             .chain(self.in_flight.iter().map(|call| call.record.enter_ticks))
             .max()
@@ -81,12 +81,26 @@ impl RankLog {
         });
     }
 
+    /// True if only the last part of the log is told: what is numbered by what came before is not known.
+    pub fn is_cut(&self) -> bool {
+        self.begin.is_some()
+    }
+
+    /// The tick of a watermark; `None` if it is damaged.
     fn watermark(&self, at: FrameAt) -> Option<u64> {
         let mut bytes = [0u8; 8];
+        if at.header.payload_bytes as usize != bytes.len() {
+            return None;
+        }
         self.file
             .read_exact_at(&mut bytes, at.offset + FRAME_HEADER_BYTES as u64)
             .ok()?;
-        Some(u64::from_le_bytes(bytes))
+        (crc32fast::hash(&bytes) == at.header.payload_check).then(|| u64::from_le_bytes(bytes))
+    }
+
+    /// A watermark's tick, if it is a moment: who writes `u64::MAX` says that nothing follows, not when that was.
+    fn moment(&self, at: FrameAt) -> Option<u64> {
+        self.watermark(at).filter(|&ticks| ticks != u64::MAX)
     }
 
     /// Records in a frame, by what its groups say; 0 if it is damaged.

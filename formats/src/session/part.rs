@@ -26,6 +26,9 @@ pub struct PartLeftOut {
     pub steps: u64,
     /// Messages of libraries that do not number them: they are in the tables, and in no instance.
     pub messages: u64,
+    /// Replays of graphs, which are numbered by how many there were before: they are in the tables, and in no instance.
+    #[serde(default)]
+    pub replays: u64,
     /// Why instances were left out.
     pub reasons: Vec<ReasonCount>,
 }

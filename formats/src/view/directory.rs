@@ -23,8 +23,13 @@ impl Sums {
             span.end_ns.saturating_sub(span.start_ns).max(0) as u64,
         );
         let wait = wait.min(all);
-        self.0[usize::from(operation::WAITING)] += wait;
-        self.0[usize::from(span.class) % CLASSES] += all - wait;
+        // A damaged file may say that more time has passed than there is.
+        let mut put = |class: u8, ns: u64| {
+            let sum = &mut self.0[usize::from(class) % CLASSES];
+            *sum = sum.saturating_add(ns);
+        };
+        put(operation::WAITING, wait);
+        put(span.class, all - wait);
     }
 
     /// Adds the part of a span that lies before a moment.

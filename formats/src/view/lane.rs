@@ -173,7 +173,9 @@ impl<'a> Lane<'a> {
             return 0;
         };
         let entry = self.block(block);
-        let share = (ns - entry.start_ns) as f64 / (entry.end_ns - entry.start_ns).max(1) as f64;
+        // Of a damaged file they may lie anywhere.
+        let length_ns = entry.end_ns.saturating_sub(entry.start_ns).max(1);
+        let share = ns.saturating_sub(entry.start_ns) as f64 / length_ns as f64;
         (block * BLOCK_SPANS) as u64 + (share.clamp(0.0, 1.0) * f64::from(entry.spans)) as u64
     }
 

@@ -108,11 +108,13 @@ impl<'a> Sweep<'a> {
         if ns >= block.end_ns {
             return after;
         }
-        let share = (ns - block.start_ns) as f64 / (block.end_ns - block.start_ns).max(1) as f64;
+        // Of a damaged file they may lie anywhere.
+        let length_ns = block.end_ns.saturating_sub(block.start_ns).max(1);
+        let share = ns.saturating_sub(block.start_ns) as f64 / length_ns as f64;
         let inside = after.since(&block.before);
         let mut sums = block.before;
         for (sum, inside) in sums.0.iter_mut().zip(inside.0) {
-            *sum += (inside as f64 * share) as u64;
+            *sum = sum.saturating_add((inside as f64 * share) as u64);
         }
         sums
     }

@@ -351,9 +351,11 @@ pub fn view(input: &[u8]) {
         assert!(spans <= lane.blocks() * BLOCK_SPANS);
         let mut sweep = Sweep::new(lane);
         let mut holding = Sweep::new(lane);
+        let mut estimating = Sweep::new(lane);
         starts.sort_unstable();
         for &ns in &starts {
             sweep.until(ns);
+            estimating.estimate(ns);
             holding.span(ns);
             lane.sums_in(ns, ns.saturating_add(1000));
             lane.span_at(ns, 10);
