@@ -320,13 +320,14 @@ impl Workspace {
                     }
                 }
                 let theme = Theme::of(ui.ctx());
+                let session = &self.opened.session;
+                let last = session.part.as_ref().map(|part| {
+                    let length_ns = session.axis.end_ns - part.from_ns;
+                    format!("last {}", duration_text(length_ns))
+                });
                 match &self.followed {
                     Some(Ok(took)) => {
-                        let session = &self.opened.session;
-                        let part = session.part.as_ref().map_or_else(String::new, |part| {
-                            let length_ns = session.axis.end_ns - part.from_ns;
-                            format!("last {} · ", duration_text(length_ns))
-                        });
+                        let part = last.map_or_else(String::new, |last| format!("{last} · "));
                         let behind = duration_text(took.as_nanos() as i64);
                         let text = format!("recording · {part}{behind} behind");
                         ui.label(RichText::new(text).color(theme.selection()));
@@ -335,7 +336,11 @@ impl Workspace {
                         let text = RichText::new("recording · cannot be read now").color(theme.alarm());
                         ui.label(text).on_hover_text(why);
                     }
-                    None => {}
+                    None => {
+                        if let Some(last) = last {
+                            ui.label(RichText::new(format!("{last} of the run")).color(theme.selection()));
+                        }
+                    }
                 }
                 if !self.state.view.filter.is_empty() {
                     let theme = Theme::of(ui.ctx());

@@ -86,6 +86,10 @@ fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
             ui.label(RichText::new("B is not aligned yet").weak());
         }
     }
+    if own.has_own_step_numbers() || compared.other.has_own_step_numbers() {
+        ui.label(RichText::new("steps are not compared").weak())
+            .on_hover_text("a part of a run numbers its steps from its own begin: which step of the other it is, is not known");
+    }
     let (without, of_other) = compared.counterparts.without();
     if without + of_other > 0 {
         let plural = |count: u32| if count == 1 { "" } else { "s" };

@@ -110,6 +110,17 @@ impl Compared {
         }
     }
 
+    /// The run that is compared went on, and is another session now: what was known of the two is known no more.
+    pub fn go_on(&mut self, own: &Arc<Opened>, ctx: &Context) {
+        let wake = ctx.clone();
+        self.counterparts = Counterparts::of_sessions(&own.session, &self.other.session);
+        self.reading = Reading::start(own, &self.other, move || wake.request_repaint());
+        self.references = References::of(own, &self.counterparts);
+        self.table = Table::start(own, &self.other, &self.counterparts, ctx);
+        self.aligned = vec![None; own.session.worlds.len() + 1];
+        self.pointed = None;
+    }
+
     /// True if all that is seen of it is there, and as exact as pixels can be.
     pub fn is_exact(&self) -> bool {
         self.is_exact

@@ -23,7 +23,7 @@ pub enum Read {
     Steps(Arc<Steps>),
     /// They are being read, or an index that they lie in is being made.
     Coming,
-    /// There are none: an index cannot be made.
+    /// There are none that could be compared: an index cannot be made, or a part of a run numbers its steps otherwise.
     Missing,
 }
 
@@ -33,11 +33,14 @@ pub struct Reading {
     read: Receiver<(u32, Arc<Steps>)>,
     kept: FxHashMap<u32, Kept>,
     frame: u64,
+    /// A step of one session is the other's with the same number.
+    shares_numbers: bool,
 }
 
 impl Reading {
     /// Of two sessions; `done` is called after each rank.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, done: impl Fn() + Send + 'static) -> Self {
+        let shares_numbers = !own.has_own_step_numbers() && !other.has_own_step_numbers();
         let (wanted, to_read) = channel::<(u32, u32)>();
         let (sender, read) = channel();
         let (own, other) = (own.clone(), other.clone());
@@ -59,6 +62,7 @@ impl Reading {
             read,
             kept: FxHashMap::default(),
             frame: 0,
+            shares_numbers,
         }
     }
 
@@ -84,7 +88,7 @@ impl Reading {
             kept.wanted_in = frame;
             return kept.steps.clone().map_or(Read::Coming, Read::Steps);
         }
-        let Some(of) = counterparts.of(rank) else {
+        let Some(of) = counterparts.of(rank).filter(|_| self.shares_numbers) else {
             return Read::Missing;
         };
         match (own.view(rank), other.view(of)) {

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 use egui::{Event, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
-use rankscope_formats::session::{Session, StepKind, StepRow, TableWriter, rank_path};
+use rankscope_formats::session::{Part, Session, StepKind, StepRow, TableWriter, rank_path};
 use rankscope_formats::view::{LaneKind, Name, Span, operation, part};
 use std::time::{Duration, Instant};
 
@@ -418,4 +418,30 @@ fn tooltips_can_be_looked_at() {
         let path = out.join(format!("compare-tooltips-{dark}.png"));
         crate::screenshot::png_file::write(&path, &picture.image, picture.pixels_per_point).expect("written");
     }
+}
+
+/// A part of a run has step numbers of its own: it is aligned by the begins, and no step is compared with another one's.
+#[test]
+fn steps_of_a_part_are_compared_with_nobodys() {
+    let (own, other) = (made(&A), made(&B));
+    let mut harness = harness(&own, &other);
+    show(&mut harness, 230 * MS, 280 * MS);
+    assert_eq!(aligned(&mut harness), "B aligned at step 2, +23.0 ms");
+    assert!(harness.query_by_label("steps are not compared").is_none());
+    let mut session = Session::read(&own.opened.path).expect("A");
+    session.part = Some(Part {
+        from_ns: 100 * MS,
+        numbers_steps_from_its_begin: true,
+        ..Part::default()
+    });
+    // As it is when a run is followed: A goes on as a part.
+    let ctx = harness.ctx.clone();
+    workspace(&mut harness).go_on(&own.opened.path, session, &ctx);
+    wait(&mut harness);
+    let told = aligned(&mut harness);
+    assert!(told.starts_with("B aligned at the begin of both runs"), "{told}");
+    harness.get_by_label("steps are not compared");
+    harness.get_by_label_contains("of the run");
+    let compared = workspace(&mut harness).timeline.compared().expect("compared");
+    assert!(compared.steps_of(0).is_none());
 }

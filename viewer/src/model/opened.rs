@@ -115,6 +115,12 @@ impl Opened {
         }
     }
 
+    /// Its steps are those of a part of a run, which has numbers of its own: they are no other session's.
+    pub fn has_own_step_numbers(&self) -> bool {
+        let part = self.session.part.as_ref();
+        part.is_some_and(|part| part.numbers_steps_from_its_begin)
+    }
+
     /// The index of a rank whose rows the window shows: no file is touched by the thread that asks. What is not open yet is
     /// asked for, and comes soon; before what others ask for.
     pub fn view_soon(&self, rank: u32) -> View<'_> {

@@ -139,7 +139,7 @@ pub(super) mod tests {
         let mut writer = ViewWriter::create(&path).expect("create");
         let lane = writer.lane(LaneKind::Operations { communicator: None }, 0);
         let mut at = 0;
-        for &(gap, duration, wait_ns, class) in spans {
+        for (instance, &(gap, duration, wait_ns, class)) in (0..).zip(spans) {
             let start_ns = at + gap;
             at = start_ns + duration;
             let span = Span {
@@ -147,6 +147,7 @@ pub(super) mod tests {
                 end_ns: at,
                 wait_ns,
                 class,
+                instance: Some(instance),
                 ..Span::default()
             };
             writer.push(lane, span).expect("push");

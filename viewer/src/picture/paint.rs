@@ -65,17 +65,17 @@ pub fn paint(
     );
     if style.blur_px > 0 && matches!(kind, LaneKind::Operations { .. }) {
         let plain = style.theme.classes(kind).map(Shade::without_pattern);
-        let unmarked = Style {
-            marked: &BTreeSet::new(),
-            ..style
-        };
-        let plain = paint_with(view, lane, window, (width, height), unmarked, plain);
+        let plain = paint_with(view, lane, window, (width, height), style, plain);
         blur(&mut picture.image, &plain.image, style.blur_px);
+    }
+    // Marks are no part of what is uncertain: they say that it is there.
+    if !style.marked.is_empty() && matches!(kind, LaneKind::Operations { .. }) {
+        mark(&mut picture.image, lane, window, style);
     }
     picture
 }
 
-/// The same in these colours.
+/// The same in these colours, sharp and without marks.
 fn paint_with(
     view: &ViewFile,
     lane: Lane<'_>,
@@ -130,9 +130,6 @@ fn paint_with(
         if !matches!(kind, LaneKind::Parts { .. }) {
             names(lane, window, width, &mut named);
         }
-    }
-    if !style.marked.is_empty() && matches!(kind, LaneKind::Operations { .. }) {
-        mark(&mut image, lane, window, style);
     }
     Picture { image, named }
 }
@@ -301,6 +298,29 @@ mod tests {
                 let is_painted = (0..12).any(|y| picture.image.pixels[y * width + x] != Color32::TRANSPARENT);
                 prop_assert_eq!(is_painted, columns.touched[x], "column {}", x);
             }
+        }
+    }
+
+    /// However far a clock may be off, it is said that something was found.
+    #[test]
+    fn marks_are_not_blurred_away() {
+        let (_folder, view) = lane_of(&[(500, 20, 0, operation::TRANSFER)]);
+        let lane = view.lane(0).expect("a lane");
+        let instance = lane.next_after(0).and_then(|span| span.instance).expect("one");
+        let (none, marked) = (BTreeSet::new(), BTreeSet::from([instance]));
+        let window = Window::between(0, 1000);
+        for blur_px in [0, 1, 8, 48] {
+            let picture = |marked| {
+                let style = Style {
+                    blur_px,
+                    ..style(marked)
+                };
+                paint(&view, lane, window, (100, 10), style).image
+            };
+            let (plain, with_mark) = (picture(&none), picture(&marked));
+            let differing = plain.pixels.iter().zip(&with_mark.pixels);
+            let differing = differing.filter(|(one, other)| one != other).count();
+            assert!(differing >= 2, "{blur_px}: {differing}");
         }
     }
 

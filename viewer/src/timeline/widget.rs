@@ -152,6 +152,9 @@ impl Timeline {
         self.minimap.go_on();
         self.layout.forget();
         self.instances = Instances::default();
+        if let Some(compared) = &mut self.compared {
+            compared.go_on(opened, ctx);
+        }
     }
 
     /// Ranks in the order in which they are shown.
