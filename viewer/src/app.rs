@@ -6,7 +6,7 @@ use crate::follow::{Followed, Follower};
 use crate::model::{ViewState, moment_text};
 use crate::open::{self, Opening};
 use crate::screenshot::png_file;
-use crate::search::{Palette, help::help_window};
+use crate::search::{HeldKeys, Palette, help::help_window};
 use crate::workspace::{Request, Workspace};
 use egui::{Color32, ColorImage, Context, RichText, Ui};
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,7 @@ pub struct App {
     said: Option<(String, f64)>,
     /// What threads want said: pictures are written on one of their own.
     news: (Sender<String>, Receiver<String>),
+    held_keys: HeldKeys,
 }
 
 /// How long something is said, seconds.
@@ -122,6 +123,7 @@ impl App {
             follows: None,
             said: None,
             news: channel(),
+            held_keys: HeldKeys::default(),
         };
         ctx.add_plugin(ShapesKeeper::default());
         app.set_theme(app.start.light.unwrap_or(app.kept.light), ctx);
@@ -531,6 +533,10 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
 }
 
 impl eframe::App for App {
+    fn raw_input_hook(&mut self, _ctx: &Context, input: &mut egui::RawInput) {
+        self.held_keys.rename(&mut input.events);
+    }
+
     fn ui(&mut self, ui: &mut Ui, frame: &mut eframe::Frame) {
         // RANKSCOPE_LOG=rankscope_viewer::app=trace: what a frame costs in this window, painting included.
         if let Some(seconds) = frame.info().cpu_usage {

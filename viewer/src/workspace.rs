@@ -590,9 +590,7 @@ impl Workspace {
             }
             CommandId::Note => {
                 self.notes_open = true;
-                let at = self.state.view.range.unwrap_or(window);
-                // A file that is damaged says so in the panel.
-                let _ = self.notes.add(at, rank, "");
+                self.notes_panel.write();
             }
             CommandId::Clear => self.clear(actions),
             CommandId::Search => self.search.open(),

@@ -235,6 +235,42 @@ fn everything_by_keys_and_words() {
     driven.snapshot("search");
 }
 
+/// What is written is a note, and no command; and who goes to a step keeps the filter.
+#[test]
+fn a_note_is_written_and_a_step_gone_to() {
+    let (folder, mut driven) = open(recorded, dark());
+    let notes = folder.path().join("run/view-notes.json");
+    let before = driven.workspace().state.window();
+    driven.press(Modifiers::NONE, Key::N);
+    for letter in ["s", "l", "o", "w"] {
+        driven.write(letter);
+    }
+    assert!(!notes.exists(), "nothing is kept before it is said");
+    driven.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(driven.workspace().state.window(), before);
+    driven.press(Modifiers::NONE, Key::Escape);
+    // Written by a thread of its own.
+    let begin = std::time::Instant::now();
+    let text = loop {
+        match std::fs::read_to_string(&notes) {
+            Ok(text) => break text,
+            Err(_) => assert!(begin.elapsed().as_secs() < 20, "no note"),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    assert!(text.contains("\"slow\""), "{text}");
+
+    driven.workspace().state.view.filter = "wait>5ms".to_owned();
+    driven.settle();
+    driven.press(Modifiers::NONE, Key::G);
+    driven.write("step 3");
+    assert_eq!(driven.workspace().state.view.filter, "wait>5ms");
+    driven.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(driven.workspace().state.view.filter, "wait>5ms");
+    let steps = driven.workspace().state.window();
+    assert!(steps.length_ns() < before.length_ns() / 4, "{steps:?}");
+}
+
 #[test]
 fn how_many_run_at_once_is_told_where_the_mouse_is() {
     let (_folder, mut driven) = open(recorded, dark());

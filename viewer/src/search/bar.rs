@@ -246,11 +246,13 @@ impl SearchBar {
                 self.step(true, opened, state, actions);
             }
         });
-        let before = self.filters;
-        ui.checkbox(&mut self.filters, "Filter the timeline")
-            .on_hover_text("show in colour only what is like this");
-        if self.filters != before {
-            self.push_filter(actions);
+        if !self.is_going {
+            let before = self.filters;
+            ui.checkbox(&mut self.filters, "Filter the timeline")
+                .on_hover_text("show in colour only what is like this");
+            if self.filters != before {
+                self.push_filter(actions);
+            }
         }
         if ui.button("Close").on_hover_text("Escape").clicked() {
             self.close(actions);
@@ -259,6 +261,9 @@ impl SearchBar {
 
     /// Asks for the text as the filter of the timeline, if it can be one.
     fn push_filter(&mut self, actions: &mut Vec<Action>) {
+        if self.is_going {
+            return;
+        }
         let is_time = self.text.trim().parse::<TimeRange>().is_ok();
         let filter = match parse(&self.text) {
             _ if !self.filters => String::new(),

@@ -17,6 +17,8 @@ const LINE: f32 = 22.0;
 pub struct NotesPanel {
     /// What is being written for a new one.
     draft: String,
+    /// The keys are to be led there.
+    leads_keys: bool,
     /// The note that is being changed, and what is written; whether the keys are led there.
     editing: Option<(u64, String, bool)>,
     /// The last that was removed.
@@ -35,6 +37,11 @@ enum Asked {
 }
 
 impl NotesPanel {
+    /// Leads the keys to where a new note is written.
+    pub fn write(&mut self) {
+        self.leads_keys = true;
+    }
+
     /// Draws it into the room there is, and does and asks for what is clicked.
     pub fn show(
         &mut self,
@@ -86,10 +93,17 @@ impl NotesPanel {
                 .on_hover_text(format!("Of {what}, {} on {of}", duration_text(at.length_ns())))
                 .clicked();
             let field = TextEdit::singleline(&mut self.draft)
-                .hint_text(format!("Note on {what}, {of}"))
+                .hint_text(format!("Note on {what}, {of}; Enter keeps it"))
                 .desired_width(f32::INFINITY);
             let field = ui.add(field);
-            is_asked |= field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            if std::mem::take(&mut self.leads_keys) {
+                field.request_focus();
+            } else if field.lost_focus() {
+                is_asked |= ui.input(|input| input.key_pressed(Key::Enter));
+                if ui.input(|input| input.key_pressed(Key::Escape)) {
+                    self.draft.clear();
+                }
+            }
             if is_asked {
                 let text = self.draft.trim().to_owned();
                 match notes.add(at, state.rank, text) {

@@ -1,0 +1,95 @@
+//! Which key is let go: with Shift let go first, the key of `+` comes back as `=`, and `+` would be held for ever.
+//!
+//! egui knows keys by what they write. By where they are on the keyboard each is called, until it is let go, what it was when
+//! it was pressed.
+
+use egui::{Event, Key};
+use std::collections::HashMap;
+
+/// Keys that are down, by where they are: what they were when they were pressed.
+#[derive(Debug, Default)]
+pub struct HeldKeys {
+    down: HashMap<Key, Key>,
+}
+
+impl HeldKeys {
+    /// Renames keys in the events of a frame.
+    pub fn rename(&mut self, events: &mut [Event]) {
+        for event in events {
+            match event {
+                Event::Key {
+                    key,
+                    physical_key: Some(place),
+                    pressed: true,
+                    ..
+                } => *key = *self.down.entry(*place).or_insert(*key),
+                Event::Key {
+                    key,
+                    physical_key: Some(place),
+                    pressed: false,
+                    ..
+                } => *key = self.down.remove(place).unwrap_or(*key),
+                // What is let go elsewhere is not told.
+                Event::WindowFocused(_) => self.down.clear(),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::keys::{CommandId, held, pressed};
+    use egui::{Context, Modifiers, RawInput};
+
+    fn event(key: Key, place: Key, pressed: bool, shift: bool) -> Event {
+        Event::Key {
+            key,
+            physical_key: Some(place),
+            pressed,
+            repeat: false,
+            modifiers: Modifiers {
+                shift,
+                ..Modifiers::NONE
+            },
+        }
+    }
+
+    /// Shift down, the key down, Shift up, the key up: as people type fast.
+    #[test]
+    fn shift_may_be_let_go_first() {
+        let ctx = Context::default();
+        let mut keys = HeldKeys::default();
+        let mut frame = |mut events: Vec<Event>| {
+            keys.rename(&mut events);
+            let input = RawInput {
+                events,
+                ..RawInput::default()
+            };
+            let mut told = (false, Vec::new());
+            let _ = ctx.run_ui(input, |ui| {
+                told = (held(ui.ctx()).is_any(), pressed(ui.ctx(), false))
+            });
+            told
+        };
+        assert!(frame(vec![event(Key::Plus, Key::Equals, true, true)]).0);
+        // It repeats by what it writes now.
+        assert!(frame(vec![event(Key::Equals, Key::Equals, true, false)]).0);
+        frame(vec![event(Key::Equals, Key::Equals, false, false)]);
+        assert!(!frame(Vec::new()).0, "let go");
+        for _ in 0..3 {
+            let (_, told) = frame(vec![event(Key::Questionmark, Key::Slash, true, true)]);
+            assert_eq!(told, [CommandId::Help]);
+            frame(vec![event(Key::Slash, Key::Slash, false, false)]);
+        }
+        // Without Shift it is the other command.
+        let (_, told) = frame(vec![event(Key::Slash, Key::Slash, true, false)]);
+        assert_eq!(told, [CommandId::Search]);
+        // The window was left while a key was down.
+        frame(vec![event(Key::Plus, Key::Equals, true, true)]);
+        frame(vec![Event::WindowFocused(false)]);
+        let (_, told) = frame(vec![event(Key::Slash, Key::Equals, true, false)]);
+        assert_eq!(told, [CommandId::Search]);
+    }
+}
