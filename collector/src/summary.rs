@@ -315,6 +315,14 @@ fn hosts(parts: &Parts<'_>) -> Vec<Host> {
         .collect()
 }
 
+/// Now, on the axis, by this host's wall clock.
+fn now_ns(parts: &Parts<'_>) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos())
+        .unwrap_or(i64::MAX)
+        .saturating_sub(parts.clocks.axis.origin_unix_ns)
+}
+
 fn ranks(parts: &Parts<'_>, losses: &[LossSummary]) -> Vec<Rank> {
     parts
         .identities
@@ -364,6 +372,13 @@ fn ranks(parts: &Parts<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     .map(|loss| loss.count)
                     .sum(),
                 in_flight: sums.in_flight.clone(),
+                in_flight_for_ns: sums.in_flight_since_ns.map(|since| {
+                    let until = match log.ending {
+                        Ending::Running => now_ns(parts),
+                        _ => sums.span_ns.map_or(since, |(_, last)| last),
+                    };
+                    (until - since).max(0)
+                }),
             }
         })
         .collect()

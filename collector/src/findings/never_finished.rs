@@ -5,23 +5,33 @@ use super::{Draft, Facts, rules::Rule};
 /// Ranks that are told one by one.
 const MOST_RANKS: usize = 16;
 
+/// Who still runs is always in the middle of something. It is stuck only if that lasts longer than so many steps, and than
+/// so long.
+const STEPS: i64 = 5;
+/// See [`STEPS`], ns.
+const LONG_NS: i64 = 10_000_000_000;
+
 /// Operations never finished.
 pub const RULE: Rule = Rule {
     id: "never-finished",
     title: "Ranks were in the middle of communicating when the log ended",
-    means: "A hang, a kill, or a job that was still running when it was merged.",
-    fires: "A log ends with operations in progress or threads that are blocked.",
-    silent: "Logs that end between operations.",
+    means: "A hang, or a kill.",
+    fires: "A log ends with operations in progress or threads that are blocked. Of a process that still runs: one has lasted \
+            longer than 10 s and than 5 median steps.",
+    silent: "Logs that end between operations; a job that goes on while it is looked at.",
     find: Some(find),
     of_stated: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let session = facts.session;
+    let steps_ns = session.steps.median_ns.value.unwrap_or(0).saturating_mul(STEPS);
+    let patience_ns = steps_ns.max(LONG_NS);
     let stuck: Vec<_> = session
         .ranks
         .iter()
         .filter(|rank| !rank.in_flight.is_empty())
+        .filter(|rank| rank.ending != "running" || rank.in_flight_for_ns.is_some_and(|ns| ns > patience_ns))
         .collect();
     if stuck.is_empty() {
         return Vec::new();
@@ -31,10 +41,16 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     } else {
         format!("{} ranks were", stuck.len())
     };
+    let goes_on = stuck.iter().all(|rank| rank.ending == "running");
+    let what = if goes_on {
+        "in the middle of communicating, and did not get on"
+    } else {
+        "in the middle of communicating when the log ended"
+    };
     let mut draft = Draft::new(
         RULE.id,
         who.rsplit_once(' ').map_or(who.as_str(), |(ranks, _)| ranks),
-        format!("{who} in the middle of communicating when the log ended"),
+        format!("{who} {what}"),
     )
     .severity(if session.totals.in_flight > 0 {
         "critical"
@@ -54,8 +70,11 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     for rank in stuck.iter().take(MOST_RANKS) {
         let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
         let more = if rank.in_flight.len() > 3 { ", …" } else { "" };
+        let since = rank
+            .in_flight_for_ns
+            .map_or_else(String::new, |ns| format!(", for {}", super::shown(ns)));
         draft = draft.evidence(format!(
-            "{} ({}): {}{more}",
+            "{} ({}{since}): {}{more}",
             rank.name,
             rank.ending,
             shown.join("; ")

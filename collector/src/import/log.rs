@@ -30,7 +30,8 @@ const STAMP_ERROR_NS: u32 = 1000;
 pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigures>) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 18, File::create(path)?);
     let rank = trace.rank.unwrap_or(0);
-    let span = trace.window.or(trace.span).unwrap_or((0, 1));
+    // The profiler's own window begins before it records anything, and ends when it has written: of that time nothing is known.
+    let span = trace.span.or(trace.window).unwrap_or((0, 1));
     let base = Base::of(&trace, span);
     // The job's traces have names of their own; a log's is a number.
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);

@@ -92,6 +92,8 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                          missing (a log of another machine is completed by `rankscope merge` on that machine)"
                             .to_owned(),
                     )),
+                    // Who looks again and again knows.
+                    Ending::Running if !completes => {}
                     Ending::Running => problems.push(problem(
                         &path,
                         "the process is still running: what it records from now on is not in this session".to_owned(),

@@ -39,7 +39,7 @@ use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use pauses::Pauses;
 use rankscope_formats::ranklog::marks::{FORWARD_BEGINS, UNUSED_SEARCH};
-use rankscope_formats::ranklog::reader::{RankLog, RecordStream, ThreadRecord};
+use rankscope_formats::ranklog::reader::{Ending, RankLog, RecordStream, ThreadRecord};
 use rankscope_formats::ranklog::record::{
     Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN,
     FLAG_TRAFFIC, MemoryCall, Protocol, ProxyWaits, Record, RecordKind,
@@ -233,11 +233,19 @@ pub struct RankSums {
     pub adds_up: bool,
     /// What was going on when the log ended.
     pub in_flight: Vec<String>,
+    /// When the oldest of that began, ns.
+    pub in_flight_since_ns: Option<i64>,
     /// Ordinals of messages may be wrong.
     pub message_counters_forgotten: bool,
 }
 
 impl RankSums {
+    /// Something that did not end began then.
+    fn in_flight_since(&mut self, begin_ns: i64) {
+        let since = self.in_flight_since_ns.get_or_insert(begin_ns);
+        *since = begin_ns.min(*since);
+    }
+
     /// An operation that was counted reaches over the begin of the part that is read. `is_open`: whether it was waited for
     /// is counted elsewhere.
     fn leave_out(&mut self, operation: &RankOperation, is_open: bool) {
@@ -1752,8 +1760,12 @@ impl<'a> RankReader<'a> {
                 }
                 _ => {}
             }
-            if self.is_before(enter) {
+            // Who was killed before the part is no news in it; who still runs is stuck in it, too.
+            if self.is_before(enter) && self.log.ending != Ending::Running {
                 self.sums.in_flight.truncate(told);
+            }
+            if self.sums.in_flight.len() > told {
+                self.sums.in_flight_since(enter);
             }
         }
         for posted in self.messages.finish() {
@@ -1771,6 +1783,7 @@ impl<'a> RankReader<'a> {
             }
             let name = Operation::from_u8(work.operation).map_or("work", Operation::name);
             self.sums.in_flight.push(format!("{name} queued and not begun"));
+            self.sums.in_flight_since(work.issue_ns);
         }
         self.sums.waited += self.works.waited;
         if let Some(cut) = self.pending_cut.take() {

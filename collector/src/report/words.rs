@@ -185,22 +185,26 @@ fn part(session: &Session) -> Option<Line> {
 pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
     let mut notes: Vec<Line> = part(session).into_iter().collect();
-    if coverage.ranks_not_closed > 0 {
-        let ranks: Vec<Prose> = session
-            .ranks
-            .iter()
-            .filter(|rank| !matches!(rank.ending.as_str(), "closed" | "live-area"))
-            .map(|rank| figures::rank(session, rank.index).into())
+    for (ending, mood, what) in [
+        ("torn", Mood::Warning, " ended without closing the log: "),
+        ("running", Mood::Plain, " still being recorded: "),
+    ] {
+        let those: Vec<usize> = (0..session.ranks.len())
+            .filter(|&at| session.ranks[at].ending == ending)
             .collect();
+        if those.is_empty() {
+            continue;
+        }
+        let ranks: Vec<Prose> = those
+            .iter()
+            .map(|&at| figures::rank(session, session.ranks[at].index).into())
+            .collect();
+        let from = number(among("/ranks", those.iter().copied(), "/ending"));
         notes.push(Line::new(
-            Mood::Warning,
+            mood,
             prose![
-                counted(
-                    u64::from(coverage.ranks_not_closed),
-                    "rank",
-                    "/coverage/ranks_not_closed"
-                ),
-                " ended without closing the log: ",
+                counted(those.len() as u64, "rank", from),
+                what,
                 some_prose(ranks, 8)
             ],
         ));
@@ -264,7 +268,21 @@ pub fn losses(session: &Session) -> Vec<Line> {
     const LOST: &str = "/totals/lost";
     let lost = session.totals.lost;
     if lost == 0 && session.losses.is_empty() {
-        return vec![Line::new(Mood::Good, "nothing was lost")];
+        let torn = session.ranks.iter().filter(|rank| rank.ending == "torn").count();
+        let line = if torn > 0 {
+            Line::new(
+                Mood::Bad,
+                "ends of logs are missing: how much was in them is not known",
+            )
+        } else if session.problems.total > 0 {
+            Line::new(
+                Mood::Plain,
+                "no loss was counted; see the problems with the recordings",
+            )
+        } else {
+            Line::new(Mood::Good, "nothing was lost")
+        };
+        return vec![line];
     }
     let all = session.totals.records + lost;
     let from = sum(&["/totals/records", LOST]);
@@ -1325,6 +1343,13 @@ pub fn exposed_transfer_ns(entry: &RankBreakdown) -> i64 {
 pub fn matching(session: &Session) -> Vec<Line> {
     let matching = &session.matching;
     let mut lines = Vec::new();
+    // What is still recorded has an end that is not there yet.
+    let goes_on = session.ranks.iter().any(|rank| rank.ending == "running");
+    let (unfinished, yet) = if goes_on {
+        (Mood::Plain, " yet")
+    } else {
+        (Mood::Warning, "")
+    };
     let mut say = |number: u64, field: &str, mood: Mood, thing: &str, what: &str| {
         if number > 0 {
             let number = counted(number, thing, format!("/matching/{field}"));
@@ -1341,16 +1366,16 @@ pub fn matching(session: &Session) -> Vec<Line> {
     say(
         matching.incomplete,
         "incomplete",
-        Mood::Warning,
+        unfinished,
         "instance",
-        "without the record of some member",
+        &format!("without the record of some member{yet}"),
     );
     say(
         matching.unmatched_messages,
         "unmatched_messages",
-        Mood::Warning,
+        unfinished,
         "message",
-        "sent or received by one side only",
+        &format!("sent or received by one side only{yet}"),
     );
     say(
         matching.without_key,

@@ -39,7 +39,17 @@ pub fn parts(
         };
         let (host, device) = (lane_of(false), lane_of(true));
         if let Some(lane) = &host {
-            push(HOST, of_lane(lane, false, wanted.window, waits_unknown));
+            let untimed = session.operations_without_times(rank);
+            push(
+                HOST,
+                if untimed > 0 {
+                    Figure::unknown(format!(
+                        "{untimed} operations were put on a device's stream, and when they were done was not recorded"
+                    ))
+                } else {
+                    of_lane(lane, false, wanted.window, waits_unknown)
+                },
+            );
         }
         if let Some(lane) = &device {
             push(DEVICE, of_lane(lane, true, wanted.window, waits_unknown));

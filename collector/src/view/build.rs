@@ -40,7 +40,7 @@ pub fn build(
     let mut builder = Builder {
         writer: ViewWriter::create(&view_path(path, rank))?,
         layers: Layers::default(),
-        parts: Parts::new(start_ns),
+        parts: Parts::new(start_ns).with_own_unknown(session.operations_without_times(rank) > 0),
         names: FxHashMap::default(),
         kernels: FxHashMap::default(),
         end_ns,

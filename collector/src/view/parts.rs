@@ -24,6 +24,8 @@ pub(super) struct Parts {
     /// All activity of the devices was recorded.
     covered: Intervals,
     start_ns: i64,
+    /// Of the host's threads only what they were blocked for is known.
+    is_own_unknown: bool,
     /// What lies before is laid out.
     from_ns: i64,
     scratch: [Vec<(i64, i64)>; 6],
@@ -92,6 +94,23 @@ impl Parts {
         }
     }
 
+    /// The same of a rank whose operations went to a device that told nothing: what its threads do meanwhile is not known to be
+    /// without communication.
+    pub(super) fn with_own_unknown(self, is_own_unknown: bool) -> Self {
+        Self {
+            is_own_unknown,
+            ..self
+        }
+    }
+
+    fn own(&self) -> u8 {
+        if self.is_own_unknown {
+            part::NOT_RECORDED
+        } else {
+            part::OWN
+        }
+    }
+
     /// The library communicated, as the host or the library tells.
     pub(super) fn communicated(&mut self, start_ns: i64, end_ns: i64) {
         self.communication.add(start_ns, end_ns);
@@ -111,6 +130,7 @@ impl Parts {
         let position = match known {
             Some(position) => position,
             None if self.threads.len() < MOST_THREADS => {
+                let own = self.own();
                 let mut lane = Lane::new(writer, false);
                 // What was laid out before it was first blocked was all its own. Whether communication ran behind it is not
                 // known any more: of threads that are first blocked after many thousand intervals only.
@@ -118,7 +138,7 @@ impl Parts {
                     lane.open = Some(Span {
                         start_ns: self.start_ns,
                         end_ns: self.from_ns,
-                        class: part::OWN,
+                        class: own,
                         ..Span::default()
                     });
                 }
@@ -186,6 +206,7 @@ impl Parts {
                 error.get_or_insert(refused);
             }
         };
+        let own = self.own();
         let [communication, waiting, one, other, covered, on_device] = &mut self.scratch;
         self.communication.take(from, until, communication);
         self.waiting.take(from, until, waiting);
@@ -214,7 +235,10 @@ impl Parts {
                 [one, communication, waiting],
                 (from, until),
                 host_part,
-                |start, end, class| note(lane.take(writer, start, end, class)),
+                |start, end, class| {
+                    let class = if class == part::OWN { own } else { class };
+                    note(lane.take(writer, start, end, class));
+                },
             );
         }
         self.from_ns = until;

@@ -232,6 +232,7 @@ impl Job {
             operations: self.steps * 9,
             lost: 0,
             in_flight: vec![],
+            in_flight_for_ns: None,
         }
     }
 

@@ -413,6 +413,10 @@ pub struct Rank {
     pub lost: u64,
     /// Operations in progress when the log ended, as text: what a hang needs.
     pub in_flight: Vec<String>,
+    /// How long the oldest of these has lasted, ns: up to the log's end, or up to when it was read if its process still ran.
+    /// `null` if there are none.
+    #[serde(default)]
+    pub in_flight_for_ns: Option<i64>,
 }
 
 /// One communicator.
@@ -1317,6 +1321,13 @@ pub enum SummaryError {
 }
 
 impl Session {
+    /// Operations of a rank that were put on a stream, of which it is not known when they were done, where nothing was recorded
+    /// of its devices: what its host did meanwhile is not known to be without communication.
+    pub fn operations_without_times(&self, rank: u32) -> u64 {
+        let entry = self.breakdown.iter().find(|entry| entry.rank == rank);
+        entry.map_or(0, |entry| entry.operations_without_times)
+    }
+
     /// Reads `session.json` of a session directory.
     pub fn read(session: &Path) -> Result<Self, SummaryError> {
         #[derive(Deserialize)]
