@@ -5,6 +5,7 @@ use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
 use crate::follow::{Followed, Follower};
 use crate::model::{ViewState, moment_text};
 use crate::open::{self, Opening};
+use crate::panels::paper;
 use crate::screenshot::png_file;
 use crate::search::{HeldKeys, Palette, help::help_window};
 use crate::workspace::{Request, Workspace};
@@ -96,6 +97,8 @@ pub struct App {
     /// What threads want said: pictures are written on one of their own.
     news: (Sender<String>, Receiver<String>),
     held_keys: HeldKeys,
+    /// What is shown again if what is being opened cannot be.
+    before: Option<Box<Workspace>>,
 }
 
 /// How long something is said, seconds.
@@ -124,8 +127,12 @@ impl App {
             said: None,
             news: channel(),
             held_keys: HeldKeys::default(),
+            before: None,
         };
         ctx.add_plugin(ShapesKeeper::default());
+        for theme in [egui::Theme::Dark, egui::Theme::Light] {
+            ctx.style_mut_of(theme, |style| paper::apply(&mut style.visuals));
+        }
         app.set_theme(app.start.light.unwrap_or(app.kept.light), ctx);
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         match paths.as_slice() {
@@ -216,7 +223,10 @@ impl App {
             .first()
             .map_or_else(String::new, |path| format!("opening {}", path.display()));
         let wake = ctx.clone();
-        self.stage = Stage::Opening(open::start(paths, move || wake.request_repaint()), doing);
+        let opening = Stage::Opening(open::start(paths, move || wake.request_repaint()), doing);
+        if let Stage::Open(workspace) = std::mem::replace(&mut self.stage, opening) {
+            self.before = Some(workspace);
+        }
     }
 
     /// True if all that is to be seen is there; an error is.
@@ -228,11 +238,11 @@ impl App {
         }
     }
 
-    /// Why nothing could be opened.
+    /// Why nothing could be opened, or not what was asked for.
     pub fn failure(&self) -> Option<&str> {
         match &self.stage {
             Stage::Failed(why) => Some(why),
-            Stage::Open(workspace) => workspace.compare_failure(),
+            Stage::Open(workspace) => workspace.compare_failure().or(workspace.refused.as_deref()),
             Stage::Opening(..) => None,
         }
     }
@@ -265,7 +275,16 @@ impl App {
             match news {
                 Opening::Doing(what) => *doing = what,
                 Opening::Failed(why) => {
-                    self.stage = Stage::Failed(why);
+                    self.stage = match self.before.take() {
+                        Some(before) => {
+                            self.said = Some((
+                                format!("this cannot be shown: {why}"),
+                                ctx.input(|input| input.time),
+                            ));
+                            Stage::Open(before)
+                        }
+                        None => Stage::Failed(why),
+                    };
                     return;
                 }
                 Opening::Done(opened) => {
@@ -278,6 +297,7 @@ impl App {
                         workspace.compare_with(path, ctx);
                     }
                     self.start = Start::default();
+                    self.before = None;
                     self.stage = Stage::Open(Box::new(workspace));
                     return;
                 }
@@ -501,11 +521,13 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
     if let Some((from, to)) = start.range
         && (from.is_some_and(|from| from >= whole.to_ns) || to.is_some_and(|to| to <= whole.from_ns))
     {
-        workspace.said = Some(format!(
+        let why = format!(
             "nothing of the run lies in this range: it goes from {} to {}",
             moment_text(whole.from_ns, 1_000_000),
             moment_text(whole.to_ns, 1_000_000)
-        ));
+        );
+        workspace.refused = Some(why.clone());
+        workspace.said = Some(why);
     } else if let Some((from, to)) = start.range {
         let range = crate::model::Window::between(
             from.unwrap_or(whole.from_ns).max(whole.from_ns),

@@ -43,7 +43,7 @@ pub struct Cli {
     select: Option<u64>,
 
     /// Show only spans like these in colour; the language of the search.
-    #[arg(long, value_name = "EXPRESSION")]
+    #[arg(long, value_name = "EXPRESSION", value_parser = filter)]
     filter: Option<String>,
 
     /// Open this tab below the timeline.
@@ -64,7 +64,7 @@ pub struct Cli {
 
     /// Write a picture instead of opening a window, as SVG if the name ends so. It needs no display, no graphics card and
     /// no OpenGL.
-    #[arg(long, value_name = "FILE.png|FILE.svg")]
+    #[arg(long, value_name = "FILE.png|FILE.svg", value_parser = picture_file)]
     screenshot: Option<PathBuf>,
 
     /// Size of the picture or the window, in points.
@@ -108,6 +108,21 @@ fn size(text: &str) -> Result<(f32, f32), String> {
             .ok_or_else(|| format!("{}: sides have from 100 to 16384 points", wrong()))
     };
     Ok((side(width)?, side(height)?))
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    crate::search::parse(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+fn picture_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    if extension == "png" || extension == "svg" {
+        Ok(path)
+    } else {
+        Err(format!("'{text}' is neither a .png nor a .svg"))
+    }
 }
 
 fn scale(text: &str) -> Result<f32, String> {

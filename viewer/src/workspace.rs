@@ -70,6 +70,8 @@ pub struct Workspace {
     looked_for: Option<(u64, Receiver<Option<PickedInstance>>)>,
     /// What is to be said once.
     pub said: Option<String>,
+    /// What was asked for when it was opened, and is not there.
+    pub refused: Option<String>,
 }
 
 impl Workspace {
@@ -119,6 +121,7 @@ impl Workspace {
             home: home.to_path_buf(),
             looked_for: None,
             said: None,
+            refused: None,
             opened,
         }
     }
@@ -225,11 +228,11 @@ impl Workspace {
             });
         }
         self.drawer(ui, &mut actions);
-        self.side(ui, &mut actions);
         Panel::bottom("legend").show(ui, |ui| {
             let opened = &self.opened;
             legend::show(ui, Theme::of(ui.ctx()), opened.has_devices, opened.has_overhead);
         });
+        self.side(ui, &mut actions);
         self.apply(&mut actions, now_s);
         self.update_filter();
         let notes: Vec<(Window, String)> = self
@@ -354,7 +357,8 @@ impl Workspace {
                     }
                 }
                 if let Some(error) = &self.filter_error {
-                    ui.colored_label(Theme::of(ui.ctx()).alarm(), error);
+                    ui.colored_label(Theme::of(ui.ctx()).alarm(), "it cannot be understood")
+                        .on_hover_text(error);
                 }
                 if !self.state.view.hidden.is_empty() {
                     let text = format!("{} hidden", self.state.view.hidden.len());
@@ -472,9 +476,11 @@ impl Workspace {
         if !self.state.view.drawer {
             return;
         }
+        // In a low window most of it is the timeline's.
+        let height = (ui.ctx().content_rect().height() * 0.32).clamp(120.0, 260.0);
         Panel::bottom("drawer")
             .resizable(true)
-            .default_size(260.0)
+            .default_size(height)
             .size_range(120.0..=700.0)
             .show(ui, |ui| {
                 ui.horizontal(|ui| {
@@ -747,7 +753,11 @@ impl Workspace {
         let Ok(found) = found.try_recv() else { return };
         match found {
             Some(picked) => actions.push(Action::Pick(Some(picked))),
-            None => self.said = Some(format!("there is no instance {instance} in this session")),
+            None => {
+                let why = format!("there is no instance {instance} in this session");
+                self.refused = Some(why.clone());
+                self.said = Some(why);
+            }
         }
         self.looked_for = None;
     }

@@ -74,9 +74,10 @@ fn missing_ranks(facts: &Facts<'_>) -> Vec<Draft> {
         MISSING_RANKS.id,
         some(&missing),
         format!(
-            "{} of {} ranks were not recorded",
+            "{} of {} ranks {} not recorded",
             missing.len(),
-            missing.len() as u64 + seen
+            missing.len() as u64 + seen,
+            if missing.len() == 1 { "was" } else { "were" }
         ),
     )
     .severity("warning")

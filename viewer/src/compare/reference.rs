@@ -58,7 +58,13 @@ impl References {
             match reading.of(own, other, counterparts, rank) {
                 Read::Coming => return None,
                 Read::Steps(steps) => {
-                    if let Some(anchor) = Anchor::at(&steps, middle) {
+                    // Where the whole run is seen, its steps begin together.
+                    let (first, last) = (steps.shared(0), steps.shared(steps.in_both().saturating_sub(1)));
+                    let all = first.zip(last).filter(|(first, last)| {
+                        window.from_ns <= first.start_ns && last.end_ns <= window.to_ns
+                    });
+                    let at = all.map_or(middle, |(first, _)| first.start_ns);
+                    if let Some(anchor) = Anchor::at(&steps, at) {
                         return Some(Aligned {
                             rank: Some(rank),
                             anchor,

@@ -1,7 +1,7 @@
 //! All keys, from the table of commands.
 
 use super::keys::{COMMANDS, GROUPS};
-use egui::{Context, Grid, Key, Modifiers, RichText, ScrollArea, Ui, Window};
+use egui::{Align2, Context, Grid, Key, Modifiers, RichText, ScrollArea, Ui, Window};
 
 /// Shows all commands with their keys while `open`; Escape closes it.
 pub fn help_window(ctx: &Context, open: &mut bool) {
@@ -11,7 +11,9 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
     Window::new("Keys")
         .open(open)
         .resizable(true)
-        .default_size([860.0, 590.0])
+        .default_size([920.0, 720.0])
+        .max_height(ctx.content_rect().height() - 60.0)
+        .anchor(Align2::CENTER_CENTER, [0.0, 0.0])
         .show(ctx, |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 // Two columns of about the same height.

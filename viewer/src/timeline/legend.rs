@@ -2,7 +2,8 @@
 
 use crate::theme::Theme;
 use crate::timeline::tooltip::class_name;
-use egui::{Align2, FontId, Pos2, Rect, Sense, Ui, Vec2};
+use egui::scroll_area::ScrollBarVisibility;
+use egui::{Align2, FontId, Pos2, Rect, ScrollArea, Sense, Ui, Vec2};
 use rankscope_formats::view::{self, LaneKind, call, operation, part, work};
 
 /// Side of a swatch, points.
@@ -12,62 +13,66 @@ const SWATCH: f32 = 11.0;
 pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
     let parts = LaneKind::Parts { device: devices };
     let operations = LaneKind::Operations { communicator: None };
-    ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing.x = 10.0;
-        heading(ui, "time");
-        let own: &[u8] = if devices {
-            &[
-                part::OWN,
-                part::OVERLAPPED,
-                part::EXPOSED_TRANSFER,
-                part::EXPOSED_WAIT,
-                part::EXPOSED_MEMORY,
-                part::IDLE,
-            ]
-        } else {
-            &[
-                part::OWN,
-                part::OVERLAPPED,
-                part::EXPOSED_TRANSFER,
-                part::EXPOSED_WAIT,
-                part::OTHER_BLOCKED,
-            ]
-        };
-        for &class in own {
-            let name = match class {
-                part::OWN if !devices => "own time",
-                part::OVERLAPPED if !devices => "own, communication runs",
-                _ => class_name(parts, class),
+    // One line, whatever the width: rows are worth more.
+    let line = ScrollArea::horizontal().scroll_bar_visibility(ScrollBarVisibility::AlwaysHidden);
+    line.show(ui, |ui| {
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 10.0;
+            heading(ui, "time");
+            let own: &[u8] = if devices {
+                &[
+                    part::OWN,
+                    part::OVERLAPPED,
+                    part::EXPOSED_TRANSFER,
+                    part::EXPOSED_WAIT,
+                    part::EXPOSED_MEMORY,
+                    part::IDLE,
+                ]
+            } else {
+                &[
+                    part::OWN,
+                    part::OVERLAPPED,
+                    part::EXPOSED_TRANSFER,
+                    part::EXPOSED_WAIT,
+                    part::OTHER_BLOCKED,
+                ]
             };
-            swatch(ui, theme, parts, class, name);
-        }
-        heading(ui, "operations");
-        for class in [
-            operation::WAITING,
-            operation::TRANSFER,
-            operation::INCONCLUSIVE,
-            operation::NOT_JUDGED,
-        ] {
-            swatch(ui, theme, operations, class, class_name(operations, class));
-        }
-        if devices {
-            let works = LaneKind::Works { stream: None };
-            heading(ui, "streams");
-            for class in [work::COMPUTE, work::COMMUNICATION, work::MEMORY] {
-                swatch(ui, theme, works, class, class_name(works, class));
+            for &class in own {
+                let name = match class {
+                    part::OWN if !devices => "own time",
+                    part::OVERLAPPED if !devices => "own, communication runs",
+                    _ => class_name(parts, class),
+                };
+                swatch(ui, theme, parts, class, name);
             }
-        } else {
-            let calls = LaneKind::Calls { thread_id: 0 };
-            heading(ui, "threads");
-            swatch(ui, theme, calls, call::BLOCKED, class_name(calls, call::BLOCKED));
-        }
-        if overhead {
-            let kind = LaneKind::Overhead { thread_id: 0 };
-            heading(ui, "overhead");
-            for class in [view::overhead::RECORDER, view::overhead::DRIVER] {
-                swatch(ui, theme, kind, class, class_name(kind, class));
+            heading(ui, "operations");
+            for class in [
+                operation::WAITING,
+                operation::TRANSFER,
+                operation::INCONCLUSIVE,
+                operation::NOT_JUDGED,
+            ] {
+                swatch(ui, theme, operations, class, class_name(operations, class));
             }
-        }
+            if devices {
+                let works = LaneKind::Works { stream: None };
+                heading(ui, "streams");
+                for class in [work::COMPUTE, work::COMMUNICATION, work::MEMORY] {
+                    swatch(ui, theme, works, class, class_name(works, class));
+                }
+            } else {
+                let calls = LaneKind::Calls { thread_id: 0 };
+                heading(ui, "threads");
+                swatch(ui, theme, calls, call::BLOCKED, class_name(calls, call::BLOCKED));
+            }
+            if overhead {
+                let kind = LaneKind::Overhead { thread_id: 0 };
+                heading(ui, "overhead");
+                for class in [view::overhead::RECORDER, view::overhead::DRIVER] {
+                    swatch(ui, theme, kind, class, class_name(kind, class));
+                }
+            }
+        })
     });
 }
 

@@ -90,7 +90,10 @@ pub fn show(ui: &mut Ui, opened: &Opened, hovered: &Hovered) {
                 row("taken by", class_name(hovered.kind, span.class).to_owned());
             }
             if matches!(hovered.kind, LaneKind::Operations { .. }) {
-                row("is", class_name(hovered.kind, span.class).to_owned());
+                // One that is judged has two parts, which are told below.
+                if span.class != operation::TRANSFER {
+                    row("is", class_name(hovered.kind, span.class).to_owned());
+                }
                 if span.queued_ns > 0 {
                     row("queued before", duration_text(span.queued_ns));
                 }

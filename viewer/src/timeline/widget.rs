@@ -1,6 +1,5 @@
 //! Draws the timeline, and is dragged, wheeled and clicked.
 
-use super::axis::Ruler;
 use super::clock_error;
 use super::gallery::{Gallery, Seen};
 use super::gutter;
@@ -8,13 +7,12 @@ use super::instance::{Instances, Members};
 use super::layout::{Beside, Layout, Row, RowKind};
 use super::minimap::Minimap;
 use super::names::{MOST_NAMES, Names};
+use super::ruler::{ClocksSaid, Cursor};
 use super::strokes::{chevron, elided, fade, label};
 use super::tooltip;
 use crate::compare::compared::Placed;
 use crate::compare::{Compared, colour, tooltip as compared_tooltip};
-use crate::model::{
-    Action, Hovered, Opened, PickedInstance, State, View, Window, duration_text, moment_text,
-};
+use crate::model::{Action, Hovered, Opened, PickedInstance, State, View, Window, duration_text};
 use crate::picture::in_flight::{self, InFlight};
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
@@ -291,10 +289,26 @@ impl Timeline {
         self.draw_titles(&gutter_painter, &visible, areas, opened, state, theme);
         self.draw_instances(&rows_painter, &visible, areas, opened, state, theme);
         self.draw_selection(&painter, areas, state, outside, theme);
-        self.draw_ruler(&painter, ruler, window, theme);
-        self.draw_clock_error(&painter, ruler, opened, (window, reference), theme);
+        let clocks = ClocksSaid::of(
+            &painter,
+            ruler,
+            self.worst_clock_error(opened, reference),
+            window,
+            theme,
+        );
+        let cursor = Cursor::of(&painter, &response, (areas.ruler, areas.rows), window, theme);
+        let taken = [
+            clocks.as_ref().map(|it| it.place),
+            cursor.as_ref().map(|it| it.place),
+        ];
+        super::ruler::draw(&painter, ruler, window, taken, theme);
+        if let Some(clocks) = clocks {
+            clocks.draw(&painter, ruler, theme);
+        }
         self.draw_minimap(&painter, minimap, opened, state, theme, ui.ctx());
-        self.draw_cursor(&painter, &response, areas, window, theme);
+        if let Some(cursor) = cursor {
+            cursor.draw(&painter, (areas.ruler, areas.rows), theme);
+        }
         if let Some(hovered) = &state.hovered
             && self.drag.is_none()
         {
@@ -893,76 +907,17 @@ impl Timeline {
         }
     }
 
-    fn draw_ruler(&self, painter: &Painter, rect: Rect, window: Window, theme: Theme) {
-        painter.rect_filled(rect, 0.0, theme.header());
-        let ruler = Ruler::of(window, rect.width(), 110.0);
-        let painter = painter.with_clip_rect(rect);
-        let x = |ns: i64| rect.left() + (window.share_of(ns) * f64::from(rect.width())) as f32;
-        for ns in Ruler::moments(window, ruler.fine_ns) {
-            painter.vline(
-                x(ns),
-                rect.bottom() - 4.0..=rect.bottom(),
-                Stroke::new(1.0, theme.weak().gamma_multiply(0.5)),
-            );
-        }
-        for ns in Ruler::moments(window, ruler.step_ns) {
-            painter.vline(
-                x(ns),
-                rect.bottom() - 8.0..=rect.bottom(),
-                Stroke::new(1.0, theme.weak()),
-            );
-            painter.text(
-                Pos2::new(x(ns) + 3.0, rect.top() + 3.0),
-                Align2::LEFT_TOP,
-                moment_text(ns, ruler.step_ns),
-                FontId::monospace(10.5),
-                theme.text(),
-            );
-        }
-    }
-
-    /// How wide the clocks' error is at this zoom, where it is wider than a pixel: of the hosts that are seen the largest.
-    fn draw_clock_error(
-        &self,
-        painter: &Painter,
-        rect: Rect,
-        opened: &Opened,
-        (window, reference): (Window, u32),
-        theme: Theme,
-    ) {
+    /// How far off the clocks of the hosts that are seen may be, ns; `None`: nobody knows.
+    fn worst_clock_error(&self, opened: &Opened, reference: u32) -> Option<i64> {
         let session = &opened.session;
         let hosts = self
             .seen_ranks
             .iter()
             .filter_map(|&rank| session.ranks.get(rank as usize).map(|rank| rank.host));
-        let mut worst = Some(0);
-        for host in hosts {
-            worst = match (worst, clock_error::between_ns(session, host, reference)) {
-                (Some(worst), Some(error_ns)) => Some(i64::max(worst, error_ns)),
-                _ => None,
-            };
-        }
-        let text = match worst {
-            None => "clocks of other hosts: nobody knows how far off".to_owned(),
-            Some(error_ns) => {
-                let point_ns = window.length_ns() as f64 / f64::from(rect.width().max(1.0));
-                let points = (2.0 * error_ns as f64 / point_ns) as f32;
-                if points < 1.0 {
-                    return;
-                }
-                let right = rect.right() - 4.0;
-                let bar = Rangef::new((right - points).max(rect.center().x), right);
-                let y = rect.bottom() - 3.0;
-                painter.hline(bar, y, Stroke::new(1.5, theme.accent()));
-                for x in [bar.min, bar.max] {
-                    painter.vline(x, y - 2.5..=y + 2.5, Stroke::new(1.5, theme.accent()));
-                }
-                format!("clocks of other hosts ±{}", duration_text(error_ns))
-            }
-        };
-        let galley = painter.layout_no_wrap(text.clone(), FontId::monospace(10.5), theme.text());
-        let at = Pos2::new(rect.right() - galley.size().x - 6.0, rect.top() + 1.0);
-        label(painter, at, text, theme, theme.text());
+        hosts.fold(Some(0), |worst, host| {
+            let error_ns = clock_error::between_ns(session, host, reference);
+            worst.zip(error_ns).map(|(worst, error_ns)| worst.max(error_ns))
+        })
     }
 
     fn draw_minimap(
@@ -999,40 +954,6 @@ impl Timeline {
             2.0,
             Stroke::new(1.0, theme.accent()),
             StrokeKind::Inside,
-        );
-    }
-
-    /// A line under the mouse, and when that is.
-    fn draw_cursor(
-        &self,
-        painter: &Painter,
-        response: &Response,
-        areas: Areas,
-        window: Window,
-        theme: Theme,
-    ) {
-        let Some(at) = response
-            .hover_pos()
-            .filter(|at| areas.rows.x_range().contains(at.x))
-        else {
-            return;
-        };
-        if !areas.rows.union(areas.ruler).contains(at) {
-            return;
-        }
-        painter.vline(
-            at.x,
-            areas.ruler.bottom()..=areas.rows.bottom(),
-            Stroke::new(1.0, theme.weak().gamma_multiply(0.6)),
-        );
-        let pixel_ns = window.length_ns() / areas.rows.width().max(1.0) as i64;
-        let ns = window.at(f64::from((at.x - areas.rows.left()) / areas.rows.width()));
-        label(
-            painter,
-            Pos2::new(at.x + 4.0, areas.ruler.top() + 2.0),
-            moment_text(ns, pixel_ns.max(1)),
-            theme,
-            theme.text(),
         );
     }
 }

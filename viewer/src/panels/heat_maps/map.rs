@@ -64,7 +64,9 @@ pub fn around(ui: &Ui, grid: &Grid) -> Vec2 {
     let items = &grid.rows.items;
     let every = items.len().div_ceil(MEASURED).max(1);
     let names = items.iter().rev().step_by(every).map(|item| item.label.plain());
+    // The name of the columns stands below those of the rows.
     let width = names
+        .chain([name_of(&grid.columns).to_owned()])
         .map(|name| {
             ui.painter()
                 .layout_no_wrap(name, font.clone(), Color32::WHITE)
@@ -73,7 +75,6 @@ pub fn around(ui: &Ui, grid: &Grid) -> Vec2 {
         })
         .fold(0.0, f32::max);
     let top = if grid.title.is_empty() { 2.0 } else { TITLE };
-    // The name of the columns stands below those of the rows.
     vec2(width.min(WIDEST) + 10.0, top)
 }
 
@@ -452,7 +453,13 @@ impl Map<'_> {
         }
         let font = FontId::proportional(LETTERS);
         let (_, columns) = self.places();
-        let every = label_every(columns, f64::from(self.layout.cell.x), f64::from(COLUMN));
+        // The last numbers are the longest.
+        let last = self.grid.columns.items.last();
+        let room = last.map_or(COLUMN, |item| {
+            let galley = painter.layout_no_wrap(item.tick.clone(), font.clone(), theme.weak());
+            (galley.size().x + LETTERS).min(COLUMN)
+        });
+        let every = label_every(columns, f64::from(self.layout.cell.x), f64::from(room));
         let named = self.seen(ui, rect).0;
         let first = named.start.next_multiple_of(every);
         for column in (first..named.end).step_by(every) {
