@@ -157,7 +157,9 @@ fn import(
             if let Ok(progress) = progress.try_lock() {
                 progress.tell("reading traces", Some(share));
             }
-        })?;
+        })
+        // What was made for them goes if nothing came of them; only an empty directory can be removed so.
+        .inspect_err(|_| drop(std::fs::remove_dir(output)))?;
     }
     let merged = merge::merge(std::slice::from_ref(output), output)?;
     merged.print(json)?;

@@ -456,7 +456,7 @@ impl Activities {
     }
 
     /// The same for the part of the run from this moment on: nothing before it is counted.
-    pub fn from_ns(mut self, from_ns: i64) -> Self {
+    pub fn of_part(mut self, from_ns: i64) -> Self {
         self.from_ns = from_ns;
         self
     }

@@ -662,7 +662,7 @@ impl<'a> RankReader<'a> {
             .map(|(known, index)| (index, known.0))
             .collect();
         let activity = Activities::new(self.log, &self.line, lateness, communicators)
-            .from_ns(self.from_ns.unwrap_or(i64::MIN));
+            .of_part(self.from_ns.unwrap_or(i64::MIN));
         self.activity = Some(if self.hands_out_works {
             activity
         } else {

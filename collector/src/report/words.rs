@@ -1010,6 +1010,14 @@ const GRAVE: [&str; 5] = [
 
 /// The first sentence: who or what, seconds, share, cause.
 pub fn headline(session: &Session) -> Line {
+    let totals = &session.totals;
+    let has_kernels = session.activity.iter().any(|entry| entry.kernels > 0);
+    if totals.operations == 0 && totals.in_flight == 0 && !has_kernels {
+        return Line::new(
+            Mood::Warning,
+            "Nothing can be told: no operation is in these recordings.",
+        );
+    }
     let findings = || session.findings.iter().enumerate();
     let title = |at: usize, finding: &Finding| {
         Prose::from(quoted(&finding.title, format!("/findings/{at}/title"))).capitalised()

@@ -910,13 +910,12 @@ impl Timeline {
     /// How far off the clocks of the hosts that are seen may be, ns; `None`: nobody knows.
     fn worst_clock_error(&self, opened: &Opened, reference: u32) -> Option<i64> {
         let session = &opened.session;
-        let hosts = self
+        let mut hosts = self
             .seen_ranks
             .iter()
             .filter_map(|&rank| session.ranks.get(rank as usize).map(|rank| rank.host));
-        hosts.fold(Some(0), |worst, host| {
-            let error_ns = clock_error::between_ns(session, host, reference);
-            worst.zip(error_ns).map(|(worst, error_ns)| worst.max(error_ns))
+        hosts.try_fold(0, |worst: i64, host| {
+            clock_error::between_ns(session, host, reference).map(|error_ns| worst.max(error_ns))
         })
     }
 
