@@ -98,6 +98,27 @@ fn what_is_passed_over_is_not_read() {
     assert_eq!(log.all_records().2, Vec::new());
 }
 
+/// A process that is stuck goes on to say that nothing was left; one that is imported says that nothing follows.
+#[test]
+fn a_log_ends_with_its_last_record() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("one.rslog");
+    for last in [90_000, u64::MAX] {
+        let file = File::create(&path).expect("a log");
+        let mut log = LogWriter::new(file, Counter::MonotonicRaw, 7, 9).expect("a header");
+        for watermark in [1000, 2000, 3000] {
+            log.records(&[(0, 100, &[left_at(watermark - 10, 1)])])
+                .expect("records");
+            log.watermark(watermark).expect("a watermark");
+        }
+        for watermark in [50_000, last] {
+            log.watermark(watermark).expect("a watermark");
+        }
+        log.end().expect("an end");
+        assert_eq!(RankLog::open(&path).expect("a log").last_ticks(), Some(2990));
+    }
+}
+
 /// Of a process that runs: what the live area still holds of frames that are passed over is not told again.
 #[test]
 fn records_that_are_in_both_files_come_once() {

@@ -52,7 +52,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         who.rsplit_once(' ').map_or(who.as_str(), |(ranks, _)| ranks),
         format!("{who} {what}"),
     )
-    .severity(if session.totals.in_flight > 0 {
+    .severity(if session.totals.in_flight > 0 || goes_on {
         "critical"
     } else {
         "note"

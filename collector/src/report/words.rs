@@ -377,7 +377,11 @@ pub fn run(session: &Session) -> Line {
         text.push(prose![
             "; ",
             count(totals.in_flight, "/totals/in_flight"),
-            " never finished"
+            if session.ranks.iter().any(|rank| rank.ending == "running") {
+                " not finished yet"
+            } else {
+                " never finished"
+            }
         ]);
         mood = Mood::Warning;
     }
@@ -1012,7 +1016,9 @@ const GRAVE: [&str; 5] = [
 pub fn headline(session: &Session) -> Line {
     let totals = &session.totals;
     let has_kernels = session.activity.iter().any(|entry| entry.kernels > 0);
-    if totals.operations == 0 && totals.in_flight == 0 && !has_kernels {
+    let is_grave = |finding: &Finding| GRAVE.contains(&finding.kind.as_str());
+    let is_empty = totals.operations == 0 && totals.in_flight == 0 && !has_kernels;
+    if is_empty && !session.findings.iter().any(is_grave) {
         return Line::new(
             Mood::Warning,
             "Nothing can be told: no operation is in these recordings.",

@@ -642,9 +642,17 @@ impl RankLog {
     /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on.
     pub fn records(&self) -> RecordStream<'_> {
         RecordStream {
-            log: self,
-            next_frame: self.begin.map_or(0, |begin| begin.first_frame),
             left_before: self.begin.map_or(0, |begin| begin.ticks),
+            ..self.records_behind(self.begin.map_or(0, |begin| begin.first_frame))
+        }
+    }
+
+    /// All records of the frames from this one on, and of the live area.
+    pub(super) fn records_behind(&self, first_frame: usize) -> RecordStream<'_> {
+        RecordStream {
+            log: self,
+            next_frame: first_frame,
+            left_before: 0,
             live_done: false,
             covered: HashMap::new(),
             lane_threads: HashMap::new(),

@@ -51,16 +51,27 @@ impl RankLog {
         (found, (records <= most).then_some(records))
     }
 
-    /// When the last record was left, about: no earlier than all but the last frame's.
+    /// When the last record was left, or the last call in progress was entered: a process that is stuck goes on to write
+    /// watermarks, and what it did last long after it did that. What was written last is unpacked for it.
     pub fn last_ticks(&self) -> Option<u64> {
-        let is_watermark = |at: &&FrameAt| at.header.kind == FrameKind::Watermark as u8;
-        let mut watermarks = self.frames.iter().rev().filter(is_watermark);
-        let live = self.live.iter().filter_map(|group| group.records.last());
-        let last = watermarks.find_map(|&at| self.moment(at));
-        last.into_iter()
-            .chain(live.map(|record| record.leave_ticks))
-            .chain(self.in_flight.iter().map(|call| call.record.enter_ticks))
-            .max()
+        let is_kind = |frame: &FrameAt, kind: FrameKind| frame.header.kind == kind as u8;
+        let has_records = |at: &FrameAt| is_kind(at, FrameKind::Records) && self.records_in(*at) > 0;
+        let last = self.frames.iter().rposition(has_records);
+        // What is written at once stands between two watermarks.
+        let first = last.map_or(self.frames.len(), |last| {
+            let before = &self.frames[..last];
+            before
+                .iter()
+                .rposition(|at| is_kind(at, FrameKind::Watermark))
+                .map_or(0, |watermark| watermark + 1)
+        });
+        let mut end = self.in_flight.iter().map(|call| call.record.enter_ticks).max();
+        let mut stream = self.records_behind(first);
+        let mut batch = Vec::new();
+        while stream.next_batch(&mut batch) {
+            end = end.max(batch.iter().map(|entry| entry.record.leave_ticks).max());
+        }
+        end
     }
 
     /// Lets [`RankLog::records`] tell only what was left at `ticks` or later. Frames that hold nothing of it are not read.
