@@ -413,6 +413,60 @@ fn replays_are_told_of_in_any_order() {
     expect_near(session.totals.exposed_wait_rank_ns, LATE_NS * i64::from(GROUPS));
 }
 
+/// They are numbered by how many there were before, and of a part nobody knows: none is put to another rank's.
+#[test]
+fn replays_in_a_part_of_a_run_are_counted_and_not_matched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let calls = |_| vec![reduce(1 << 20), reduce(4_000)];
+    let whole = run_as(
+        folder.path(),
+        Source::Plugin,
+        FLAG_CAPTURED,
+        calls,
+        |_, records| records,
+    );
+    assert!(whole.matching.complete > 0);
+    let last = Last {
+        time_ns: Some((whole.axis.end_ns - whole.axis.start_ns) / 2),
+        ..Last::default()
+    };
+    let options = MergeOptions {
+        directories: vec![folder.path().to_path_buf()],
+        output: folder.path().join("session"),
+        threads: Some(2),
+        most_pending: None,
+    };
+    let part = merge_last(&options, last, &mut |_| {}).expect("merge");
+    let told = part.part.as_ref().expect("a part");
+    assert!(told.left_out.replays > 0, "{told:?}");
+    let matching = &part.matching;
+    assert_eq!(
+        (matching.complete, matching.incomplete, matching.mismatched),
+        (0, 0, 0)
+    );
+    assert_eq!(part.totals.exposed_wait_rank_ns, 0);
+}
+
+/// Where nobody told when operations were done, what the host did meanwhile is not known.
+#[test]
+fn own_time_beside_operations_without_times_is_not_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let calls = |_| vec![reduce(1 << 20)];
+    let session = run_as(folder.path(), Source::Plugin, 0, calls, |_, _| Vec::new());
+    assert!(session.operations_without_times(0) > 0);
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_rankscope"))
+        .args(["report", "--range", "0s..1h", "--json"])
+        .arg(folder.path())
+        .output()
+        .expect("the program");
+    let window: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let parts = &window["parts"][0];
+    assert_eq!(parts["level"], "host", "{parts}");
+    assert!(parts["parts"]["value"].is_null(), "{parts}");
+    let reason = parts["parts"]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("put on a device's stream"), "{reason}");
+}
+
 #[test]
 fn a_part_of_which_nothing_was_told_leaves_the_others_their_waits() {
     let folder = tempfile::tempdir().expect("a folder");

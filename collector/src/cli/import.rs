@@ -141,6 +141,7 @@ fn import(
     read: impl Fn(&ImportOptions, &(dyn Fn(f64) + Sync)) -> Result<import::Imported, import::ImportError>,
 ) -> Result<Exit> {
     let output = &options.output;
+    let was_there = output.exists();
     clear(output)?;
     let abandoned = output.clone();
     let _watch = StopWatch::start(move |signal| {
@@ -158,8 +159,12 @@ fn import(
                 progress.tell("reading traces", Some(share));
             }
         })
-        // What was made for them goes if nothing came of them; only an empty directory can be removed so.
-        .inspect_err(|_| drop(std::fs::remove_dir(output)))?;
+        .inspect_err(|_| {
+            // A directory that was made for them goes if nothing came of them; only an empty one can be removed so.
+            if !was_there {
+                let _ = std::fs::remove_dir(output);
+            }
+        })?;
     }
     let merged = merge::merge(std::slice::from_ref(output), output)?;
     merged.print(json)?;
