@@ -16,6 +16,7 @@ use crate::step_board::{ColumnCell, StepBoard};
 use crate::steps::StepPlan;
 use crate::structure::Structure;
 use crate::structure_summary;
+use crate::surroundings;
 use rankscope_formats::ranklog::definition::IdentitySource;
 use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
@@ -91,6 +92,7 @@ pub fn session(parts: &Parts<'_>) -> Session {
         attempts: attempts(parts),
         worlds: worlds(parts),
         hosts: hosts(parts),
+        surroundings: surroundings::surroundings(parts),
         ranks: ranks(parts, &losses),
         communicators: communicators(parts),
         structure: structure_summary::structure(parts),

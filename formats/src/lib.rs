@@ -2,6 +2,8 @@
 //! process writes ([`ranklog`]), and what the collector writes from many of them.
 
 pub mod communication_kernel;
+#[cfg(feature = "session")]
+pub mod comparison;
 #[cfg(feature = "import")]
 pub mod kineto;
 pub mod operation;

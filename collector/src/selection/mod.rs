@@ -17,6 +17,7 @@ mod scopes;
 mod stalls;
 
 pub use marks::{Mark, Marks, marks};
+pub(crate) use operations::payload_bytes;
 
 use rankscope_formats::session::{Selection, Session, TableError};
 use rankscope_formats::view::ViewFile;

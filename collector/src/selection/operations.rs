@@ -81,7 +81,7 @@ pub fn key_of(row: &SelectedInstance, scope: u32) -> Key {
     Key {
         scope,
         operation: row.operation,
-        size: payload_bytes(row).map_or(UNKNOWN_SIZE, size_class),
+        size: payload_bytes(row.operation, row.members, row.size_bytes).map_or(UNKNOWN_SIZE, size_class),
         is_launch: carries_launch(row),
     }
 }
@@ -109,16 +109,16 @@ pub fn duration_of(row: &SelectedInstance) -> Option<i64> {
 
 /// c·e, by which sizes are classed: S without the members that METRICS.md, section 2, multiplies it by. Operations with a
 /// count per member have no single one: theirs is S.
-fn payload_bytes(row: &SelectedInstance) -> Option<u64> {
-    let members = match row.operation {
+pub(crate) fn payload_bytes(operation: Operation, members: u32, size_bytes: Option<u64>) -> Option<u64> {
+    let members = match operation {
         Operation::AllGather
         | Operation::ReduceScatter
         | Operation::AllToAll
         | Operation::Gather
-        | Operation::Scatter => u64::from(row.members.max(1)),
+        | Operation::Scatter => u64::from(members.max(1)),
         _ => 1,
     };
-    Some(row.size_bytes? / members)
+    Some(size_bytes? / members)
 }
 
 fn add<T: std::ops::Add<Output = T> + Copy>(sum: &mut Option<T>, value: Option<T>) {

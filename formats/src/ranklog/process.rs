@@ -134,6 +134,37 @@ pub fn boot_id() -> Option<String> {
     read_trimmed("/proc/sys/kernel/random/boot_id")
 }
 
+/// The processor's name, or its number where it has no name. Asked of the processor itself: the kernel interrupts every core
+/// of some machines to fill `/proc/cpuinfo`.
+#[cfg(target_arch = "x86_64")]
+fn processor_model() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    const HIGHEST_EXTENDED: u32 = 0x8000_0000;
+    const BRAND: std::ops::RangeInclusive<u32> = 0x8000_0002..=0x8000_0004;
+    if __cpuid(HIGHEST_EXTENDED).eax < *BRAND.end() {
+        return None;
+    }
+    let bytes: Vec<u8> = BRAND
+        .flat_map(|leaf| {
+            let part = __cpuid(leaf);
+            [part.eax, part.ebx, part.ecx, part.edx]
+        })
+        .flat_map(u32::to_le_bytes)
+        .take_while(|&byte| byte != 0)
+        .collect();
+    let name = String::from_utf8_lossy(&bytes)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    (!name.is_empty()).then_some(name)
+}
+
+/// The number that stands for the processor's maker and model.
+#[cfg(not(target_arch = "x86_64"))]
+fn processor_model() -> Option<String> {
+    read_trimmed("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")
+}
+
 /// Everything the header says about this process, as (key, value).
 pub fn properties() -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
@@ -171,6 +202,7 @@ pub fn properties() -> Vec<(String, String)> {
             .ok()
             .map(|count| count.to_string()),
     );
+    put("processor_model", processor_model());
     put("kernel", read_trimmed("/proc/sys/kernel/osrelease"));
     put("rankscope_version", Some(env!("CARGO_PKG_VERSION").to_owned()));
     for variable in zero_separated("/proc/self/environ") {
@@ -213,7 +245,14 @@ mod tests {
     #[test]
     fn this_process_can_be_named() {
         let properties = properties();
-        for key in ["host", "boot_id", "pid", "start_time", "command_line"] {
+        for key in [
+            "host",
+            "boot_id",
+            "pid",
+            "start_time",
+            "command_line",
+            "processor_model",
+        ] {
             assert!(
                 properties
                     .iter()

@@ -18,6 +18,7 @@
 //! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
 
 mod column;
+mod compared_rows;
 mod document;
 mod encoding;
 mod imported;
@@ -36,6 +37,7 @@ mod summary;
 mod table;
 mod view_rows;
 
+pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedWork};
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use part::{Part, PartLeftOut};
@@ -47,6 +49,7 @@ pub use rows::{
     PauseRow, ProblemRow, SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute,
     TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind, WorkRow,
 };
+pub(crate) use schema::schema_of;
 pub use schema::{schema, selection_schema};
 pub use selection::{
     Parts, RankLateness, RankParts, SelectedOperations, SelectedStall, SelectedStalls, Selection,

@@ -21,7 +21,7 @@ pub fn selection_schema() -> Value {
     ))
 }
 
-fn schema_of<T: JsonSchema>(title: &str) -> Value {
+pub(crate) fn schema_of<T: JsonSchema>(title: &str) -> Value {
     // As it is written, not as it may be read: older versions lacked some fields.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();

@@ -130,6 +130,9 @@ pub struct Session {
     pub worlds: Vec<World>,
     /// Hosts.
     pub hosts: Vec<Host>,
+    /// What the ranks ran on and with: hardware, versions, and the environment that steers communication.
+    #[serde(default)]
+    pub surroundings: Vec<Surrounding>,
     /// Ranks; their position is the `rank` of all tables and lists.
     pub ranks: Vec<Rank>,
     /// Communicators; their position is the `communicator` of all tables and lists.
@@ -370,6 +373,18 @@ pub struct Host {
     pub counter_distrusted: bool,
     /// Ranks on it.
     pub ranks: Vec<u32>,
+}
+
+/// One property of the processes, and on how many ranks it had this value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Surrounding {
+    /// Which: `processors`, `processor_model`, `kernel`, `executable`, `rankscope_version`, `library.nccl.version`,
+    /// `source.…`, or `env.NAME` of an environment variable.
+    pub property: String,
+    /// Its value; secrets redacted.
+    pub value: String,
+    /// Ranks of which it is the value.
+    pub ranks: u32,
 }
 
 /// One rank.

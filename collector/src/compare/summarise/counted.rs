@@ -1,0 +1,200 @@
+//! Which steps of a run count: whole training steps of all ranks, without the first ones, and which of them are outliers.
+//!
+//! Both rules look at one run alone, and the first at no times at all: neither can favour a side.
+
+use super::cells::{Place, blocks};
+use rankscope_formats::session::{IndexedStep, Session, StepKind, TableError, TableReader, rank_path};
+use std::path::Path;
+
+/// The first training steps are left out: a tenth of them, but at least two and at most a hundred.
+pub const WARM_UP_RULE: &str = "first tenth of the training steps, at least 2, at most 100";
+/// A step is an outlier if its time is this many scaled median absolute deviations from the median.
+const OUTLIER_DEVIATIONS: f64 = 5.0;
+/// What makes a median absolute deviation comparable to a standard deviation of normal noise.
+const SCALE: f64 = 1.4826;
+/// Deviations are taken for at least this share of the median: the steps of a very even run are no outliers of each other.
+const LEAST_DEVIATION: f64 = 0.01;
+
+/// The name of the rule for outliers.
+pub const OUTLIER_RULE: &str =
+    "step time more than 5 scaled median absolute deviations (at least 5 % in all) from the run's median";
+
+/// Training steps that are left out of so many.
+pub fn warm_up(train: usize) -> usize {
+    (train / 10).clamp(2, 100).min(train)
+}
+
+/// The steps of one world.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// Where each step counts, by its number; `None`: it does not.
+    pub places: Vec<Option<Place>>,
+    /// Training steps that all ranks have.
+    pub train: u64,
+    /// Steps of evaluation that all ranks have.
+    pub evaluate: u64,
+    /// Checkpoint steps that all ranks have.
+    pub checkpoint: u64,
+    /// Training steps that are left out.
+    pub warm_up: u64,
+    /// Counted steps.
+    pub counted: u64,
+    /// Outliers among them.
+    pub outliers: u64,
+    /// Start of the first step of any kind, ns.
+    pub first_start_ns: Option<i64>,
+}
+
+/// What is known of a step over all ranks.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    ranks: u32,
+    /// Kind that its first rank says, and whether another rank says something else.
+    kind: Option<StepKind>,
+    is_mixed: bool,
+    duration_ns: i64,
+}
+
+impl Counted {
+    /// Of these ranks of a session.
+    pub fn read(directory: &Path, session: &Session, world: u32) -> Result<Self, TableError> {
+        let mut seen: Vec<Seen> = Vec::new();
+        let mut first_start_ns: Option<i64> = None;
+        let ranks = session
+            .worlds
+            .get(world as usize)
+            .map_or(&[][..], |world| &world.ranks);
+        let mut rows: Vec<IndexedStep> = Vec::new();
+        for &rank in ranks {
+            let path = rank_path::<rankscope_formats::session::StepRow>(directory, rank);
+            if !path.is_file() {
+                continue;
+            }
+            let mut reader = TableReader::<IndexedStep>::open(&path)?;
+            while reader.next_rows(&mut rows)? {
+                for row in rows.drain(..) {
+                    let step = row.step as usize;
+                    if seen.len() <= step {
+                        seen.resize(step + 1, Seen::default());
+                    }
+                    let seen = &mut seen[step];
+                    seen.ranks += 1;
+                    seen.is_mixed |= seen.kind.is_some_and(|kind| kind != row.kind);
+                    seen.kind = seen.kind.or(Some(row.kind));
+                    seen.duration_ns += row.end_ns - row.start_ns;
+                    first_start_ns =
+                        Some(first_start_ns.map_or(row.start_ns, |first| first.min(row.start_ns)));
+                }
+            }
+        }
+        let mut counted = Self::of(&seen, ranks.len() as u32);
+        counted.first_start_ns = first_start_ns;
+        Ok(counted)
+    }
+
+    fn of(seen: &[Seen], ranks: u32) -> Self {
+        let whole = |step: &Seen| step.ranks == ranks && !step.is_mixed;
+        let of_kind = |kind: StepKind| {
+            let steps = seen.iter().enumerate();
+            steps
+                .filter(move |(_, step)| whole(step) && step.kind == Some(kind))
+                .map(|(number, _)| number)
+        };
+        let train: Vec<usize> = of_kind(StepKind::Train).collect();
+        let warm_up = warm_up(train.len());
+        let steps = &train[warm_up..];
+        let times: Vec<f64> = steps.iter().map(|&step| seen[step].duration_ns as f64).collect();
+        let is_outlier = outliers(&times);
+        let blocks = blocks(steps.len());
+        let mut places = vec![None; seen.len()];
+        for (at, &step) in steps.iter().enumerate() {
+            places[step] = Some(Place {
+                block: (at * blocks / steps.len()) as u8,
+                is_outlier: is_outlier[at],
+            });
+        }
+        Self {
+            places,
+            train: train.len() as u64,
+            evaluate: of_kind(StepKind::Evaluate).count() as u64,
+            checkpoint: of_kind(StepKind::Checkpoint).count() as u64,
+            warm_up: warm_up as u64,
+            counted: steps.len() as u64,
+            outliers: is_outlier.iter().filter(|&&is_outlier| is_outlier).count() as u64,
+            first_start_ns: None,
+        }
+    }
+
+    /// Where a step counts.
+    pub fn place(&self, step: Option<u32>) -> Option<Place> {
+        *self.places.get(step? as usize)?
+    }
+}
+
+/// Which of these times are outliers. At most a quarter can be: if more are, the rule does not fit these times, and none is.
+fn outliers(times: &[f64]) -> Vec<bool> {
+    let centre = median(times.to_vec());
+    let deviation = median(times.iter().map(|time| (time - centre).abs()).collect());
+    let limit = OUTLIER_DEVIATIONS * (deviation * SCALE).max(centre * LEAST_DEVIATION);
+    let found: Vec<bool> = times.iter().map(|time| (time - centre).abs() > limit).collect();
+    let count = found.iter().filter(|&&is_outlier| is_outlier).count();
+    if count * 4 > times.len() {
+        vec![false; times.len()]
+    } else {
+        found
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[middle - 1], values[middle])
+    } else {
+        values[middle]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(kind: StepKind, duration_ns: i64) -> Seen {
+        Seen {
+            ranks: 2,
+            kind: Some(kind),
+            is_mixed: false,
+            duration_ns,
+        }
+    }
+
+    #[test]
+    fn first_steps_other_kinds_and_steps_of_some_ranks_do_not_count() {
+        let mut steps: Vec<Seen> = (0..40).map(|at| seen(StepKind::Train, 1000 + at % 7)).collect();
+        steps[10].kind = Some(StepKind::Evaluate);
+        steps[11].ranks = 1;
+        steps[12].is_mixed = true;
+        steps[30].duration_ns = 5000;
+        let counted = Counted::of(&steps, 2);
+        assert_eq!((counted.train, counted.evaluate, counted.warm_up), (37, 1, 3));
+        assert_eq!((counted.counted, counted.outliers), (34, 1));
+        assert_eq!(counted.place(Some(2)), None);
+        assert_eq!(counted.place(Some(3)).map(|place| place.block), Some(0));
+        assert!(counted.place(Some(30)).is_some_and(|place| place.is_outlier));
+        assert_eq!([10, 11, 12, 99].map(|step| counted.place(Some(step))), [None; 4]);
+        assert_eq!(counted.place(Some(39)).map(|place| place.block), Some(5));
+        assert_eq!(Counted::of(&steps[..1], 2).counted, 0);
+    }
+
+    #[test]
+    fn of_a_very_even_run_nothing_is_an_outlier_and_of_two_speeds_neither() {
+        assert!(outliers(&[100.0, 100.0, 100.0, 104.0]).iter().all(|found| !found));
+        let two: Vec<f64> = (0..30)
+            .map(|at| if at % 3 == 0 { 200.0 } else { 100.0 })
+            .collect();
+        assert!(outliers(&two).iter().all(|found| !found));
+    }
+}

@@ -1,0 +1,167 @@
+//! One run's summary, from its session. It looks at this run alone, so a stored summary is as good as the session.
+//!
+//! In the order of the data: [`counted`] says which steps count, [`step_parts`] reads the steps, [`operations`] the operations and
+//! instances, [`device_work`] what devices did, [`named_time`] what names host time, [`whole_run`] what `session.json` says of the run; [`cells`] is what they add up in.
+
+mod cells;
+mod counted;
+mod device_work;
+mod named_time;
+mod operations;
+mod step_parts;
+mod sums;
+mod whole_run;
+
+pub use counted::{OUTLIER_RULE, WARM_UP_RULE};
+
+use counted::Counted;
+use rankscope_formats::comparison::{RunSummary, StepsUsed, WorstStep};
+use rankscope_formats::session::{Session, SummaryError, TableError};
+use std::path::Path;
+use sums::Sums;
+
+/// A session could not be summarised.
+#[derive(Debug, thiserror::Error)]
+pub enum SummariseError {
+    /// Its summary cannot be read.
+    #[error(transparent)]
+    Session(#[from] SummaryError),
+    /// One of its tables cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// A run that is compared, and what only its session knows.
+#[derive(Clone, Debug)]
+pub struct Summarised {
+    /// What is stored of it.
+    pub summary: RunSummary,
+    /// Its longest counted steps, the longest first.
+    pub worst_steps: Vec<WorstStep>,
+}
+
+/// Longest steps that are kept.
+const WORST_STEPS: usize = 3;
+
+/// Summarises the session in `directory`; `shown` is how people call the run.
+pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseError> {
+    let session = Session::read(directory)?;
+    let world = main_world(&session);
+    let counted = Counted::read(directory, &session, world)?;
+    let read = read_ranks(directory, &session, world, &counted)?;
+    let mut sums = read.sums;
+    operations::instances(directory, &session, world, &counted, &mut sums)?;
+    let steps = StepsUsed {
+        source: session.steps.source.clone(),
+        reason: whole_run::why_no_steps(&session, &counted),
+        train: counted.train,
+        evaluate: counted.evaluate,
+        checkpoint: counted.checkpoint,
+        warm_up_rule: WARM_UP_RULE.to_owned(),
+        warm_up: counted.warm_up,
+        counted: counted.counted,
+        outlier_rule: OUTLIER_RULE.to_owned(),
+        outliers: counted.outliers,
+        sequence: sums.sequence.usual(),
+    };
+    let parts = step_parts::names(read.is_device);
+    let worst_steps = sums.series.longest(&counted, WORST_STEPS);
+    let summary = RunSummary {
+        tool: session.tool.clone(),
+        run: whole_run::name(&session, shown),
+        kind: whole_run::kind(&session),
+        surroundings: session.surroundings.clone(),
+        world: whole_run::world(&session, world),
+        parts: parts.iter().map(|&part| part.to_owned()).collect(),
+        ranks: read.ranks,
+        metrics: whole_run::metrics(
+            &session,
+            world,
+            &counted,
+            &sums,
+            read.is_device,
+            steps.reason.as_deref(),
+        ),
+        operations: operations::of_run(&sums, &counted),
+        communicators: whole_run::communicators(&session, world),
+        findings: whole_run::findings(&session),
+        steps,
+    };
+    Ok(Summarised { summary, worst_steps })
+}
+
+/// The world with the most training steps, as the report's; of several the first.
+fn main_world(session: &Session) -> u32 {
+    let steps = |world: u32| -> u64 {
+        let list = session.steps.list.iter().filter(|step| step.world == world);
+        list.map(|step| u64::from(step.steps)).sum()
+    };
+    (0..session.worlds.len() as u32)
+        .max_by_key(|&world| (steps(world), std::cmp::Reverse(world)))
+        .unwrap_or(0)
+}
+
+/// What the files of the ranks say.
+struct RanksRead {
+    ranks: Vec<rankscope_formats::comparison::RankOfRun>,
+    sums: Sums,
+    is_device: bool,
+}
+
+/// Reads the tables of all ranks of the world, on as many threads as there are processors.
+fn read_ranks(
+    directory: &Path,
+    session: &Session,
+    world: u32,
+    counted: &Counted,
+) -> Result<RanksRead, TableError> {
+    let members = session
+        .worlds
+        .get(world as usize)
+        .map_or(&[][..], |world| &world.ranks);
+    let is_device = step_parts::is_device(session, members);
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(members.len().max(1));
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || -> Result<(Vec<_>, Sums), TableError> {
+        let mut sums = Sums::new(counted);
+        let mut ranks = Vec::new();
+        loop {
+            let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Some(&rank) = members.get(at) else {
+                return Ok((ranks, sums));
+            };
+            let steps = step_parts::read(directory, session, rank, counted, is_device, &mut sums)?;
+            operations::of_rank(directory, session, rank, at == 0, counted, &mut sums)?;
+            named_time::read(directory, rank, counted, &mut sums)?;
+            if is_device {
+                device_work::read(directory, rank, &steps.windows, counted, &mut sums)?;
+            }
+            ranks.push(steps.rank);
+        }
+    };
+    let parts: Vec<Result<(Vec<_>, Sums), TableError>> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        started
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut read = RanksRead {
+        ranks: Vec::new(),
+        sums: Sums::new(counted),
+        is_device,
+    };
+    for part in parts {
+        let (ranks, sums) = part?;
+        read.ranks.extend(ranks);
+        read.sums.merge(&sums);
+    }
+    read.ranks.sort_by_key(|rank| rank.number);
+    Ok(read)
+}

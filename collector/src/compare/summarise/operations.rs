@@ -1,0 +1,232 @@
+//! Operations of a run's counted steps: by class, by rank, and in which order.
+
+use super::counted::Counted;
+use super::sums::{Class, Fnv, Sums};
+use crate::compare::metrics::{
+    BUSBW, BYTES, OPERATION_TRANSFER, OPERATION_WAIT, OPERATIONS, TRANSFER_TIME, WAIT_SHARE,
+};
+use crate::matching::size_class;
+use crate::report::words;
+use crate::selection::payload_bytes;
+use rankscope_formats::comparison::OperationOfRun;
+use rankscope_formats::session::{
+    ComparedInstance, ComparedOperation, InstanceRow, OperationRow, OperationState, Session, TableError,
+    TableReader, part_path, rank_path,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What tells classes apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct ClassKey {
+    operation: rankscope_formats::Operation,
+    size: Option<u32>,
+    group: usize,
+    is_launch: bool,
+}
+
+/// Communicators of the same role, scope and world, by communicator.
+struct Groups {
+    all: Vec<(String, String)>,
+    of: Vec<Option<usize>>,
+}
+
+impl Groups {
+    fn new(session: &Session, world: u32) -> Self {
+        let mut all: Vec<(String, String)> = Vec::new();
+        let of = session
+            .communicators
+            .iter()
+            .map(|known| {
+                if known.world.is_some_and(|of| of != world) {
+                    return None;
+                }
+                let group = (known.role.clone(), known.scope.clone());
+                let at = all.iter().position(|known| *known == group);
+                Some(at.unwrap_or_else(|| {
+                    all.push(group);
+                    all.len() - 1
+                }))
+            })
+            .collect();
+        Self { all, of }
+    }
+}
+
+/// A size class as people type it: `1-2 MiB`.
+fn size_label(size: Option<u32>) -> String {
+    match size {
+        None => "of unknown size".to_owned(),
+        Some(0) => "0 B".to_owned(),
+        Some(power) => {
+            words::sizes(1 << (power - 1), 1_u64.checked_shl(power).unwrap_or(u64::MAX)).replace('–', "-")
+        }
+    }
+}
+
+/// Reads the instances of the world's communicators.
+pub fn instances(
+    directory: &Path,
+    session: &Session,
+    world: u32,
+    counted: &Counted,
+    sums: &mut Sums,
+) -> Result<(), TableError> {
+    let path = part_path::<InstanceRow>(directory);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let groups = Groups::new(session, world);
+    let ranks = session
+        .worlds
+        .get(world as usize)
+        .map_or(1, |world| world.ranks.len().max(1)) as f64;
+    let mut labels: FxHashMap<ClassKey, String> = FxHashMap::default();
+    let mut reader = TableReader::<ComparedInstance>::open(&path)?;
+    let mut rows: Vec<ComparedInstance> = Vec::new();
+    while reader.next_rows(&mut rows)? {
+        for row in rows.drain(..) {
+            let Some(place) = counted.place(row.step) else {
+                continue;
+            };
+            let Some(group) = groups.of.get(row.communicator as usize).copied().flatten() else {
+                continue;
+            };
+            let bytes = payload_bytes(row.operation, row.members, row.size_bytes);
+            let key = ClassKey {
+                operation: row.operation,
+                size: bytes.map(size_class),
+                group,
+                is_launch: row.launch.is_some(),
+            };
+            let label = labels.entry(key).or_insert_with(|| {
+                let (role, scope) = &groups.all[group];
+                let together = if key.is_launch { " in groups" } else { "" };
+                format!(
+                    "{}{together} {} {role} {scope}",
+                    row.operation.name(),
+                    size_label(key.size)
+                )
+            });
+            let class = sums.classes.entry(label.clone()).or_insert_with(|| {
+                let (role, scope) = groups.all[group].clone();
+                Class {
+                    operation: row.operation.name().to_owned(),
+                    role,
+                    scope,
+                    size_from_bytes: key
+                        .size
+                        .map(|power| if power == 0 { 0 } else { 1 << (power - 1) }),
+                    ..Class::default()
+                }
+            });
+            class.instances += 1;
+            class.bytes = class.bytes.saturating_add(bytes.unwrap_or(0));
+            if let Some(transfer) = row.transfer_ns {
+                sums.add(TRANSFER_TIME, label, place, transfer as f64, 1.0);
+                sums.add(OPERATION_TRANSFER, label, place, transfer as f64, 0.0);
+            }
+            if let Some(bandwidth) = row.bus_bytes_per_s {
+                sums.add(BUSBW, label, place, bandwidth, 1.0);
+            }
+            if let Some(wait) = row.exposed_wait_rank_ns {
+                sums.add(OPERATION_WAIT, label, place, wait as f64 / ranks, 0.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads one rank's operations. Of the first rank the sequence of each step is taken, too.
+pub fn of_rank(
+    directory: &Path,
+    session: &Session,
+    rank: u32,
+    is_first: bool,
+    counted: &Counted,
+    sums: &mut Sums,
+) -> Result<(), TableError> {
+    let path = rank_path::<OperationRow>(directory, rank);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let mut reader = TableReader::<ComparedOperation>::open(&path)?;
+    let mut rows: Vec<ComparedOperation> = Vec::new();
+    let mut steps: BTreeMap<u32, Vec<(i64, u64)>> = BTreeMap::new();
+    while reader.next_rows(&mut rows)? {
+        for row in rows.drain(..) {
+            let Some(place) = counted.place(row.step) else {
+                continue;
+            };
+            if row.state == OperationState::Captured {
+                continue;
+            }
+            sums.add(OPERATIONS, "", place, 1.0, 0.0);
+            sums.add(BYTES, "", place, row.bytes.unwrap_or(0) as f64, 0.0);
+            if let (Some(exposed), Some(hidden), Some(leave), 1) = (
+                row.exposed_wait_ns,
+                row.hidden_wait_ns,
+                row.leave_ns,
+                row.launch_operations,
+            ) {
+                sums.add(
+                    WAIT_SHARE,
+                    "",
+                    place,
+                    (exposed + hidden) as f64,
+                    (leave - row.enter_ns) as f64,
+                );
+            }
+            if let (true, Some(step)) = (is_first, row.step) {
+                let asked = row.issue_ns.or(row.called_ns).unwrap_or(row.enter_ns);
+                steps
+                    .entry(step)
+                    .or_default()
+                    .push((asked, call_hash(session, &row)));
+            }
+        }
+    }
+    #[expect(clippy::iter_over_hash_type, reason = "a tree is in order")]
+    for (_, mut calls) in steps {
+        calls.sort_by_key(|call| call.0);
+        let mut hash = Fnv::default();
+        for (_, call) in calls {
+            hash.add(&call.to_le_bytes());
+        }
+        sums.sequence.add(hash.0);
+    }
+    Ok(())
+}
+
+/// What a call is in a sequence: the same in every run of the same program.
+fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
+    let mut hash = Fnv::default();
+    hash.add(row.operation.name().as_bytes());
+    hash.add(&row.bytes.unwrap_or(u64::MAX).to_le_bytes());
+    let communicator = row
+        .communicator
+        .and_then(|number| session.communicators.get(number as usize));
+    if let Some(known) = communicator {
+        hash.add(known.role.as_bytes());
+        hash.add(&known.size.to_le_bytes());
+    }
+    hash.0
+}
+
+/// Operations of the mean step, by class.
+pub fn of_run(sums: &Sums, counted: &Counted) -> Vec<OperationOfRun> {
+    let steps = counted.counted.max(1) as f64;
+    sums.classes
+        .iter()
+        .map(|(label, class)| OperationOfRun {
+            class: label.clone(),
+            operation: class.operation.clone(),
+            role: class.role.clone(),
+            scope: class.scope.clone(),
+            size_from_bytes: class.size_from_bytes,
+            instances_per_step: class.instances as f64 / steps,
+            bytes_per_step: class.bytes as f64 / steps,
+        })
+        .collect()
+}

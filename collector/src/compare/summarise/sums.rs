@@ -1,0 +1,245 @@
+//! Everything that is added up of a run: by step where a metric has a value for each, else by block.
+
+use super::cells::{Cells, Place};
+use super::counted::Counted;
+use rankscope_formats::comparison::{Value, WorstStep};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// A metric's name and its subject; an empty one is none.
+pub type Key = (&'static str, String);
+
+/// Sums of a run, or of some of its ranks.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    /// Metrics that every step has.
+    pub series: Series,
+    /// Metrics with sums by block.
+    pub cells: BTreeMap<Key, Cells>,
+    /// Instances of each class of operations by block: how many, and their payload.
+    pub classes: BTreeMap<String, Class>,
+    /// Sequences of operations in steps.
+    pub sequence: Sequences,
+    /// Counted steps by block: what sums are divided by to have them by step.
+    pub steps: Cells,
+    /// The same times the ranks that were read.
+    pub rank_steps: Cells,
+}
+
+/// Instances of one class of operations.
+#[derive(Clone, Debug, Default)]
+pub struct Class {
+    /// See [`rankscope_formats::comparison::OperationOfRun`].
+    pub operation: String,
+    /// See there.
+    pub role: String,
+    /// See there.
+    pub scope: String,
+    /// See there.
+    pub size_from_bytes: Option<u64>,
+    /// How many in counted steps.
+    pub instances: u64,
+    /// Their payload, bytes.
+    pub bytes: u64,
+}
+
+impl Sums {
+    /// Nothing yet.
+    pub fn new(counted: &Counted) -> Self {
+        let mut steps = Cells::default();
+        for place in counted.places.iter().flatten() {
+            steps.add(*place, 0.0, 1.0);
+        }
+        Self {
+            series: Series::new(counted),
+            cells: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            sequence: Sequences::default(),
+            steps,
+            rank_steps: Cells::default(),
+        }
+    }
+
+    /// Adds something of a step.
+    pub fn add(
+        &mut self,
+        metric: &'static str,
+        subject: &str,
+        place: Place,
+        numerator: f64,
+        denominator: f64,
+    ) {
+        let key = (metric, subject.to_owned());
+        self.cells
+            .entry(key)
+            .or_default()
+            .add(place, numerator, denominator);
+    }
+
+    /// Adds what was read of other ranks.
+    pub fn merge(&mut self, other: &Self) {
+        self.series.merge(&other.series);
+        for (key, cells) in &other.cells {
+            self.cells.entry(key.clone()).or_default().merge(cells);
+        }
+        self.sequence.merge(&other.sequence);
+        self.rank_steps.merge(&other.rank_steps);
+    }
+}
+
+/// Values by step: sums over ranks.
+#[derive(Clone, Debug)]
+pub struct Series {
+    steps: usize,
+    sums: BTreeMap<&'static str, Vec<f64>>,
+    start_ns: Vec<i64>,
+    end_ns: Vec<i64>,
+}
+
+impl Series {
+    fn new(counted: &Counted) -> Self {
+        let steps = counted.places.len();
+        Self {
+            steps,
+            sums: BTreeMap::new(),
+            start_ns: vec![i64::MAX; steps],
+            end_ns: vec![i64::MIN; steps],
+        }
+    }
+
+    /// Adds one rank's value in a step.
+    pub fn add(&mut self, metric: &'static str, step: u32, value: f64) {
+        let steps = self.steps;
+        let sums = self.sums.entry(metric).or_insert_with(|| vec![0.0; steps]);
+        if let Some(sum) = sums.get_mut(step as usize) {
+            *sum += value;
+        }
+    }
+
+    /// When a rank was in a step.
+    pub fn span(&mut self, step: u32, start_ns: i64, end_ns: i64) {
+        if let (Some(start), Some(end)) = (
+            self.start_ns.get_mut(step as usize),
+            self.end_ns.get_mut(step as usize),
+        ) {
+            *start = (*start).min(start_ns);
+            *end = (*end).max(end_ns);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (metric, values) in &other.sums {
+            let sums = self.sums.entry(metric).or_insert_with(|| vec![0.0; values.len()]);
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+        let starts = self.start_ns.iter_mut().zip(&other.start_ns);
+        starts.for_each(|(own, other)| *own = (*own).min(*other));
+        let ends = self.end_ns.iter_mut().zip(&other.end_ns);
+        ends.for_each(|(own, other)| *own = (*own).max(*other));
+    }
+
+    /// The sums of a metric in counted steps, by step.
+    pub fn counted<'a>(
+        &'a self,
+        metric: &str,
+        counted: &'a Counted,
+    ) -> Option<impl Iterator<Item = (Place, f64)> + 'a> {
+        let values = self.sums.get(metric)?;
+        Some(
+            values
+                .iter()
+                .zip(&counted.places)
+                .filter_map(|(&value, place)| Some(((*place)?, value))),
+        )
+    }
+
+    /// A metric's mean over ranks, by the mean step.
+    pub fn value(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<Value> {
+        let mut cells = Cells::default();
+        for (place, value) in self.counted(metric, counted)? {
+            cells.add(place, value, ranks as f64);
+        }
+        cells.value()
+    }
+
+    /// Percentiles of a metric's mean over ranks.
+    pub fn quantiles(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<[f64; 7]> {
+        let values = self.counted(metric, counted)?;
+        let mut values: Vec<f64> = values.map(|(_, value)| value / ranks as f64).collect();
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)? as f64;
+        Some([0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0].map(|share| {
+            let at = share * last;
+            let below = values[at.floor() as usize];
+            let above = values[at.ceil() as usize];
+            below + (above - below) * at.fract()
+        }))
+    }
+
+    /// The counted steps that took longest over all ranks.
+    pub fn longest(&self, counted: &Counted, most: usize) -> Vec<WorstStep> {
+        let mut steps: Vec<WorstStep> = counted
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(step, place)| place.is_some() && self.end_ns[*step] > self.start_ns[*step])
+            .map(|(step, _)| WorstStep {
+                step: step as u64,
+                start_ns: self.start_ns[step],
+                end_ns: self.end_ns[step],
+            })
+            .collect();
+        steps.sort_by_key(|step| (step.start_ns - step.end_ns, step.step));
+        steps.truncate(most);
+        steps
+    }
+}
+
+/// How often each sequence of operations was a step's.
+#[derive(Clone, Debug, Default)]
+pub struct Sequences {
+    counts: FxHashMap<u64, u64>,
+}
+
+impl Sequences {
+    /// One more step with this sequence.
+    pub fn add(&mut self, hash: u64) {
+        *self.counts.entry(hash).or_default() += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
+        for (hash, count) in &other.counts {
+            *self.counts.entry(*hash).or_default() += count;
+        }
+    }
+
+    /// The sequence of at least half of the steps.
+    pub fn usual(&self) -> Option<String> {
+        let all: u64 = self.counts.values().sum();
+        let usual = self
+            .counts
+            .iter()
+            .find(|&(_, &count)| count * 2 >= all && count > 1)?;
+        Some(format!("{:016x}", usual.0))
+    }
+}
+
+/// FNV-1a, 64 bits: the same number for the same bytes, in every version of every program.
+#[derive(Clone, Copy, Debug)]
+pub struct Fnv(pub u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    /// Takes these bytes in.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

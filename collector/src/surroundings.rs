@@ -1,0 +1,62 @@
+//! What the ranks of a run ran on and with, from the headers of their logs: what two runs must have in common to be compared.
+
+use crate::rank::{CUPTI, EVENTS, PLUGIN};
+use crate::summary::Parts;
+use rankscope_formats::session::Surrounding;
+use std::collections::BTreeMap;
+
+/// Properties that are kept as they are.
+const KEPT: [&str; 9] = [
+    "executable",
+    "kernel",
+    "library.nccl.version",
+    "processor_model",
+    "processors",
+    "rankscope_version",
+    PLUGIN,
+    EVENTS,
+    CUPTI,
+];
+
+/// Beginnings of variables that steer communication, or how much a rank computes at once.
+const STEERING: [&str; 9] = [
+    "env.NCCL_",
+    "env.RCCL_",
+    "env.GLOO_",
+    "env.UCX_",
+    "env.FI_",
+    "env.OMP_",
+    "env.TORCH_",
+    "env.CUDA_",
+    "env.OMPI_MCA_",
+];
+
+/// A property with more values than this names ranks or devices; it steers nothing.
+const MOST_VALUES: usize = 4;
+
+/// The properties of all ranks, by name and value.
+pub fn surroundings(parts: &Parts<'_>) -> Vec<Surrounding> {
+    let mut found: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
+    for rank in &parts.identities.ranks {
+        let Some(log) = parts.logs.get(rank.log) else {
+            continue;
+        };
+        for (property, value) in &log.properties {
+            let is_kept = KEPT.contains(&property.as_str());
+            if is_kept || STEERING.iter().any(|beginning| property.starts_with(beginning)) {
+                *found.entry(property).or_default().entry(value).or_default() += 1;
+            }
+        }
+    }
+    found
+        .into_iter()
+        .filter(|(_, values)| values.len() <= MOST_VALUES)
+        .flat_map(|(property, values)| {
+            values.into_iter().map(move |(value, ranks)| Surrounding {
+                property: property.to_owned(),
+                value: value.to_owned(),
+                ranks,
+            })
+        })
+        .collect()
+}
