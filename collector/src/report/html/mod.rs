@@ -4,7 +4,7 @@
 //! its own policy enforces.
 
 mod breakdown;
-pub(super) mod date;
+pub mod date;
 mod steps;
 mod svg;
 mod table;
