@@ -13,6 +13,21 @@ pub fn ticks(top: f64, most: usize) -> Vec<f64> {
     (0..=count).map(|at| at as f64 * step).collect()
 }
 
+/// At most `most` or so round values between `low` and `high`, which must be below it: for an axis that does not begin at 0.
+pub fn ticks_between(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let step = match ticks(high - low, most).get(1) {
+        Some(step) if step.is_finite() && *step > 0.0 => *step,
+        _ => return Vec::new(),
+    };
+    let first = (low / step).ceil();
+    let count = (high / step - first + 1e-9).floor().max(-1.0) as usize;
+    // Adding up steps would not give a round zero.
+    (0..=count)
+        .map(|at| (first + at as f64) * step)
+        .filter(|tick| (low..=high).contains(tick))
+        .collect()
+}
+
 /// Distance between labelled items of `count`, so that labels `label` px wide stand apart where items are `item` px
 /// wide: 1, 2, 5, 10, 20, ….
 pub fn label_every(count: usize, item: f64, label: f64) -> usize {
@@ -45,6 +60,13 @@ mod tests {
                 "{top}: {ticks:?}"
             );
         }
+    }
+
+    #[test]
+    fn ticks_between_two_values_are_inside() {
+        assert_eq!(ticks_between(41.0, 58.0, 4), [45.0, 50.0, 55.0]);
+        assert_eq!(ticks_between(-0.25, 0.25, 5), [-0.2, -0.1, 0.0, 0.1, 0.2]);
+        assert!(ticks_between(1.0, 1.0, 4).is_empty());
     }
 
     #[test]

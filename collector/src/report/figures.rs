@@ -95,6 +95,51 @@ pub fn percent_as_is(percent: f64, digits: usize, from: impl AsRef<str>) -> Show
     )
 }
 
+/// A mean in the unit that the JSON names for it: see `compare::metrics`.
+pub fn mean(value: f64, unit: &str, from: impl Into<String>) -> Shown {
+    let (text, form) = written(value, unit);
+    shown(text, form, from)
+}
+
+/// As [`mean`], of a difference, with its sign. Shares differ by percentage points.
+pub fn change(value: f64, unit: &str, from: impl Into<String>) -> Shown {
+    if unit == "share" {
+        return shown(units::signed(value, points_text(value)), Form::Points, from);
+    }
+    let (text, form) = written(value, unit);
+    shown(units::signed(value, text), form, from)
+}
+
+/// A difference as a share of what there was, with its sign.
+pub fn relative_change(share: f64, from: impl Into<String>) -> Shown {
+    shown(units::signed(share, units::relative(share)), Form::Percent, from)
+}
+
+/// The same without a sign: how far something may be off.
+pub fn relative(share: f64, from: impl Into<String>) -> Shown {
+    shown(units::relative(share), Form::Percent, from)
+}
+
+/// A difference of shares without a sign.
+pub fn points(share: f64, from: impl Into<String>) -> Shown {
+    shown(points_text(share), Form::Points, from)
+}
+
+fn points_text(share: f64) -> String {
+    let percent = units::relative(share);
+    format!("{}pp", percent.trim_end_matches('%'))
+}
+
+fn written(value: f64, unit: &str) -> (String, Form) {
+    match unit {
+        "ns" => (units::time_f(value), Form::Time),
+        "bytes/s" => (units::rate(value), Form::Rate),
+        "bytes" => (units::bytes_f(value), Form::Bytes),
+        "share" => (units::percent(value), Form::Percent),
+        _ => (units::mean_count(value), Form::Number),
+    }
+}
+
 /// A text of the JSON as it is.
 pub fn quoted(text: impl Into<String>, from: impl Into<String>) -> Shown {
     shown(text, Form::Text, from)

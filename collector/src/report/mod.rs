@@ -2,6 +2,7 @@
 //! it and the table `traffic`.
 
 mod beside_hta;
+pub mod compare;
 pub mod document;
 pub(crate) mod figures;
 mod html;

@@ -23,6 +23,8 @@ pub enum Form {
     Rate,
     /// A share, as `12 %`.
     Percent,
+    /// A difference of two shares, as `+4.0 pp`: percentage points.
+    Points,
     /// A text of the JSON, letter by letter.
     Text,
     /// A part of a text of the JSON: the beginning of an identity, the last part of a path.
@@ -49,6 +51,7 @@ impl Form {
             Self::Sizes => "sizes",
             Self::Rate => "rate",
             Self::Percent => "percent",
+            Self::Points => "points",
             Self::Text => "text",
             Self::Part => "part",
             Self::Condition => "condition",

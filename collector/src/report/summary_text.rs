@@ -663,7 +663,7 @@ fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
 
 /// Words in lines of at most `width` columns; a longer word keeps its line.
 /// Words in lines that are no wider than asked, if no word is.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(in crate::report) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

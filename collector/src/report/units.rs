@@ -95,6 +95,48 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(number))
 }
 
+/// A change of what `shown` writes, with its sign: `+6.10 ms`. What rounds to nothing has none.
+pub fn signed(change: f64, shown: String) -> String {
+    if !shown.contains(|digit: char| matches!(digit, '1'..='9')) {
+        shown.trim_start_matches('-').to_owned()
+    } else if change > 0.0 {
+        format!("+{shown}")
+    } else {
+        shown
+    }
+}
+
+/// A change as a share of what there was, without the sign of a rise: `6.1 %`, `0.04 %`, `1,200 %`.
+pub fn relative(share: f64) -> String {
+    let percent = share * 100.0;
+    let magnitude = percent.abs();
+    if magnitude == 0.0 {
+        "0 %".to_owned()
+    } else if magnitude >= 99.95 {
+        let sign = if percent < 0.0 { "-" } else { "" };
+        format!("{sign}{} %", count(magnitude.round() as u64))
+    } else if magnitude >= 0.095 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.2} %")
+    }
+}
+
+/// A mean of counts: `12.5`, and `1,234` where a fraction says nothing.
+pub fn mean_count(mean: f64) -> String {
+    if mean.fract() == 0.0 || mean.abs() >= 999.5 {
+        let sign = if mean <= -0.5 { "-" } else { "" };
+        format!("{sign}{}", count(mean.abs().round() as u64))
+    } else {
+        digits(mean)
+    }
+}
+
+/// A mean or a change of bytes, in powers of 1000.
+pub fn bytes_f(mean: f64) -> String {
+    scaled(mean.round(), 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"])
+}
+
 fn scaled(value: f64, base: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut units = units.iter().peekable();
@@ -175,5 +217,29 @@ mod tests {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(counted(1, "step"), "1 step");
+    }
+
+    #[test]
+    fn changes_have_a_sign_and_small_ones_their_digits() {
+        let change = |share: f64| signed(share, relative(share));
+        let cases = [
+            (0.0, "0 %"),
+            (0.061, "+6.1 %"),
+            (-0.061, "-6.1 %"),
+            (0.000_4, "+0.04 %"),
+            (-0.000_01, "0.00 %"),
+            (0.123, "+12.3 %"),
+            (12.0, "+1,200 %"),
+            (-2.0, "-200 %"),
+        ];
+        for (share, shown) in cases {
+            assert_eq!(change(share), shown);
+        }
+        assert_eq!(signed(2.5e6, time_f(2.5e6)), "+2.50 ms");
+        assert_eq!(signed(-0.2, time_f(-0.2)), "0 ns");
+        assert_eq!(mean_count(148.0), "148");
+        assert_eq!(mean_count(12.5), "12.5");
+        assert_eq!(mean_count(-12_345.6), "-12,346");
+        assert_eq!(bytes_f(-1_500_000.4), "-1.50 MB");
     }
 }

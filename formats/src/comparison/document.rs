@@ -48,6 +48,9 @@ pub struct Comparison {
 /// One side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideSummary {
+    /// What people call it, where that is known: `branch main, commit 3f2a91c, machine a100`; `null` where only directories were given.
+    #[serde(default)]
+    pub label: Option<String>,
     /// Its runs in order of time.
     pub runs: Vec<RunUsed>,
     /// Batches of runs: more than an hour lies between two.
@@ -64,6 +67,9 @@ pub struct RunUsed {
     pub batch: u32,
     /// It is in the means. A run of an earlier batch may serve to know the noise alone.
     pub is_compared: bool,
+    /// It is of a baseline, which keeps a summary of some kilobytes: its directory may be gone.
+    #[serde(default)]
+    pub is_stored: bool,
     /// Steps that count.
     pub steps: u64,
     /// Steps that were left out as warm-up.

@@ -6,8 +6,8 @@
 mod breakdown;
 pub mod date;
 mod steps;
-mod svg;
-mod table;
+pub(super) mod svg;
+pub(super) mod table;
 mod tables;
 
 use super::beside_hta;
@@ -138,13 +138,10 @@ fn head(out: &mut String, session: &Session) {
         }
         None => prose!["rankscope"],
     };
+    open(out, &title, "");
     let _ = write!(
         out,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
-         <title>{title} – rankscope</title>\n<style>\n{STYLE}</style></head>\n<body>\n{heading}\n{headline}\n{recorded}\n",
-        title = escape(&title.plain()),
+        "{heading}\n{headline}\n{recorded}\n",
         heading = element("h1", "", &title, "span"),
         headline = element(
             "p",
@@ -169,6 +166,18 @@ fn head(out: &mut String, session: &Session) {
         let command = quoted(command, format!("/ranks/{at}/command_line"));
         let _ = writeln!(out, "{}", paragraph("command", &prose![command]));
     }
+}
+
+/// A page's beginning, up to where its body begins; `style` is what it has beside the style sheet of all.
+pub(super) fn open(out: &mut String, title: &Prose, style: &str) {
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
+         <title>{title} – rankscope</title>\n<style>\n{STYLE}{style}</style></head>\n<body>\n",
+        title = escape(&title.plain()),
+    );
 }
 
 /// What a reader must know before any figure: who was seen, what was lost, who is late.
@@ -229,7 +238,7 @@ fn entry(out: &mut String, name: &str, lines: &[Line]) {
     out.push_str("</dd>\n");
 }
 
-fn class(mood: Mood) -> &'static str {
+pub(super) fn class(mood: Mood) -> &'static str {
     match mood {
         Mood::Good => "good",
         Mood::Plain => "plain",
@@ -265,7 +274,7 @@ fn findings(out: &mut String, session: &Session) {
 }
 
 /// A list; nothing if it has nothing.
-fn items(texts: &[Prose]) -> String {
+pub(super) fn items(texts: &[Prose]) -> String {
     let items: String = texts.iter().map(|text| element("li", "", text, "span")).collect();
     if items.is_empty() {
         items
@@ -274,7 +283,7 @@ fn items(texts: &[Prose]) -> String {
     }
 }
 
-fn paragraph(class: &str, text: &Prose) -> String {
+pub(super) fn paragraph(class: &str, text: &Prose) -> String {
     element("p", &format!(r#" class="{class}""#), text, "span")
 }
 
@@ -588,7 +597,7 @@ fn timeline_section(out: &mut String, png: &[u8]) {
     );
 }
 
-fn section(out: &mut String, title: &str, note: Option<&Prose>, content: &str) {
+pub(super) fn section(out: &mut String, title: &str, note: Option<&Prose>, content: &str) {
     if content.is_empty() {
         return;
     }
@@ -599,7 +608,7 @@ fn section(out: &mut String, title: &str, note: Option<&Prose>, content: &str) {
     let _ = writeln!(out, "{content}");
 }
 
-fn figure(out: &mut String, picture: &str, note: &Prose) {
+pub(super) fn figure(out: &mut String, picture: &str, note: &Prose) {
     let _ = writeln!(
         out,
         "<figure>{picture}<figcaption>{}</figcaption></figure>",
@@ -607,7 +616,7 @@ fn figure(out: &mut String, picture: &str, note: &Prose) {
     );
 }
 
-fn details(out: &mut String, title: &str, content: &str) {
+pub(super) fn details(out: &mut String, title: &str, content: &str) {
     let _ = writeln!(
         out,
         "<details><summary>{}</summary>{content}</details>",

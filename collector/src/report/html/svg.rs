@@ -50,15 +50,7 @@ impl Svg {
             px(width.max(0.0)),
             px(height.max(0.0))
         );
-        if tooltip.is_empty() {
-            self.body.push_str("/>");
-        } else {
-            let _ = write!(
-                self.body,
-                ">{}</rect>",
-                markup::element("title", "", tooltip, "span")
-            );
-        }
+        self.end("rect", tooltip);
     }
 
     /// A label whose baseline is `y`.
@@ -73,16 +65,56 @@ impl Svg {
             .push_str(&markup::element("text", &at, &text.into(), "tspan"));
     }
 
-    /// A thin line.
-    pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64) {
+    /// A disc that says `tooltip` when pointed at.
+    pub fn dot(&mut self, x: f64, y: f64, radius: f64, class: &str, tooltip: &Prose) {
         let _ = write!(
             self.body,
-            r#"<line x1="{}" y1="{}" x2="{}" y2="{}" class="grid"/>"#,
-            px(x1),
-            px(y1),
-            px(x2),
-            px(y2)
+            r#"<circle cx="{}" cy="{}" r="{}" class="{class}""#,
+            px(x),
+            px(y),
+            px(radius)
         );
+        self.end("circle", tooltip);
+    }
+
+    /// A filled shape with these corners that says `tooltip` when pointed at.
+    pub fn shape(&mut self, corners: &[(f64, f64)], class: &str, tooltip: &Prose) {
+        let corners: Vec<String> = corners
+            .iter()
+            .map(|&(x, y)| format!("{},{}", px(x), px(y)))
+            .collect();
+        let _ = write!(
+            self.body,
+            r#"<polygon points="{}" class="{class}""#,
+            corners.join(" ")
+        );
+        self.end("polygon", tooltip);
+    }
+
+    fn end(&mut self, tag: &str, tooltip: &Prose) {
+        if tooltip.is_empty() {
+            self.body.push_str("/>");
+        } else {
+            let title = markup::element("title", "", tooltip, "span");
+            let _ = write!(self.body, ">{title}</{tag}>");
+        }
+    }
+
+    /// A line of a class.
+    pub fn stroke(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let _ = write!(
+            self.body,
+            r#"<line x1="{}" y1="{}" x2="{}" y2="{}" class="{class}"/>"#,
+            px(from.0),
+            px(from.1),
+            px(to.0),
+            px(to.1)
+        );
+    }
+
+    /// A thin line.
+    pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64) {
+        self.stroke((x1, y1), (x2, y2), "grid");
     }
 
     /// A small square and what it stands for; returns where the next may start.

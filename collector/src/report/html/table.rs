@@ -4,6 +4,7 @@ use crate::report::figures::{drawn, rule};
 use crate::report::markup::{element, html};
 use crate::report::prose::{Prose, prose};
 use crate::report::reasons::Reasons;
+use std::fmt::Write;
 
 /// How a column's cells are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,10 @@ const MOST_ROWS: usize = 500;
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<Prose>>,
+    /// Each with its class.
+    rows: Vec<(&'static str, Vec<Prose>)>,
+    /// What has all rows.
+    all_in: &'static str,
     /// Rows beyond those.
     left_out: usize,
     /// Rows at the end, which are never left out: sums, and what is said of all.
@@ -38,16 +42,29 @@ impl Table {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
+            all_in: "rankscope report --json",
             left_out: 0,
             last: Vec::new(),
             reasons: Reasons::default(),
         }
     }
 
+    /// The command that prints all rows, for a table that has more than it shows.
+    pub fn all_in(mut self, command: &'static str) -> Self {
+        self.all_in = command;
+        self
+    }
+
     /// Adds a row, not yet escaped.
     pub fn push<C: Into<Prose>>(&mut self, row: Vec<C>) {
+        self.push_as("", row);
+    }
+
+    /// Adds a row of a class of the style sheet.
+    pub fn push_as<C: Into<Prose>>(&mut self, class: &'static str, row: Vec<C>) {
         if self.rows.len() < MOST_ROWS {
-            self.rows.push(row.into_iter().map(Into::into).collect());
+            let row = row.into_iter().map(Into::into).collect();
+            self.rows.push((class, row));
         } else {
             self.left_out += 1;
         }
@@ -63,6 +80,7 @@ impl Table {
         let Self {
             columns,
             rows,
+            all_in,
             left_out,
             last,
             reasons,
@@ -72,6 +90,7 @@ impl Table {
         }
         let is_filled = |column: usize| {
             rows.iter()
+                .map(|(_, row)| row)
                 .chain(&last)
                 .any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
         };
@@ -91,8 +110,14 @@ impl Table {
             }
         }
         out.push_str("</tr></thead><tbody>");
-        for row in rows.iter().chain(&last) {
-            out.push_str("<tr>");
+        let last = last.into_iter().map(|row| ("", row));
+        let count = rows.len();
+        for (class, row) in rows.into_iter().chain(last) {
+            if class.is_empty() {
+                out.push_str("<tr>");
+            } else {
+                let _ = write!(out, "<tr class=\"{class}\">");
+            }
             for (at, column) in &shown {
                 let class = match column {
                     Column::Word(_) => r#" class="word""#,
@@ -107,10 +132,12 @@ impl Table {
         if left_out > 0 {
             let told = prose![
                 "The first ",
-                drawn(rows.len().to_string()),
+                drawn(count.to_string()),
                 " of ",
-                drawn((rows.len() + left_out).to_string()),
-                " rows; rankscope report --json has all."
+                drawn((count + left_out).to_string()),
+                " rows; ",
+                all_in,
+                " has all."
             ];
             out.push_str(&element("p", r#" class="faint""#, &told, "span"));
         }

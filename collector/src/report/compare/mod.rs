@@ -1,0 +1,17 @@
+//! What a comparison says, to everybody who reads it. All are pure functions of a [`Comparison`] and decide nothing.
+//!
+//! In this order: [`shown`] writes a change and how far it may be off, [`moods`] says what is good and what is bad, [`words`] has
+//! the sentences and [`rows`] the rows of tables that all of them share. Then [`text`] for a terminal (on [`lines`]),
+//! [`markdown`] for a pull request, [`github`] for the log of a workflow, [`junit`] for every other CI, and [`html`] for people
+//! who want to see it.
+//!
+//! [`Comparison`]: rankscope_formats::comparison::Comparison
+
+mod lines;
+mod moods;
+mod rows;
+mod shown;
+mod text;
+mod words;
+
+pub use text::{Listed, comparison_text};
