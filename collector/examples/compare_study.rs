@@ -46,8 +46,16 @@ impl Rate {
     fn shown(&self) -> String {
         let (hits, of) = (self.hits as f64, self.of as f64);
         let bound = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |beta| beta.inverse_cdf(p));
-        let low = if self.hits == 0 { 0.0 } else { bound(hits, of - hits + 1.0, 0.05) };
-        let high = if self.hits == self.of { 1.0 } else { bound(hits + 1.0, of - hits, 0.95) };
+        let low = if self.hits == 0 {
+            0.0
+        } else {
+            bound(hits, of - hits + 1.0, 0.05)
+        };
+        let high = if self.hits == self.of {
+            1.0
+        } else {
+            bound(hits + 1.0, of - hits, 0.95)
+        };
         format!(
             "{} of {}: {:.2} % (95 % bounds, each side: {:.2} and {:.2} %)",
             self.hits,
@@ -65,15 +73,24 @@ fn with(run: &Run, metric: &str, amount: f64) -> Run {
     for measured in &mut run.summary.metrics {
         let is_meant = measured.metric == metric || measured.metric == STEP_TIME;
         if let (true, None, Some(value)) = (is_meant, &measured.subject, measured.value.value) {
-            let add = |mean: Mean| Mean { mean: mean.mean + amount, ..mean };
-            measured.value = Figure::known(Value { all: add(value.all), without_outliers: add(value.without_outliers) });
+            let add = |mean: Mean| Mean {
+                mean: mean.mean + amount,
+                ..mean
+            };
+            measured.value = Figure::known(Value {
+                all: add(value.all),
+                without_outliers: add(value.without_outliers),
+            });
         }
     }
     run
 }
 
 fn is_found(comparison: &Comparison, metric: &str) -> bool {
-    comparison.gates.iter().any(|gate| gate.metric == metric && gate.verdict == "fail")
+    comparison
+        .gates
+        .iter()
+        .any(|gate| gate.metric == metric && gate.verdict == "fail")
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -81,7 +98,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut runs_a_side, mut pairs, mut seed) = (5_usize, 1000_usize, 1_u64);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().ok_or("a number is missing").and_then(|text| text.parse().map_err(|_| "no number"));
+        let mut number = || {
+            arguments
+                .next()
+                .ok_or("a number is missing")
+                .and_then(|text| text.parse().map_err(|_| "no number"))
+        };
         match argument.as_str() {
             "--runs" => runs_a_side = number()? as usize,
             "--pairs" => pairs = number()? as usize,
@@ -90,19 +112,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let directory = directory.ok_or("usage: compare_study DIRECTORY [--runs 5] [--pairs 1000] [--seed 1]")?;
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)?.flatten().map(|entry| entry.path().join("session")).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)?
+        .flatten()
+        .map(|entry| entry.path().join("session"))
+        .collect();
     paths.sort();
     let mut all = Vec::new();
     for path in paths.iter().filter(|path| path.join("session.json").is_file()) {
-        let summarised = summarise::summarise(path, &path.display().to_string())?;
-        all.push(Run { summary: summarised.summary, worst_steps: Vec::new() });
+        all.push(Run::of_session(summarise::summarise(
+            path,
+            &path.display().to_string(),
+        )?));
     }
     let means: Vec<f64> = all
         .iter()
         .filter_map(|run| Some(run.summary.measured(STEP_TIME, None)?.value.value?.all.mean))
         .collect();
     let mean = means.iter().sum::<f64>() / means.len() as f64;
-    let deviation = (means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64).sqrt();
+    let deviation =
+        (means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64).sqrt();
     println!(
         "{} runs; step time {:.2} ms, standard deviation between runs {:.2} %; {pairs} pairs of {runs_a_side} + {runs_a_side}, seed {seed}",
         all.len(),
@@ -117,7 +145,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             let other = at + random.below(order.len() - at);
             order.swap(at, other);
         }
-        let side = |from: usize| -> Vec<Run> { order[from..from + runs_a_side].iter().map(|&at| all[at].clone()).collect() };
+        let side = |from: usize| -> Vec<Run> {
+            order[from..from + runs_a_side]
+                .iter()
+                .map(|&at| all[at].clone())
+                .collect()
+        };
         (side(0), side(runs_a_side))
     };
     let mut rates: BTreeMap<String, Rate> = BTreeMap::new();
@@ -132,11 +165,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         count("A/A: exit 0".to_owned(), aa.exit_status == 0);
         count("A/A: exit 3".to_owned(), aa.exit_status == 3);
         let others = aa.metrics.iter().filter(|result| !result.is_declared);
-        count("A/A: any other metric called changed".to_owned(), others.clone().any(|result| ["regressed", "improved"].contains(&result.verdict.as_str())));
+        count(
+            "A/A: any other metric called changed".to_owned(),
+            others
+                .clone()
+                .any(|result| ["regressed", "improved"].contains(&result.verdict.as_str())),
+        );
         for metric in GATES {
-            let Some(found) = aa.detectable.iter().find(|found| found.metric == metric) else { continue };
-            let (Some(change), relative) = (found.change.value, found.relative.value) else { continue };
-            detectable.entry(metric).or_default().push(relative.unwrap_or(f64::NAN));
+            let Some(found) = aa.detectable.iter().find(|found| found.metric == metric) else {
+                continue;
+            };
+            let (Some(change), relative) = (found.change.value, found.relative.value) else {
+                continue;
+            };
+            detectable
+                .entry(metric)
+                .or_default()
+                .push(relative.unwrap_or(f64::NAN));
             printed.insert(metric, change);
             for (which, amount) in [("same", Some(change)), ("fresh", fresh.get(metric).copied())] {
                 let Some(amount) = amount else { continue };
@@ -151,7 +196,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for (metric, mut sizes) in detectable {
         sizes.sort_by(f64::total_cmp);
-        println!("detectable {metric}: median {:+.1} % of it", 100.0 * sizes[sizes.len() / 2]);
+        println!(
+            "detectable {metric}: median {:+.1} % of it",
+            100.0 * sizes[sizes.len() / 2]
+        );
     }
     Ok(())
 }

@@ -179,7 +179,9 @@ fn what_differs_between_runs_blocks_a_verdict() {
     type Change = fn(&mut Run);
     let changes: [(&str, Change); 9] = [
         ("kind", |run| run.summary.kind = "device".to_owned()),
-        ("world-size", |run| (run.summary.world.size, run.summary.world.ranks_seen) = (8, 8)),
+        ("world-size", |run| {
+            (run.summary.world.size, run.summary.world.ranks_seen) = (8, 8)
+        }),
         ("coverage", |run| run.summary.world.ranks_seen = 3),
         ("steps", |run| run.summary.steps.source = "marks".to_owned()),
         ("steps", |run| run.summary.steps.evaluate = 5),

@@ -4,10 +4,15 @@ use super::progress::Progress;
 use super::{Exit, print, session};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use rankscope_collector::baseline::{self, KeyFilter};
 use rankscope_collector::compare::gate::Gate;
 use rankscope_collector::compare::settings::{self, Inconclusive, Settings};
 use rankscope_collector::compare::{self, Run, comparable, metrics};
-use rankscope_formats::comparison::comparison_schema;
+use rankscope_collector::report::Look;
+use rankscope_collector::report::compare::{Listed, comparison_text};
+use rankscope_formats::comparison::{StoredBatch, comparison_schema};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -29,12 +34,37 @@ Exit status: 0 nothing declared is worse, 1 a regression, 2 wrong usage or unrea
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
     /// Runs to compare with.
-    #[arg(value_name = "BASE", required_unless_present_any = ["metrics", "schema"])]
+    #[arg(value_name = "BASE", required_unless_present_any = ["baseline", "metrics", "schema"])]
     base: Vec<PathBuf>,
 
     /// Runs that are judged.
     #[arg(last = true, value_name = "NEW")]
     new: Vec<PathBuf>,
+
+    /// Compare with the last entries of this baseline: a directory, or git:BRANCH.
+    #[arg(
+        long,
+        value_name = "STORE",
+        help_heading = "Baseline",
+        conflicts_with = "base"
+    )]
+    baseline: Option<String>,
+
+    /// Entries of the baseline that are taken at most.
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Baseline", value_parser = clap::value_parser!(u32).range(1..))]
+    last: u32,
+
+    /// Branch of the baseline; without it any.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    branch: Option<String>,
+
+    /// Machine of the baseline; without it that of the new runs.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    machine: Option<String>,
+
+    /// Job of the baseline; without it that of the new runs.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    job: Option<String>,
 
     /// Fail if this limit is passed: METRIC>+AMOUNT, or METRIC<-AMOUNT where more is better. The amount is a share of the metric (%),
     /// a share of the step time (%step), or in the metric's unit. METRIC[SUBJECT] takes * for any text.
@@ -61,13 +91,17 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Runs that only say how much runs differ: for one run a side.
-    #[arg(long, value_name = "RUN")]
-    noise_from: Vec<PathBuf>,
+    /// A baseline, or runs, that only say how much runs differ: for one run a side.
+    #[arg(long, value_name = "STORE|RUN", help_heading = "Baseline")]
+    noise_from: Vec<String>,
 
     /// Print the result as JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
+
+    /// List every metric, and every rank.
+    #[arg(long, help_heading = "Output")]
+    all: bool,
 
     /// List all metrics and end.
     #[arg(long, exclusive = true)]
@@ -113,13 +147,27 @@ impl Compare {
         }
         let settings = self.settings()?;
         let progress = Progress::new();
-        let base = read_all(&self.base, &progress)?;
         let new = read_all(&self.new, &progress)?;
-        let noise = read_all(&self.noise_from, &progress)?;
-        let noise = if noise.is_empty() { Vec::new() } else { vec![noise] };
-        let comparison = compare::compare(&base, &new, &noise, &settings)?;
+        let (base, label) = match &self.baseline {
+            Some(store) => {
+                let stored = self.stored(store, &new)?;
+                (stored.batches.into_iter().flatten().collect(), Some(stored.label))
+            }
+            None => (read_all(&self.base, &progress)?, None),
+        };
+        let mut noise = Vec::new();
+        for source in &self.noise_from {
+            noise.extend(self.noise(source, &new, &progress)?);
+        }
+        let mut comparison = compare::compare(&base, &new, &noise, &settings)?;
+        comparison.base.label = label;
         drop(progress);
-        print::json(&comparison)?;
+        if self.json {
+            print::json(&comparison)?;
+        } else {
+            let listed = if self.all { Listed::All } else { Listed::Telling };
+            print::text(&comparison_text(&comparison, listed, &Look::of_stdout()))?;
+        }
         Ok(match comparison.exit_status {
             0 => Exit::Fine,
             1 => Exit::Regression,
@@ -157,6 +205,74 @@ impl Compare {
     }
 }
 
+/// Runs of a baseline.
+struct Stored {
+    /// By entry.
+    batches: Vec<Vec<Run>>,
+    /// Whose they are.
+    label: String,
+}
+
+impl Compare {
+    /// The last entries of a baseline that belong to the same machine and job as these runs, unless others were named.
+    fn stored(&self, store: &str, like: &[Run]) -> Result<Stored> {
+        let first = like.first().map(|run| &run.summary);
+        let filter = KeyFilter {
+            branch: self.branch.clone(),
+            machine: self
+                .machine
+                .clone()
+                .or_else(|| first.and_then(baseline::machine::machine)),
+            job: self.job.clone(),
+        };
+        let found = baseline::open(store, None)?.batches(&filter, Some(self.last as usize))?;
+        for problem in &found.problems {
+            // Nothing is left out in silence.
+            let _ = writeln!(
+                io::stderr().lock(),
+                "rankscope: left out of the baseline: {problem}"
+            );
+        }
+        let jobs: BTreeSet<&str> = found
+            .entries
+            .iter()
+            .map(|(_, batch)| batch.job.as_str())
+            .collect();
+        if jobs.len() > 1 {
+            let jobs: Vec<&str> = jobs.into_iter().collect();
+            bail!(
+                "{store} has entries of several jobs, name one with --job: {}",
+                jobs.join(", ")
+            );
+        }
+        let Some((_, newest)) = found.entries.last() else {
+            let machine = filter.machine.as_deref().unwrap_or("any machine");
+            bail!(
+                "{store} has no entry for {machine}; rankscope baseline list --store {store} shows what it has"
+            );
+        };
+        let commit = newest
+            .commit
+            .as_deref()
+            .map_or_else(String::new, |commit| format!(", commit {commit:.12}"));
+        let label = format!("branch {}, machine {}{commit}", newest.branch, newest.machine);
+        let runs = |batch: StoredBatch| batch.runs.into_iter().map(Run::of_baseline).collect();
+        Ok(Stored {
+            batches: found.entries.into_iter().map(|(_, batch)| runs(batch)).collect(),
+            label,
+        })
+    }
+
+    /// Batches of runs that say how much runs differ.
+    fn noise(&self, source: &str, like: &[Run], progress: &Progress) -> Result<Vec<Vec<Run>>> {
+        let is_store = baseline::store::is_git(source) || Path::new(source).join(baseline::ENTRIES).is_dir();
+        if is_store {
+            return Ok(self.stored(source, like)?.batches);
+        }
+        Ok(vec![read_all(&[PathBuf::from(source)], progress)?])
+    }
+}
+
 /// All runs that these paths mean.
 fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
     let mut sessions = Vec::new();
@@ -168,10 +284,7 @@ fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
         progress.tell("reading runs", Some(at as f64 / sessions.len() as f64));
         let summarised = compare::summarise::summarise(directory, &shown.display().to_string())
             .with_context(|| format!("{} cannot be compared", shown.display()))?;
-        out.push(Run {
-            summary: summarised.summary,
-            worst_steps: summarised.worst_steps,
-        });
+        out.push(Run::of_session(summarised));
     }
     Ok(out)
 }

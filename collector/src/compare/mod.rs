@@ -36,6 +36,28 @@ pub struct Run {
     pub summary: RunSummary,
     /// Its longest steps; of a stored summary none.
     pub worst_steps: Vec<WorstStep>,
+    /// It is of a baseline.
+    pub is_stored: bool,
+}
+
+impl Run {
+    /// A run whose session was read.
+    pub fn of_session(summarised: summarise::Summarised) -> Self {
+        Self {
+            summary: summarised.summary,
+            worst_steps: summarised.worst_steps,
+            is_stored: false,
+        }
+    }
+
+    /// A run of a baseline.
+    pub fn of_baseline(summary: RunSummary) -> Self {
+        Self {
+            summary,
+            worst_steps: Vec::new(),
+            is_stored: true,
+        }
+    }
 }
 
 /// The sides cannot be compared at all, whatever they hold.
@@ -232,6 +254,7 @@ fn side(runs: &[Run], batches: &[Vec<usize>], compared: &[usize]) -> SideSummary
                 name: run.summary.run.clone(),
                 batch: batch as u32,
                 is_compared: compared.contains(&at),
+                is_stored: run.is_stored,
                 steps: run.summary.steps.counted,
                 warm_up: run.summary.steps.warm_up,
                 outliers: run.summary.steps.outliers,
@@ -241,6 +264,7 @@ fn side(runs: &[Run], batches: &[Vec<usize>], compared: &[usize]) -> SideSummary
         }
     }
     SideSummary {
+        label: None,
         runs: out,
         batches: batches.len() as u32,
     }

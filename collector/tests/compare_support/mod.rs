@@ -243,6 +243,7 @@ impl Job {
                 findings: Vec::new(),
             },
             worst_steps: Vec::new(),
+            is_stored: false,
         }
     }
 }

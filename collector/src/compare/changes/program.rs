@@ -64,8 +64,12 @@ fn operations(base: &[OperationOfRun], new: &[OperationOfRun], steps: u64) -> Ve
         let same_bytes = bytes_before > 0.0
             && (bytes_after - bytes_before).abs() <= SAME_BYTES * bytes_before.max(bytes_after);
         let (operation, role, scope) = of;
-        let grew = differ.iter().any(|class| value(&after, class) > value(&before, class));
-        let shrank = differ.iter().any(|class| value(&after, class) < value(&before, class));
+        let grew = differ
+            .iter()
+            .any(|class| value(&after, class) > value(&before, class));
+        let shrank = differ
+            .iter()
+            .any(|class| value(&after, class) < value(&before, class));
         if same_bytes && grew && shrank {
             let total = |of: &BTreeMap<String, f64>| of.values().sum::<f64>();
             let text = format!(
