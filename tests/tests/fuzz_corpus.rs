@@ -64,3 +64,8 @@ fn indices_of_the_viewer() {
 fn runs_of_definitions() {
     replay("definitions", targets::definitions);
 }
+
+#[test]
+fn entries_of_a_baseline() {
+    replay("baseline_entry", targets::baseline_entry);
+}

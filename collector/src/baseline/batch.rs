@@ -87,7 +87,7 @@ pub fn refuse_known(runs: &[RunSummary], entries: &[(EntryName, StoredBatch)]) -
 }
 
 /// Refuses runs that cannot be one batch.
-fn check(runs: &[RunSummary]) -> Result<(), BatchError> {
+pub fn check(runs: &[RunSummary]) -> Result<(), BatchError> {
     let first = runs.first().ok_or(BatchError::NoRuns)?;
     let shown = |run: &RunSummary| run.run.directory.clone();
     for (position, run) in runs.iter().enumerate() {

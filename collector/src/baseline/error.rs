@@ -1,5 +1,6 @@
 //! Why a store cannot be used.
 
+use rankscope_formats::comparison::StoredError;
 use std::io;
 use std::path::PathBuf;
 
@@ -99,6 +100,18 @@ pub enum StoreError {
         /// The store.
         store: String,
     },
+    /// Nobody could read the entry again.
+    #[error(
+        "the entry would have {bytes} bytes, and at most {} are read; add fewer runs at once",
+        super::LARGEST_ENTRY
+    )]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Nobody could read the entry again.
+    #[error("the entry was not written, because it could not be read again; this is a fault of rankscope")]
+    Unreadable(#[source] StoredError),
     /// An entry could not be written as JSON.
     #[error("the entry cannot be written as JSON")]
     Json(#[from] serde_json::Error),

@@ -33,6 +33,7 @@ pub use error::StoreError;
 pub use key::{Key, KeyFilter};
 pub use problem::Problem;
 pub use store::{Found, Store, open};
+pub use view::View;
 
 /// Folder of the entries in a store. A branch or directory may hold other files next to it.
 pub const ENTRIES: &str = "entries";

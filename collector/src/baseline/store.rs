@@ -1,5 +1,6 @@
 //! A store, wherever it is.
 
+use super::LARGEST_ENTRY;
 use super::directory::DirectoryStore;
 use super::entry::EntryName;
 use super::error::StoreError;
@@ -91,6 +92,13 @@ impl Store {
     /// Adds an entry.
     pub fn add(&self, batch: &StoredBatch) -> Result<EntryName, StoreError> {
         let bytes = batch.to_bytes()?;
+        // What nobody can read again must not be written: a figure that is no number, an entry beyond the limit.
+        if bytes.len() as u64 > LARGEST_ENTRY {
+            return Err(StoreError::TooLarge {
+                bytes: bytes.len() as u64,
+            });
+        }
+        StoredBatch::from_bytes(&bytes).map_err(StoreError::Unreadable)?;
         let name = EntryName::new(&Key::of(batch), batch.added_unix_ns, &bytes);
         match self {
             Self::Directory(store) => store.add(&name, &bytes)?,

@@ -84,3 +84,37 @@ impl View {
         Ok(batch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baseline::made_up::entry;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_entry_or_named(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert!(StoredBatch::from_bytes(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_changed_or_shortened_entry_is_never_taken_for_a_whole_one(
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            is_cut in any::<bool>(),
+        ) {
+            let whole = entry("a", "main", 7).to_bytes().expect("JSON");
+            let mut damaged = whole.clone();
+            let at = at.index(whole.len());
+            if is_cut {
+                damaged.truncate(at);
+            } else {
+                damaged[at] = byte;
+            }
+            // The last line break alone says nothing.
+            if let Ok(read) = StoredBatch::from_bytes(&damaged) {
+                prop_assert_eq!(read, entry("a", "main", 7));
+            }
+        }
+    }
+}

@@ -173,10 +173,7 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let progress = Progress::new();
     let whole = Last::default();
     let (Merged { session, mut places }, _lock) = merge_session(directories, output, whole, &progress)?;
-    let html = output.join(REPORT);
-    report::write_html(&session, &places.session, &html, None)
-        .with_context(|| format!("cannot write {}", html.display()))?;
-    places.report = Some(html);
+    write_report(&session, output, &mut places)?;
     // A session without a trace is still a session.
     match write_trace(&places.session, &session, output, &progress) {
         Ok(trace) => places.trace = Some(trace),
@@ -187,6 +184,23 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
         }
     }
     Ok(Merged { session, places })
+}
+
+/// The same without a trace: for runs that are compared, of which hardly any is looked at.
+pub fn merge_without_trace(directories: &[PathBuf], output: &Path) -> Result<Merged> {
+    let progress = Progress::new();
+    let (Merged { session, mut places }, _lock) =
+        merge_session(directories, output, Last::default(), &progress)?;
+    write_report(&session, output, &mut places)?;
+    Ok(Merged { session, places })
+}
+
+fn write_report(session: &Session, output: &Path, places: &mut Places) -> Result<()> {
+    let html = output.join(REPORT);
+    report::write_html(session, &places.session, &html, None)
+        .with_context(|| format!("cannot write {}", html.display()))?;
+    places.report = Some(html);
+    Ok(())
 }
 
 /// Merges run directories, or the last part of them, into the session in `output`, with the viewer's index. Nobody else

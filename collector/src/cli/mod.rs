@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod baseline;
 mod compare;
 mod completions;
 mod ctl;
@@ -37,6 +38,7 @@ Examples:
   rankscope compare base/ -- new/                         did a change make it worse?
   rankscope view shared/run1                              a window: the timeline of all ranks
   rankscope heatmap shared/run1                           pictures: who waited when, who sends to whom, bandwidth
+  rankscope baseline add shared/run1                      keep a summary, to compare later runs with it
   rankscope doctor -- torchrun train.py                   would this be recorded?";
 
 const WITHOUT_THE_LAUNCHER: &str = "\
@@ -52,9 +54,10 @@ Exit status: 0 fine (for `run`: that of the job), 1 a finding that you asked to 
 input, 3 inconclusive.
 
 Environment:
-  RANKSCOPE_LIBRARY  the librankscope.so to preload, instead of the one beside this program
-  RANKSCOPE_LOG      rankscope's own log on standard error, for example debug
-  NO_COLOR           no colours";
+  RANKSCOPE_LIBRARY    the librankscope.so to preload, instead of the one beside this program
+  RANKSCOPE_BASELINES  where `rankscope baseline` keeps entries: a directory, or git:BRANCH
+  RANKSCOPE_LOG        rankscope's own log on standard error, for example debug
+  NO_COLOR             no colours";
 
 /// See what a distributed training job really does: what every rank communicated, who waited for whom, what it cost.
 #[derive(Debug, Parser)]
@@ -73,6 +76,7 @@ enum Command {
     Export(export::Export),
     Import(import::Import),
     Heatmap(heatmap::Heatmap),
+    Baseline(baseline::Baseline),
     Compare(compare::Compare),
     View(view::View),
     Rules(rules::Rules),
@@ -91,6 +95,7 @@ impl Cli {
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
             Command::Heatmap(heatmap) => heatmap.run(),
+            Command::Baseline(baseline) => baseline.run(),
             Command::Compare(compare) => compare.run(),
             Command::View(view) => view.run(),
             Command::Rules(rules) => rules.run(),

@@ -1,5 +1,10 @@
 //! `rankscope run`.
 
+mod batch;
+mod outcome;
+mod plan;
+mod time_left;
+
 use super::size::Size;
 use super::{Exit, kernels, merge};
 use crate::launch::ending::Ending;
@@ -13,7 +18,7 @@ use crate::launch::{library, nccl, nvtx, preload, program, room};
 use anyhow::Result;
 use clap::Args;
 use rankscope_formats::wanted::CONTROL_FILE;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +30,21 @@ Examples:
   rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last to end merges
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
   rankscope run --kernels=all@30+10 -- torchrun train.py      all kernels of ten seconds
-  rankscope run --no-merge -- python train.py && rankscope merge rankscope-*";
+  rankscope run --no-merge -- python train.py && rankscope merge rankscope-*
+  rankscope run --repeat 5 -o runs/main -- torchrun train.py  five runs, to compare with or to keep as a baseline
+  rankscope run --repeat 5 --against 'torchrun old.py' -o runs/ab -- torchrun train.py
+                                                              five runs of each, in turns; old.py is the base
+
+Many runs (--repeat):
+  Runs are recorded one after the other: DIR/run-1 to DIR/run-N. With --against the two commands take turns, ABBA ABBA: what
+  drifts on the machine then reaches both alike. A is the base, in DIR/base/run-1 and so on; B is CMD, in DIR/new/run-1.
+  All are merged after the last: a merge between two runs would heat the machine and fill its caches.
+  DIR must be new or empty. One command starts the whole job: mpirun, srun, torchrun of one node.
+  A run that fails is not part of the batch; it is moved to DIR/failed-run-N. It ends the batch, unless --keep-going is given.
+  Ctrl-C ends the run that is recorded, and the batch. Runs that are whole stay.
+  No trace is written for these; make one of the run that you look at: rankscope export --perfetto DIR/run-1
+
+  Exit status with --repeat: 0 all runs are whole; that of the job that failed; 3 too few runs are whole.";
 
 /// Live area of each process where devices' work is recorded, in MiB.
 const LIVE_MIB_WITH_KERNELS: u32 = 32;
@@ -89,6 +108,20 @@ pub struct Run {
           value_parser = kernels::wanted)]
     kernels: Option<String>,
 
+    /// Record the command N times, one run after the other.
+    ///
+    /// A comparison needs several runs a side: one run cannot say how much two runs of the same program differ.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+
+    /// Record this command, too, as often, in turns with CMD: the base that CMD is compared with. A shell runs it (sh -c).
+    #[arg(long, value_name = "BASE", requires = "repeat", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    against: Option<String>,
+
+    /// Go on with the next run if one fails.
+    #[arg(long, requires = "repeat")]
+    keep_going: bool,
+
     /// Say what is done, also before the command starts.
     #[arg(short, long)]
     verbose: bool,
@@ -112,12 +145,11 @@ impl Run {
 
     pub fn run(self) -> Result<Exit> {
         let library = library::find()?;
+        if let Some(repeat) = self.repeat {
+            return batch::run(&self, repeat, &library);
+        }
         let directory = RunDirectory::prepare(self.output.as_deref())?;
-        let arguments: Vec<String> = self
-            .command
-            .iter()
-            .map(|part| part.to_string_lossy().into_owned())
-            .collect();
+        let arguments = shown(&self.command);
         // What was asked of an earlier job in this directory is not asked of this one.
         let _ = std::fs::remove_file(directory.path.join(CONTROL_FILE));
         let mut launch = LaunchRecord::new(&arguments);
@@ -129,14 +161,15 @@ impl Run {
                 library.display()
             ));
         }
-        let job = match Job::start(&mut self.prepare(&library, &directory.path, &launch.launch)) {
-            Ok(job) => job,
-            Err(error) => {
-                launch.remove(&directory.path);
-                directory.remove_if_empty();
-                std::process::exit(self.complain(&error));
-            }
-        };
+        let job =
+            match Job::start(&mut self.prepare(&self.command, &library, &directory.path, &launch.launch)) {
+                Ok(job) => job,
+                Err(error) => {
+                    launch.remove(&directory.path);
+                    directory.remove_if_empty();
+                    std::process::exit(complain(&self.command[0], &error));
+                }
+            };
         let ending = job.accompany();
         // From here on nothing keeps us from ending as the job ended.
         let directory_path = directory.path.clone();
@@ -154,10 +187,11 @@ impl Run {
         ending.end_likewise()
     }
 
-    fn prepare(&self, library: &Path, directory: &Path, launch: &str) -> Command {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
-        let reach = program::resolve(&self.command[0]).map(|file| program::reach(&file));
+    /// The command with everything that makes it record.
+    fn prepare(&self, words: &[OsString], library: &Path, directory: &Path, launch: &str) -> Command {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        let reach = program::resolve(&words[0]).map(|file| program::reach(&file));
         // A loader of another C library would try ours, and end the program over it.
         if !matches!(
             reach,
@@ -212,33 +246,6 @@ impl Run {
         command
     }
 
-    /// Says why the command could not be started, as a shell does; returns the exit status that a shell gives.
-    fn complain(&self, error: &io::Error) -> i32 {
-        const NOT_FOUND: i32 = 127;
-        const NOT_RUNNABLE: i32 = 126;
-        let name = self.command[0].to_string_lossy();
-        let (status, what) = match (error.kind(), program::resolve(&self.command[0])) {
-            (ErrorKind::NotFound, None) if name.contains('/') => (NOT_FOUND, "no such file".to_owned()),
-            (ErrorKind::NotFound, None) => (NOT_FOUND, "command not found (searched in PATH)".to_owned()),
-            (ErrorKind::NotFound, Some(file)) => (
-                NOT_FOUND,
-                format!(
-                    "{} exists, but the interpreter or loader that it names does not",
-                    file.display()
-                ),
-            ),
-            (ErrorKind::PermissionDenied, _) if Path::new(&self.command[0]).is_dir() => {
-                (NOT_RUNNABLE, "is a directory".to_owned())
-            }
-            (ErrorKind::PermissionDenied, _) => {
-                (NOT_RUNNABLE, "permission denied (not executable?)".to_owned())
-            }
-            _ => (NOT_RUNNABLE, error.to_string()),
-        };
-        say(&format!("cannot run {name}: {what}"));
-        status
-    }
-
     fn after(&self, directory: &RunDirectory, launch: &mut LaunchRecord, ending: Ending) -> Result<()> {
         launch.end(ending);
         launch.write(&directory.path)?;
@@ -252,7 +259,7 @@ impl Run {
         if logs == directory.earlier_logs {
             launch.remove(&directory.path);
             directory.remove_if_empty();
-            say(&self.why_nothing());
+            say(&why_nothing(&self.command[0]));
             return Ok(());
         }
         if directory.earlier_logs > 0 && others.is_empty() {
@@ -282,17 +289,49 @@ impl Run {
         }
         Ok(())
     }
+}
 
-    fn why_nothing(&self) -> String {
-        let file = program::resolve(&self.command[0]);
-        let warning = file.and_then(|file| program::reach(&file).warning(&file));
-        let why = warning.unwrap_or_else(|| {
-            "no process of this command used a communication library that rankscope intercepts; \
-             remote ranks need LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"
-                .to_owned()
-        });
-        format!("nothing was recorded: {why}")
-    }
+/// Says why the command could not be started, as a shell does; returns the exit status that a shell gives.
+fn complain(program: &OsStr, error: &io::Error) -> i32 {
+    const NOT_FOUND: i32 = 127;
+    const NOT_RUNNABLE: i32 = 126;
+    let name = program.to_string_lossy();
+    let (status, what) = match (error.kind(), program::resolve(program)) {
+        (ErrorKind::NotFound, None) if name.contains('/') => (NOT_FOUND, "no such file".to_owned()),
+        (ErrorKind::NotFound, None) => (NOT_FOUND, "command not found (searched in PATH)".to_owned()),
+        (ErrorKind::NotFound, Some(file)) => (
+            NOT_FOUND,
+            format!(
+                "{} exists, but the interpreter or loader that it names does not",
+                file.display()
+            ),
+        ),
+        (ErrorKind::PermissionDenied, _) if Path::new(program).is_dir() => {
+            (NOT_RUNNABLE, "is a directory".to_owned())
+        }
+        (ErrorKind::PermissionDenied, _) => (NOT_RUNNABLE, "permission denied (not executable?)".to_owned()),
+        _ => (NOT_RUNNABLE, error.to_string()),
+    };
+    say(&format!("cannot run {name}: {what}"));
+    status
+}
+
+/// Why nothing was recorded.
+fn why_nothing(program: &OsStr) -> String {
+    let file = program::resolve(program);
+    let warning = file.and_then(|file| program::reach(&file).warning(&file));
+    let why = warning.unwrap_or_else(|| {
+        "no process of this command used a communication library that rankscope intercepts; \
+         remote ranks need LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"
+            .to_owned()
+    });
+    format!("nothing was recorded: {why}")
+}
+
+/// A command as people read it.
+fn shown(command: &[OsString]) -> Vec<String> {
+    let parts = command.iter();
+    parts.map(|part| part.to_string_lossy().into_owned()).collect()
 }
 
 fn report_live_areas(found: &LiveAreas) {

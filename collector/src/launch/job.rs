@@ -9,6 +9,9 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+/// Signals by which people and schedulers ask a job to end.
+const TO_END: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
 /// The job's first process, which stays in our process group.
 pub struct Job {
     pid: i32,
@@ -17,12 +20,27 @@ pub struct Job {
     witness: Option<Witness>,
     /// The terminal asked the group to stop: whatever then stops the job stops us too.
     asked_to_stop: bool,
+    /// Somebody asked the job to end, by this signal.
+    asked_to_end: Option<i32>,
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accompanied {
+    /// How it ended.
+    pub ending: Ending,
+    /// The signal by which somebody asked it to end, whatever it made of that.
+    pub asked_to_end: Option<i32>,
 }
 
 impl Job {
     /// Starts the command. From here on signals wait for [`Job::accompany`].
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        let inherited = Inherited::read();
+        Self::start_with(command, Inherited::read())
+    }
+
+    /// The same, of one job after the other: signals stay blocked between them, and what we inherited was read before the first.
+    pub fn start_with(command: &mut Command, inherited: Inherited) -> io::Result<Self> {
         let signals = Signals::of_a_job();
         signals.block();
         // If our parent ignores SIGCHLD the kernel would reap the job before we can ask how it ended.
@@ -39,6 +57,7 @@ impl Job {
                 signals,
                 witness,
                 asked_to_stop: false,
+                asked_to_end: None,
             }),
             Err(error) => {
                 signals.unblock();
@@ -48,7 +67,12 @@ impl Job {
     }
 
     /// Passes on what is meant for the job until it ends.
-    pub fn accompany(mut self) -> Ending {
+    pub fn accompany(self) -> Ending {
+        self.accompany_and_note().ending
+    }
+
+    /// The same; notes whether somebody asked the job to end.
+    pub fn accompany_and_note(mut self) -> Accompanied {
         loop {
             let received = self.signals.wait();
             if received.signal == libc::SIGCHLD {
@@ -56,9 +80,13 @@ impl Job {
                 while let Some(change) = self.next_change() {
                     match change {
                         Change::Ended(ending) => {
+                            let late = asked_meanwhile();
                             // Meant for the job, which is gone; a Ctrl-C from now on stops the merge.
                             self.signals.forget_pending();
-                            return ending;
+                            return Accompanied {
+                                ending,
+                                asked_to_end: self.asked_to_end.or(late),
+                            };
                         }
                         Change::Stopped(signal) => self.stop_like_the_job(signal),
                     }
@@ -72,6 +100,9 @@ impl Job {
     fn pass_on(&mut self, received: Received) {
         if received.signal == libc::SIGTSTP {
             self.asked_to_stop = true;
+        }
+        if TO_END.contains(&received.signal) {
+            self.asked_to_end = Some(received.signal);
         }
         if self.has_reached_the_job(&received) {
             return;
@@ -153,6 +184,11 @@ impl Job {
                 .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
         })
     }
+}
+
+/// The signal by which somebody asks the next job to end that is not started yet.
+pub fn asked_meanwhile() -> Option<i32> {
+    TO_END.into_iter().find(|&signal| Signals::is_pending(signal))
 }
 
 enum Change {

@@ -22,15 +22,7 @@ pub struct RunDirectory {
 impl RunDirectory {
     /// The directory of that name; without one that of RANKSCOPE_DIR, else a new one below the working directory.
     pub fn prepare(named: Option<&Path>) -> Result<Self> {
-        let inherited = env::var_os("RANKSCOPE_DIR")
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from);
-        let (wanted, is_named) = match named.map(Path::to_path_buf).or(inherited) {
-            Some(path) => (path, true),
-            None => (PathBuf::from(default_name()), false),
-        };
-        let path = std::path::absolute(&wanted)
-            .with_context(|| format!("cannot tell what {} is relative to", wanted.display()))?;
+        let (path, is_named) = choose(named)?;
         let existed = path.exists();
         let earlier_logs = if existed { check_existing(&path)? } else { 0 };
         place::make_run_directory(&path).with_context(|| {
@@ -53,6 +45,25 @@ impl RunDirectory {
             let _ = fs::remove_dir(&self.path);
         }
     }
+}
+
+/// The directory of that name; without one that of RANKSCOPE_DIR, else a new one below the working directory. Absolute; not made yet.
+pub fn wanted(named: Option<&Path>) -> Result<PathBuf> {
+    Ok(choose(named)?.0)
+}
+
+/// The directory, and whether anybody named it.
+fn choose(named: Option<&Path>) -> Result<(PathBuf, bool)> {
+    let inherited = env::var_os("RANKSCOPE_DIR")
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from);
+    let (wanted, is_named) = match named.map(Path::to_path_buf).or(inherited) {
+        Some(path) => (path, true),
+        None => (PathBuf::from(default_name()), false),
+    };
+    let path = std::path::absolute(&wanted)
+        .with_context(|| format!("cannot tell what {} is relative to", wanted.display()))?;
+    Ok((path, is_named))
 }
 
 /// Number of logs; an error if the directory is somebody else's.

@@ -155,6 +155,14 @@ fn main() {
     }
     write("live_area", "patches", 1, &patches);
 
+    for (name, runs) in [("one-run", 1), ("three-runs", 3)] {
+        // No byte chooses here either.
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/baseline_entry");
+        std::fs::create_dir_all(&directory).expect("the corpus");
+        let bytes = entry(runs).to_bytes().expect("JSON");
+        std::fs::write(directory.join(format!("seed-{name}")), bytes).expect("a seed");
+    }
+
     for (name, spans) in [("few", 3), ("blocks", 200)] {
         // No byte chooses here: the file is the input.
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/view");
@@ -189,4 +197,94 @@ fn view(spans: i64) -> Vec<u8> {
     let bytes = std::fs::read(&path).expect("an index");
     std::fs::remove_file(&path).expect("removed");
     bytes
+}
+
+/// A baseline's entry, with one of everything in each run.
+fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
+    use rankscope_formats::comparison::*;
+    use rankscope_formats::session::{Figure, Surrounding, Tool};
+    let mean = |variance| Mean { mean: 1.5e6, variance, blocks: 4 };
+    let measured = |metric: &str, subject: Option<&str>, value| Measured {
+        metric: metric.to_owned(),
+        subject: subject.map(str::to_owned),
+        value,
+        quantiles: subject.is_none().then_some([1.0, 2.0, 3.0, 4.5, 5.0, 6.0, 7.0]),
+    };
+    let run = |number: u32| RunSummary {
+        tool: Tool { name: "rankscope".into(), version: "0.1.0".into() },
+        run: RunName {
+            id: format!("{number:016x}"),
+            directory: format!("runs/run-{number}"),
+            started_unix_ns: 1_795_255_201_000_000_000 + i64::from(number),
+            duration_ns: 9_000_000_000,
+        },
+        kind: "nccl".into(),
+        surroundings: vec![Surrounding { property: "processors".into(), value: "64".into(), ranks: 2 }],
+        world: WorldOfRun {
+            worlds: 1,
+            size: 2,
+            ranks_seen: 2,
+            hosts: vec!["host-a".into()],
+            crowded_hosts: 0,
+            records: 1000,
+            lost: 0,
+            failed: 0,
+        },
+        steps: StepsUsed {
+            source: "pattern".into(),
+            reason: None,
+            train: 20,
+            evaluate: 1,
+            checkpoint: 0,
+            warm_up_rule: "the first two".into(),
+            warm_up: 2,
+            counted: 18,
+            outlier_rule: "far from the median".into(),
+            outliers: 1,
+            sequence: Some("0123456789abcdef".into()),
+        },
+        parts: vec!["host".into(), "exposed-wait".into()],
+        ranks: (0..2).map(|number| RankOfRun { number, host: 0, steps: 18, parts_ns: vec![7, -1] }).collect(),
+        metrics: vec![
+            measured(
+                "step_time",
+                None,
+                Figure::known(Value { all: mean(Some(3.5)), without_outliers: mean(None) }),
+            ),
+            measured("busbw", Some("all-reduce 1-2 MiB"), Figure::unknown("no device times")),
+        ],
+        operations: vec![OperationOfRun {
+            class: "all-reduce 1-2 MiB".into(),
+            operation: "all-reduce".into(),
+            role: "world".into(),
+            scope: "inside-host".into(),
+            size_from_bytes: Some(1 << 20),
+            instances_per_step: 3.0,
+            bytes_per_step: 3e6,
+        }],
+        communicators: vec![CommunicatorsOfRun {
+            library: "nccl".into(),
+            role: "world".into(),
+            scope: "inside-host".into(),
+            size: 2,
+            count: 1,
+        }],
+        findings: vec![FindingOfRun {
+            kind: "late-rank".into(),
+            subject: Some("rank 1".into()),
+            title: "rank 1 is late".into(),
+            severity: "warning".into(),
+            cost_of_step: Some(0.25),
+        }],
+    };
+    StoredBatch {
+        version: STORED_VERSION,
+        readable_from: READABLE_FROM,
+        branch: "main".into(),
+        machine: "a machine, 64 processors".into(),
+        job: "train-2-ranks".into(),
+        commit: Some("0123456789abcdef0123456789abcdef01234567".into()),
+        added_unix_ns: 1_795_255_300_000_000_000,
+        runs: (0..runs).map(run).collect(),
+    }
 }

@@ -365,3 +365,24 @@ pub fn view(input: &[u8]) {
         }
     }
 }
+
+/// A baseline's entry. Its checksum is mended first: what lies behind it is to be reached. What is read can be written and read
+/// again.
+pub fn baseline_entry(input: &[u8]) {
+    use rankscope_formats::comparison::StoredBatch;
+    let _ = StoredBatch::from_bytes(input);
+    let text = input.strip_suffix(b"\n").unwrap_or(input);
+    let last = text.iter().rposition(|&byte| byte == b'\n');
+    let mut bytes = input[..last.map_or(input.len(), |at| at + 1)].to_vec();
+    if last.is_none() {
+        bytes.push(b'\n');
+    }
+    let sum = crc32fast::hash(&bytes);
+    bytes.extend(format!("crc32 {sum:08x}\n").bytes());
+    let Ok(batch) = StoredBatch::from_bytes(&bytes) else {
+        return;
+    };
+    let again = batch.to_bytes().expect("JSON");
+    let again = StoredBatch::from_bytes(&again).expect("an entry of ours");
+    assert_eq!(again.runs.len(), batch.runs.len());
+}

@@ -1,0 +1,34 @@
+//! The branch and the commit of the program that ran, where nobody gives them: from the CI, else from git.
+
+use std::process::{Command, Stdio};
+
+/// The branch, or `none`.
+pub fn branch() -> String {
+    variable(&["GITHUB_REF_NAME", "CI_COMMIT_REF_NAME"])
+        // Unlike `rev-parse --abbrev-ref` this knows a branch without commits, and calls a detached HEAD none.
+        .or_else(|| git(&["symbolic-ref", "--quiet", "--short", "HEAD"]))
+        .unwrap_or_else(|| "none".to_owned())
+}
+
+/// The commit.
+pub fn commit() -> Option<String> {
+    variable(&["GITHUB_SHA", "CI_COMMIT_SHA"]).or_else(|| git(&["rev-parse", "--verify", "--quiet", "HEAD"]))
+}
+
+fn variable(names: &[&str]) -> Option<String> {
+    let values = names.iter().filter_map(|name| std::env::var(name).ok());
+    values
+        .map(|value| value.trim().to_owned())
+        .find(|value| !value.is_empty())
+}
+
+/// What git says of the working directory. No git, no repository: nothing.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}

@@ -1,0 +1,102 @@
+//! One run of a batch: recorded, and judged whether it counts.
+
+use super::plan::Planned;
+use super::{Run, complain, report_live_areas, say, shown, why_nothing};
+use crate::launch::ending::Ending;
+use crate::launch::inherited::Inherited;
+use crate::launch::job::{Accompanied, Job};
+use crate::launch::record::LaunchRecord;
+use crate::launch::run_directory::{self, RunDirectory};
+use crate::launch::{live, room};
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the job ended.
+    pub ending: Ending,
+    /// Somebody asked it to end, by this signal.
+    pub asked_to_end: Option<i32>,
+    /// It could not be started.
+    pub is_not_started: bool,
+    /// Rank logs that it left.
+    pub logs: usize,
+    /// How long the job ran.
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// Why the run does not count; `None` if it does.
+    pub fn failure(&self) -> Option<String> {
+        if self.is_not_started {
+            return Some("it could not be started".to_owned());
+        }
+        if let Some(signal) = self.asked_to_end {
+            return Some(format!(
+                "it was asked to end by {}",
+                crate::launch::signals::name(signal)
+            ));
+        }
+        if self.ending != Ending::Status(0) {
+            return Some(self.ending.to_string());
+        }
+        (self.logs == 0).then(|| "nothing was recorded".to_owned())
+    }
+}
+
+/// Records one run.
+pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited) -> Result<Outcome> {
+    let directory = RunDirectory::prepare(Some(&planned.directory))?;
+    let mut launch = LaunchRecord::new(&shown(&planned.command));
+    launch.write(&directory.path)?;
+    let mut command = run.prepare(&planned.command, library, &directory.path, &launch.launch);
+    let started = Instant::now();
+    let job = match Job::start_with(&mut command, inherited) {
+        Ok(job) => job,
+        Err(error) => {
+            launch.remove(&directory.path);
+            return Ok(Outcome {
+                ending: Ending::Status(complain(&planned.command[0], &error)),
+                asked_to_end: None,
+                is_not_started: true,
+                logs: 0,
+                took: Duration::ZERO,
+            });
+        }
+    };
+    let Accompanied { ending, asked_to_end } = job.accompany_and_note();
+    let took = started.elapsed();
+    launch.end(ending);
+    launch.write(&directory.path)?;
+    report_live_areas(&live::collect_all(&directory.path, &[])?);
+    if let Some(short) = room::warning(&directory.path, run.min_free.map(|size| size.0)) {
+        say(&format!("the recording may be cut short: {short}"));
+    }
+    let logs = run_directory::logs(&directory.path)?.len();
+    if logs == 0 {
+        launch.remove(&directory.path);
+        say(&why_nothing(&planned.command[0]));
+    }
+    Ok(Outcome {
+        ending,
+        asked_to_end,
+        is_not_started: false,
+        logs,
+        took,
+    })
+}
+
+/// Moves a failed run away, so that `DIR/run-*` are runs that count; `None` if nothing is left of it.
+pub fn set_aside(planned: &Planned) -> Option<&Path> {
+    // Succeeds only if it is empty.
+    if fs::remove_dir(&planned.directory).is_ok() {
+        return None;
+    }
+    match fs::rename(&planned.directory, &planned.failed) {
+        Ok(()) => Some(&planned.failed),
+        Err(_) => Some(&planned.directory),
+    }
+}
