@@ -141,10 +141,7 @@ impl Lines {
         let name_width = name_width(headings, rows, width);
         let mut table = TextTable::new(left, headings);
         for row in rows {
-            let mut cells = vec![
-                verdict_cell(row),
-                shortened(&printable(&row.name), name_width),
-            ];
+            let mut cells = vec![verdict_cell(row), shortened(&printable(&row.name), name_width)];
             cells.extend(row.cells.iter().map(|cell| printable(cell)));
             table.push(cells);
         }

@@ -7,6 +7,7 @@
 //!
 //! [`Comparison`]: rankscope_formats::comparison::Comparison
 
+mod html;
 mod lines;
 mod moods;
 mod rows;
@@ -14,4 +15,5 @@ mod shown;
 mod text;
 mod words;
 
+pub use html::{Picture, Side, comparison_page};
 pub use text::{Listed, comparison_text};
