@@ -429,6 +429,8 @@ pub fn added_operation() -> Comparison {
             ("exposed-transfer", 7.6, 9.7),
             ("exposed-memory", 0.4, 0.4),
             ("idle", 1.7, 1.7),
+            ("host", 0.1, 0.1),
+            ("other-blocked", 0.2, 0.2),
         ],
         (0..8).map(|rank| {
             rank_change(
@@ -439,6 +441,8 @@ pub fn added_operation() -> Comparison {
                     0.1,
                     0.1 * f64::from(rank % 3),
                     2.0 + 0.02 * f64::from(rank),
+                    0.0,
+                    0.0,
                     0.0,
                     0.0,
                 ],

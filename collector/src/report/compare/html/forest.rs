@@ -1,7 +1,10 @@
 //! All metrics on one axis: the change as a share of the base, with its interval; the declared ones first.
+//!
+//! The axis is straight near zero and logarithmic farther out: a wait that is ten times as long must not hide that a step is 2 %
+//! longer.
 
-use super::Drawn;
 use super::axis::Axis;
+use super::{Drawn, axis_width};
 use crate::report::compare::shown::{self, Scale};
 use crate::report::compare::{moods, words};
 use crate::report::figures::{drawn, part, percent, quoted};
@@ -14,14 +17,14 @@ use rankscope_formats::comparison::{Comparison, MetricResult};
 /// Rows at most; the table has all.
 const MOST_ROWS: usize = 50;
 /// Letters of a name.
-const MOST_LETTERS: usize = 46;
-const WIDTH: f64 = 460.0;
+const MOST_LETTERS: usize = 38;
 const PITCH: f64 = 18.0;
 const TOP: f64 = 10.0;
-/// The axis shows all of the intervals but for this share of them: one of a thousand percent leaves nothing of the others.
-const CUT: f64 = 0.1;
-/// It reaches at least so far on each side.
-const NEAREST: f64 = 0.005;
+/// The axis is straight up to here where no margin is given.
+const STRAIGHT: f64 = 0.01;
+/// It ends here, on either side.
+const LOWEST: f64 = -2.0;
+const HIGHEST: f64 = 1e4;
 
 struct Row<'a> {
     at: usize,
@@ -42,33 +45,39 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     let without = comparison.metrics.len() - all.len();
     let rows = chosen(&all);
     let margin = comparison.method.margin;
-    let end = end(&rows, margin)?;
+    let bend = if margin.is_finite() && margin > 0.0 {
+        margin
+    } else {
+        STRAIGHT
+    };
+    let place = |share: f64| (share.clamp(LOWEST, HIGHEST) / bend).asinh();
+    let ends = rows.iter().flat_map(|row| [row.low, row.high]);
+    let ends = ends.chain([-2.0 * bend, 2.0 * bend]).map(place);
     let names: Vec<Prose> = rows.iter().map(|row| name(row.metric, row.at)).collect();
     let widths = names.iter().map(|name| text_width(&name.plain()));
     let left = widths.fold(0.0, f64::max) + 12.0;
-    let axis = Axis::between(-end, end, left, WIDTH);
     let bottom = TOP + PITCH * rows.len() as f64;
     let values: Vec<Prose> = rows.iter().map(|row| value(row)).collect();
     let widths = values.iter().map(|value| text_width(&value.plain()));
-    let right = widths.fold(0.0, f64::max) + 22.0;
+    let right = widths.fold(0.0, f64::max) + 16.0;
+    let axis = Axis::over(ends, left, axis_width(left, right)).filter(|_| !rows.is_empty())?;
     let mut svg = Svg::new(
         axis.right() + right,
         bottom + 20.0,
         "The change of each metric with its interval",
     );
-    if margin > 0.0 && margin.is_finite() {
-        let (from, to) = (axis.x(-margin), axis.x(margin));
+    if margin == bend {
+        let (from, to) = (axis.x(place(-margin)), axis.x(place(margin)));
         svg.rect(from, TOP, to - from, bottom - TOP, "margin", &Prose::default());
     }
-    axis.grid(&mut svg, TOP, bottom, |share| {
-        units::signed(share, units::relative(share))
-    });
+    let sets = FACTORS.map(|factors| ticks(factors, bend, &axis, place));
+    axis.grid_of(&mut svg, TOP, bottom, sets);
     let zero = axis.x(0.0);
     svg.stroke((zero, TOP), (zero, bottom), "mean");
-    for (place, ((row, name), value)) in rows.iter().zip(names).zip(values).enumerate() {
-        let middle = TOP + PITCH * place as f64 + PITCH / 2.0;
+    for (number, ((row, name), value)) in rows.iter().zip(names).zip(values).enumerate() {
+        let middle = TOP + PITCH * number as f64 + PITCH / 2.0;
         svg.text(left - 10.0, middle + 4.0, Anchor::End, name);
-        mark(&mut svg, &axis, row, middle);
+        mark(&mut svg, row, middle, |share| axis.x(place(share)));
         svg.text(axis.right() + 12.0, middle + 4.0, Anchor::Start, value);
     }
     Some(Drawn {
@@ -114,14 +123,32 @@ fn chosen<'a>(all: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {
         .collect()
 }
 
-/// How far the axis reaches.
-fn end(rows: &[&Row], margin: f64) -> Option<f64> {
-    let mut reaches: Vec<f64> = rows.iter().map(|row| row.low.abs().max(row.high.abs())).collect();
-    reaches.sort_by(f64::total_cmp);
-    let last = reaches.len().checked_sub(1)?;
-    let kept = (last as f64 * (1.0 - CUT)).round() as usize;
-    let margin = if margin.is_finite() { margin.max(0.0) } else { 0.0 };
-    Some((reaches[kept] * 1.08).max(margin * 2.0).max(NEAREST))
+/// Ticks of each power of ten; the first that fits is taken.
+const FACTORS: [&[f64]; 4] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0], &[]];
+
+/// Zero, and round shares on both sides of it from where the axis has bent.
+fn ticks(factors: &[f64], bend: f64, axis: &Axis, place: impl Fn(f64) -> f64) -> Vec<(f64, String)> {
+    let mut shares = vec![0.0];
+    let first = bend.log10().ceil() as i32;
+    for power in first..=4 {
+        for share in factors.iter().map(|factor| factor * 10f64.powi(power)) {
+            shares.extend([-share, share]);
+        }
+    }
+    shares.sort_by(f64::total_cmp);
+    let shares = shares
+        .into_iter()
+        .filter(|share| (LOWEST..=HIGHEST).contains(share));
+    shares
+        .map(|share| (place(share), whole_percent(share)))
+        .filter(|(at, _)| axis.has(*at))
+        .collect()
+}
+
+/// `+10 %`: a tick needs no digits that say how exact it is.
+fn whole_percent(share: f64) -> String {
+    let percent = (share * 1e8).round() / 1e6;
+    units::signed(share, format!("{percent} %"))
 }
 
 /// The name, of a long subject only both ends.
@@ -166,9 +193,9 @@ fn value(row: &Row) -> Prose {
     ]
 }
 
-/// Interval and change. The shape says what the colour does: a triangle to the better or worse side, a ring for what is not sure, a
+/// Interval and change. The shape says what the colour does: a triangle up or down, a ring for what is not sure, a
 /// disc for what is unchanged.
-fn mark(svg: &mut Svg, axis: &Axis, row: &Row, y: f64) {
+fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
     let mood = moods::of_metric(&row.metric.verdict);
     let class = match mood {
         Mood::Good => "better",
@@ -186,19 +213,8 @@ fn mark(svg: &mut Svg, axis: &Axis, row: &Row, y: f64) {
         ", ",
         shown::change(row.metric, &from)
     ];
-    svg.stroke(
-        (axis.x(row.low), y),
-        (axis.x(row.high), y),
-        &format!("whisker is-{class}"),
-    );
-    let x = axis.x(row.change);
-    if !axis.has(row.change) {
-        // An arrow: it is beyond the axis.
-        let out = if row.change > 0.0 { 1.0 } else { -1.0 };
-        let corners = [(x + 8.0 * out, y), (x - out, y - 6.0), (x - out, y + 6.0)];
-        svg.shape(&corners, class, &tooltip);
-        return;
-    }
+    svg.stroke((x(row.low), y), (x(row.high), y), &format!("whisker is-{class}"));
+    let x = x(row.change);
     match mood {
         Mood::Good | Mood::Bad => {
             // Up for better, down for worse.
@@ -217,7 +233,7 @@ fn mark(svg: &mut Svg, axis: &Axis, row: &Row, y: f64) {
 fn note(comparison: &Comparison, left_out: usize, without: usize) -> Prose {
     let mut note = prose![
         "A change as a share of the base, and its interval: ▼ worse, ▲ better, ○ not sure, ● unchanged. The declared metrics come \
-         first. An arrow at an end is a change beyond the axis. "
+         first. Far from zero the axis is logarithmic. "
     ];
     if comparison.method.margin > 0.0 {
         note.push(prose![

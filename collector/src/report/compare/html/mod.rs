@@ -26,6 +26,12 @@ use rankscope_formats::comparison::Comparison;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
+/// Width of every picture, px: the style sheet scales them all alike, so their letters are of one size.
+const WIDTH: f64 = 760.0;
+/// An axis is not shorter than this, whatever stands beside it: then the picture is wider.
+const SHORTEST_AXIS: f64 = 260.0;
+/// Rows of a list that are shown unfolded.
+const MOST_UNFOLDED: usize = 12;
 
 /// The page, with pictures of long steps of both sides where there are some.
 pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String {
@@ -36,12 +42,7 @@ pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String 
     gated(&mut out, comparison);
     why(&mut out, comparison);
     of_ranks(&mut out, comparison);
-    section(
-        &mut out,
-        "What changed",
-        Some(&prose!["Times are changes of the mean step."]),
-        &tables::changes(comparison),
-    );
+    what_changed(&mut out, comparison);
     of_metrics(&mut out, comparison);
     worst_steps::section(&mut out, comparison, pictures);
     section(
@@ -50,7 +51,7 @@ pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String 
         None,
         &tables::differences(comparison),
     );
-    section(&mut out, "Runs", None, &tables::runs(comparison));
+    section(&mut out, "Runs used", None, &tables::runs(comparison));
     method(&mut out, comparison);
     foot(&mut out, comparison);
     out
@@ -147,7 +148,7 @@ fn gated(out: &mut String, comparison: &Comparison) {
     if pictures.is_empty() && boxes.is_none() {
         return;
     }
-    out.push_str("<h2>Runs</h2>\n");
+    out.push_str("<h2>How the runs are spread</h2>\n");
     if !pictures.is_empty() {
         let note = prose![
             "A point is the mean of one run, a line across the points the mean of a side. The bar below is the change from the \
@@ -201,6 +202,21 @@ fn of_ranks(out: &mut String, comparison: &Comparison) {
     );
 }
 
+fn what_changed(out: &mut String, comparison: &Comparison) {
+    let all = comparison.changes.len();
+    let first = all.min(MOST_UNFOLDED);
+    section(
+        out,
+        "What changed",
+        Some(&prose!["Times are changes of the mean step."]),
+        &tables::changes(comparison, 0..first),
+    );
+    let more = tables::changes(comparison, first..all);
+    if !more.is_empty() {
+        details(out, "More changes", &more);
+    }
+}
+
 fn of_metrics(out: &mut String, comparison: &Comparison) {
     if comparison.metrics.is_empty() && comparison.not_compared.is_empty() {
         return;
@@ -236,6 +252,11 @@ fn foot(out: &mut String, comparison: &Comparison) {
         "<footer class=\"faint\">{}</footer>\n</body></html>\n",
         paragraph("faint", &made)
     );
+}
+
+/// How long an axis is between what stands on its left and on its right.
+fn axis_width(left: f64, right: f64) -> f64 {
+    (WIDTH - left - right).max(SHORTEST_AXIS)
 }
 
 /// A picture and what is said below it.

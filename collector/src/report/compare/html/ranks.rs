@@ -1,9 +1,9 @@
 //! The change of each rank's step by its parts: a bar per rank, or a narrow column where there are many.
 
-use super::Drawn;
 use super::axis::Axis;
-use super::parts::style;
+use super::parts::{keys, keys_height, style};
 use super::runs::diamond;
+use super::{Drawn, axis_width};
 use crate::heatmap::grouping::groups;
 use crate::heatmap::ticks::{label_every, ticks_between};
 use crate::report::compare::rows;
@@ -17,9 +17,7 @@ use std::ops::Range;
 /// Ranks that have a bar each.
 const MOST_BARS: usize = 64;
 /// Columns of the picture of more.
-const MOST_COLUMNS: usize = 400;
-const WIDTH: f64 = 860.0;
-const TOP: f64 = 26.0;
+const MOST_COLUMNS: usize = 350;
 
 /// The picture; nothing of fewer than two ranks.
 pub fn draw(comparison: &Comparison) -> Option<Drawn> {
@@ -68,12 +66,8 @@ fn part_style(comparison: &Comparison, part: usize) -> &'static str {
     part.map_or("other", |part| style(&part.part))
 }
 
-fn keys(svg: &mut Svg, comparison: &Comparison, left: f64) {
-    let mut x = left;
-    for part in &comparison.attribution.parts {
-        x = svg.key(x, 12.0, style(&part.part), &part.part);
-    }
-}
+/// Room for the sum beside a bar, px.
+const RIGHT: f64 = 80.0;
 
 fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     let ranks = &comparison.attribution.ranks;
@@ -86,20 +80,22 @@ fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     let left = widths.fold(0.0, f64::max) + 12.0;
     let pitch: f64 = if ranks.len() <= 16 { 22.0 } else { 14.0 };
     let bar = pitch - if ranks.len() <= 16 { 6.0 } else { 3.0 };
-    let bottom = TOP + pitch * ranks.len() as f64;
-    let axis = Axis::over([low as f64, high as f64], left, WIDTH)
-        .unwrap_or_else(|| Axis::between(low as f64, high as f64, left, WIDTH));
+    let top = keys_height(comparison, left) + 10.0;
+    let bottom = top + pitch * ranks.len() as f64;
+    // Widened by hand, so that the outermost labels have room.
+    let pad = (high - low) as f64 * 0.04;
+    let axis = Axis::between(low as f64 - pad, high as f64 + pad, left, axis_width(left, RIGHT));
     let mut svg = Svg::new(
-        axis.right() + 90.0,
+        axis.right() + RIGHT,
         bottom + 20.0,
         "The change of each rank's step by its parts",
     );
     keys(&mut svg, comparison, left);
-    axis.grid(&mut svg, TOP - 4.0, bottom, change_text);
+    axis.grid(&mut svg, top - 4.0, bottom, change_text);
     let zero = axis.x(0.0);
-    svg.stroke((zero, TOP - 4.0), (zero, bottom), "mean");
+    svg.stroke((zero, top - 4.0), (zero, bottom), "mean");
     for (at, (rank, label)) in ranks.iter().zip(labels).enumerate() {
-        let y = TOP + pitch * at as f64;
+        let y = top + pitch * at as f64;
         svg.text(left - 8.0, y + bar / 2.0 + 4.0, Anchor::End, label);
         for (part, from, to) in stacked(rank) {
             let (from, to) = (axis.x(from as f64), axis.x(to as f64));
@@ -152,17 +148,19 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     let ticks = ticks_between(low, high, 5);
     let widths = ticks.iter().map(|&value| text_width(&change_text(value)));
     let left = widths.fold(0.0, f64::max) + 10.0;
-    let width = WIDTH / shared.len() as f64;
-    let bottom = TOP + HEIGHT;
-    let y = |value: f64| TOP + HEIGHT * (high - value) / (high - low);
+    let whole = axis_width(left, 40.0);
+    let width = whole / shared.len() as f64;
+    let top = keys_height(comparison, left) + 10.0;
+    let bottom = top + HEIGHT;
+    let y = |value: f64| top + HEIGHT * (high - value) / (high - low);
     let mut svg = Svg::new(
-        left + WIDTH + 40.0,
+        left + whole + 40.0,
         bottom + 22.0,
         "The change of each rank's step by its parts, as columns",
     );
     keys(&mut svg, comparison, left);
     for &value in &ticks {
-        svg.line(left, y(value), left + WIDTH, y(value));
+        svg.line(left, y(value), left + whole, y(value));
         svg.text(left - 6.0, y(value) + 4.0, Anchor::End, tick(change_text(value)));
     }
     let every = label_every(shared.len(), width, 62.0);
@@ -186,14 +184,14 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
         }
         let [name, host, change, parts] = rows::rank(comparison, at, rank);
         let tooltip = prose![name, " on ", host, ": ", change, " (", parts, ")"];
-        svg.rect(x, TOP, width, HEIGHT, "seen-through", &tooltip);
+        svg.rect(x, top, width, HEIGHT, "seen-through", &tooltip);
         if column % every == 0 {
             let first = &ranks[group.start];
             let number = plain(first.rank, format!("/attribution/ranks/{}/rank", group.start));
             svg.text(x, bottom + 14.0, Anchor::Start, number);
         }
     }
-    svg.stroke((left, y(0.0)), (left + WIDTH, y(0.0)), "mean");
+    svg.stroke((left, y(0.0)), (left + whole, y(0.0)), "mean");
     Drawn {
         picture: svg.finish(),
         note: note(shared.first()),

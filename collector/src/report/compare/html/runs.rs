@@ -1,7 +1,7 @@
 //! How runs are spread: a point per run for each gated metric, and a box per run for all its steps.
 
-use super::Drawn;
 use super::axis::Axis;
+use super::{Drawn, axis_width};
 use crate::report::compare::{shown, words};
 use crate::report::figures::{self, drawn, quoted, rule, time_f};
 use crate::report::html::svg::{Anchor, Svg, text_width};
@@ -13,8 +13,7 @@ const MOST_METRICS: usize = 12;
 /// Boxes of a side.
 const MOST_RUNS: usize = 16;
 const LEFT: f64 = 66.0;
-const WIDTH: f64 = 860.0;
-const RIGHT: f64 = 40.0;
+const RIGHT: f64 = 34.0;
 const RADIUS: f64 = 4.5;
 
 /// A picture of each gated metric that is known, with its name.
@@ -58,7 +57,7 @@ fn points(metric: &MetricResult, from: &str, limit: Option<f64>) -> Option<Strin
     let values = runs
         .chain(of_change.map(|change| metric.base + change))
         .chain([metric.base, metric.new]);
-    let axis = Axis::over(values, LEFT, WIDTH)?;
+    let axis = Axis::over(values, LEFT, axis_width(LEFT, RIGHT))?;
     const BASE: f64 = 30.0;
     const NEW: f64 = 52.0;
     const CHANGE: f64 = 74.0;
@@ -159,9 +158,7 @@ struct Boxed<'a> {
 
 /// The step times of each run as boxes; nothing where no run has any.
 pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
-    const PITCH: f64 = 20.0;
     const TOP: f64 = 8.0;
-    const BOX: f64 = 12.0;
     let mut left_out = 0;
     let mut rows: Vec<Boxed> = Vec::new();
     for (side, of) in [("base", &comparison.base), ("new", &comparison.new)] {
@@ -179,8 +176,13 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
         .iter()
         .filter_map(|row| row.run.step_time)
         .flat_map(|times| [times.p5, times.p95]);
-    let axis = Axis::over(ends, LEFT, WIDTH)?;
-    let bottom = TOP + PITCH * rows.len() as f64;
+    let axis = Axis::over(ends, LEFT, axis_width(LEFT, RIGHT))?;
+    let (pitch, thick) = if rows.len() <= 12 {
+        (20.0, 12.0)
+    } else {
+        (14.0, 8.0)
+    };
+    let bottom = TOP + pitch * rows.len() as f64;
     let mut svg = Svg::new(
         axis.right() + RIGHT,
         bottom + 20.0,
@@ -191,7 +193,7 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
         let Some(times) = row.run.step_time else {
             continue;
         };
-        let middle = TOP + PITCH * f64::from(place) + PITCH / 2.0;
+        let middle = TOP + pitch * f64::from(place) + pitch / 2.0;
         svg.text(
             LEFT - 8.0,
             middle + 4.0,
@@ -218,16 +220,16 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
         let (from, to) = (axis.x(times.p25), axis.x(times.p75));
         svg.rect(
             from,
-            middle - BOX / 2.0,
+            middle - thick / 2.0,
             (to - from).max(1.0),
-            BOX,
+            thick,
             &format!("box of-{}", row.side),
             &tooltip,
         );
         let median = axis.x(times.p50);
         svg.stroke(
-            (median, middle - BOX / 2.0),
-            (median, middle + BOX / 2.0),
+            (median, middle - thick / 2.0),
+            (median, middle + thick / 2.0),
             "median",
         );
     }

@@ -9,6 +9,7 @@ use crate::report::source::less;
 use crate::report::words::Mood;
 use Column::{Long, Number, Word};
 use rankscope_formats::comparison::{Comparison, RunUsed};
+use std::ops::Range;
 
 /// What has the rows that a page leaves out.
 const ALL_IN: &str = "rankscope compare --json";
@@ -42,7 +43,7 @@ pub fn gates(comparison: &Comparison) -> String {
         Number("new"),
         Number("change"),
         Long("why"),
-        Number("runs a side that would decide"),
+        Number("runs needed"),
     ]);
     let rows = rows::gates(comparison, &mut table.reasons);
     for row in rows {
@@ -117,10 +118,11 @@ const PARTS: [&str; 8] = [
     "idle",
 ];
 
-/// What the new runs do otherwise.
-pub fn changes(comparison: &Comparison) -> String {
-    let mut table = table(&[Word(""), Long("what"), Number("step"), Word("kind")]);
-    for (at, change) in comparison.changes.iter().enumerate() {
+/// What the new runs do otherwise: these of the list.
+pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
+    let mut table = table(&[Word(""), Long("what"), Number("of the step"), Word("kind")]);
+    let changes = comparison.changes.iter().enumerate();
+    for (at, change) in changes.skip(which.start).take(which.len()) {
         let of = |field: &str| format!("/changes/{at}/{field}");
         let mood = moods::of_change(change);
         let word = match change.is_worse {

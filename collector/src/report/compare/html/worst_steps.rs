@@ -65,7 +65,7 @@ pub fn section(out: &mut String, comparison: &Comparison, pictures: &[Picture]) 
             ),
             Err(reason) => format!("<p>There are no pictures: {}.</p>\n", markup::escape(reason)),
         };
-        let _ = writeln!(out, "{how}{table}");
+        let _ = writeln!(out, "{how}{}", folded(&table));
         return;
     }
     out.push_str("<div class=\"sides\">\n");
