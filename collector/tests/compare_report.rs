@@ -9,7 +9,10 @@ use compare_report_support::{examples, large, pictures, slow_rank};
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
 use rankscope_collector::report::Look;
-use rankscope_collector::report::compare::{Listed, comparison_page, comparison_text};
+use rankscope_collector::report::compare::{
+    Listed, MOST_CHARACTERS, comparison_junit, comparison_markdown, comparison_page, comparison_text,
+    comparison_workflow_commands,
+};
 use rankscope_formats::comparison::Comparison;
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::{Value, json};
@@ -68,6 +71,92 @@ fn colours_change_nothing_but_colours() {
     }
     bare.push_str(rest);
     assert_eq!(bare, plain);
+}
+
+#[test]
+fn markdown() {
+    for (name, comparison) in examples() {
+        let text = comparison_markdown(&comparison);
+        shown(&format!("{name}.md"), &text);
+        insta::assert_snapshot!(format!("markdown-{name}"), text);
+    }
+}
+
+#[test]
+fn a_comment_is_not_longer_than_github_takes() {
+    let mut comparison = large();
+    let long = "x|`@someone`<b>".repeat(1_000);
+    let of = |all: usize| vec![long.clone(); all];
+    comparison.headline.clone_from(&long);
+    comparison.reasons = of(300);
+    comparison.cautions = of(300);
+    comparison.attribution.ranks[7].host.clone_from(&long);
+    comparison.base.label = Some(long.clone());
+    comparison.method.noise.clone_from(&long);
+    for (metric, change) in comparison.metrics.iter_mut().zip(&mut comparison.changes) {
+        metric.subject = Some(long.clone());
+        change.text.clone_from(&long);
+    }
+    for run in &mut comparison.new.runs {
+        run.name.directory.clone_from(&long);
+    }
+    comparison.gates = vec![comparison.gates[0].clone(); 400];
+    for gate in &mut comparison.gates {
+        gate.rule.clone_from(&long);
+        gate.reason.clone_from(&long);
+    }
+    let text = comparison_markdown(&comparison);
+    shown("long.md", &text);
+    assert!(text.len() <= MOST_CHARACTERS, "{} bytes", text.len());
+    assert!(text.contains(" more: `rankscope compare --all` lists them"));
+    assert_eq!(
+        text.matches("<details>").count(),
+        text.matches("</details>").count()
+    );
+    assert!(text.ends_with("</details>\n"));
+}
+
+#[test]
+fn workflow_commands() {
+    for (name, comparison) in examples() {
+        let text = comparison_workflow_commands(&comparison);
+        shown(&format!("{name}.commands"), &text);
+        assert!(text.lines().all(|line| line.starts_with("::")), "{name}: {text}");
+        insta::assert_snapshot!(format!("commands-{name}"), text);
+    }
+    // GitHub shows ten of a level: the tenth speaks for the rest.
+    let mut comparison = slow_rank();
+    comparison.gates = vec![comparison.gates[0].clone(); 25];
+    let text = comparison_workflow_commands(&comparison);
+    assert_eq!(text.matches("::error ").count(), 10);
+    assert!(text.contains("title=16 more%3A fail::"), "{text}");
+}
+
+#[test]
+fn junit() {
+    for (name, comparison) in examples() {
+        let text = comparison_junit(&comparison).expect("XML");
+        let document = Document::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let of = |tag: &str| {
+            document
+                .descendants()
+                .filter(|node| node.has_tag_name(tag))
+                .count()
+        };
+        assert_eq!(of("testcase"), comparison.gates.len() + 11, "{name}");
+        let failed = comparison
+            .gates
+            .iter()
+            .filter(|gate| gate.verdict == "fail")
+            .count();
+        assert_eq!(of("failure"), failed, "{name}");
+        insta::assert_snapshot!(format!("junit-{name}"), text);
+    }
+    // Where inconclusive is no failure, nothing is an error.
+    let mut comparison = examples().swap_remove(2).1;
+    comparison.exit_status = 0;
+    let text = comparison_junit(&comparison).expect("XML");
+    assert!(text.contains("<skipped") && !text.contains("<error"), "{text}");
 }
 
 /// A page and the JSON of the same comparison.

@@ -1,5 +1,6 @@
 //! What a comparison says in sentences: the same ones everywhere.
 
+use super::shown;
 use crate::report::figures::{self, count, counted, moment, quoted, rule};
 use crate::report::prose::{Prose, prose};
 use crate::report::source::{among, number, sum};
@@ -23,6 +24,17 @@ pub fn name(metric: &MetricResult, at: &str) -> Prose {
         Some(subject) => prose![name, "[", quoted(subject, format!("{at}/subject")), "]"],
         None => name.into(),
     }
+}
+
+/// From one value to the other: `49.8 ms to 52.8 ms, +6.1 % ± 0.8 %`.
+pub fn values(metric: &MetricResult, at: &str) -> Prose {
+    prose![
+        shown::value(metric.base, &metric.unit, format!("{at}/base")),
+        " to ",
+        shown::value(metric.new, &metric.unit, format!("{at}/new")),
+        ", ",
+        shown::change(metric, at)
+    ]
 }
 
 /// The smallest change of a gated metric that is found, with the sign of a change for the worse.
@@ -184,6 +196,12 @@ pub fn directories(side: &SideSummary, of: &str) -> Prose {
     text
 }
 
+/// The same, one by one.
+pub fn first_directories(side: &SideSummary) -> impl Iterator<Item = &str> {
+    let runs = side.runs.iter().take(MOST_DIRECTORIES);
+    runs.map(|run| run.name.directory.as_str())
+}
+
 /// How it was decided, a sentence or two each.
 pub fn method(comparison: &Comparison) -> Vec<Prose> {
     let method = &comparison.method;
@@ -267,8 +285,8 @@ pub fn view_command(comparison: &Comparison) -> Result<String, &'static str> {
         let run = runs.find(|run| run.is_compared).or(first);
         run.map(|run| run.name.directory.clone())
     };
-    let new = there(&comparison.new).ok_or("of the new runs only summaries are kept")?;
-    let base = there(&comparison.base).ok_or("of the base only summaries are kept")?;
+    let new = there(&comparison.new).ok_or("no session of the new runs is kept")?;
+    let base = there(&comparison.base).ok_or("no session of the base is kept")?;
     Ok(format!(
         "rankscope view {} --compare {}",
         shell_word(&new),

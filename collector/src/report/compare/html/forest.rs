@@ -207,11 +207,7 @@ fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
     let tooltip = prose![
         words::name(row.metric, &from),
         ": ",
-        shown::value(row.metric.base, &row.metric.unit, format!("{from}/base")),
-        " to ",
-        shown::value(row.metric.new, &row.metric.unit, format!("{from}/new")),
-        ", ",
-        shown::change(row.metric, &from)
+        words::values(row.metric, &from)
     ];
     svg.stroke((x(row.low), y), (x(row.high), y), &format!("whisker is-{class}"));
     let x = x(row.change);

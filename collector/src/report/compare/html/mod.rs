@@ -179,7 +179,7 @@ fn why(out: &mut String, comparison: &Comparison) {
             &picture,
             &prose![
                 "From the base's step at the top to the new one at the bottom: each bar begins where the one above ended. A bar to \
-                 the right is time that came, one to the left time that went. The axis does not begin at zero."
+                 the right is time that came, one to the left time that went. The axis need not begin at zero."
             ],
         );
     }

@@ -1,0 +1,77 @@
+//! A comparison as commands of a GitHub workflow, which become annotations of the run: a line for each gate that fails or is
+//! inconclusive, and the result.
+
+use super::words;
+use rankscope_formats::comparison::{Comparison, GateResult};
+use std::fmt::Write;
+
+/// Annotations of one level that GitHub shows of a step.
+const MOST: usize = 10;
+
+/// The commands, a line each.
+pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    for (verdict, level) in [("fail", "error"), ("inconclusive", "warning")] {
+        let gates: Vec<&GateResult> = comparison
+            .gates
+            .iter()
+            .filter(|gate| gate.verdict == verdict)
+            .collect();
+        // What GitHub would leave out without a word is named in the last one.
+        let single = if gates.len() > MOST { MOST - 1 } else { gates.len() };
+        let (single, rest) = gates.split_at(single);
+        for gate in single {
+            command(&mut out, level, &gate.rule, &said(comparison, gate));
+        }
+        if !rest.is_empty() {
+            let rules: Vec<&str> = rest.iter().map(|gate| gate.rule.as_str()).collect();
+            let title = format!("{} more: {verdict}", rest.len());
+            command(&mut out, level, &title, &rules.join("\n"));
+        }
+    }
+    let title = format!("rankscope: {}", comparison.verdict);
+    let mut message = comparison.headline.clone();
+    for reason in &comparison.reasons {
+        message.push('\n');
+        message.push_str(reason);
+    }
+    command(&mut out, "notice", &title, &message);
+    out
+}
+
+/// The values of a gate and why.
+fn said(comparison: &Comparison, gate: &GateResult) -> String {
+    let mut said = match words::metric(comparison, &gate.metric) {
+        Some((from, metric)) => format!("{}. {}", words::values(metric, &from).plain(), gate.reason),
+        None => gate.reason.clone(),
+    };
+    if let Some(runs) = gate.runs_needed {
+        let _ = write!(said, " {runs} runs a side would decide.");
+    }
+    said
+}
+
+fn command(out: &mut String, level: &str, title: &str, message: &str) {
+    let _ = writeln!(out, "::{level} title={}::{}", property(title), data(message));
+}
+
+/// A message as the runner reads it back.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A property as the runner reads it back.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_reads_everything_back() {
+        assert_eq!(data("2 %\r\na: b"), "2 %25%0D%0Aa: b");
+        assert_eq!(property("a,b:c>+2%"), "a%2Cb%3Ac>+2%25");
+    }
+}
