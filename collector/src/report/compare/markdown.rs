@@ -251,9 +251,7 @@ impl Markdown<'_> {
         self.open("Runs and method");
         let side = |name: &str, side: &SideSummary, of: &str| {
             let text = words::side(side, of).plain();
-            let shown: Vec<String> = words::first_directories(side)
-                .map(|directory| code(directory))
-                .collect();
+            let shown: Vec<String> = words::first_directories(side).map(code).collect();
             let more = side.runs.len() - shown.len();
             let more = if more > 0 {
                 format!(" and {more} more")
@@ -312,7 +310,14 @@ impl Markdown<'_> {
         }));
         let mut shown = 0;
         for row in rows.iter().take(most) {
-            let row = line(&|at| row.get(at).cloned().unwrap_or_default());
+            let row = line(&|at| {
+                let cell = row.get(at).cloned().unwrap_or_default();
+                match columns[at] {
+                    Word(_) => cell,
+                    // A number and its unit stay on one line.
+                    Number(_) => cell.replace(' ', "\u{a0}"),
+                }
+            });
             if self.out.len() + row.len() > TABLES_END {
                 break;
             }

@@ -25,7 +25,7 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     if attribution.ranks.len() < 2 || attribution.reason.is_some() || attribution.parts.is_empty() {
         return None;
     }
-    let longest = attribution.ranks.iter().map(|rank| reach(rank));
+    let longest = attribution.ranks.iter().map(reach);
     let (low, high) = longest.fold((0, 0), |(low, high), (below, above)| {
         (low.min(below), high.max(above))
     });
