@@ -10,6 +10,7 @@
 pub mod analysis;
 pub mod axis;
 pub mod bandwidth;
+pub mod baseline;
 pub mod blame;
 pub mod classes;
 pub mod clock;

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything is well.
     Fine = 0,
+    /// Something is worse that was declared to fail on.
+    Regression = 1,
     /// Wrong usage, or input that cannot be read.
     Unusable = 2,
     /// The figures contradict themselves: no conclusion can be drawn from them.

@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod compare;
 mod completions;
 mod ctl;
 mod doctor;
@@ -33,6 +34,7 @@ Examples:
   rankscope rules                                         what findings mean, and when there is none
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
   rankscope import kineto log/                            the same from traces of torch.profiler
+  rankscope compare base/ -- new/                         did a change make it worse?
   rankscope view shared/run1                              a window: the timeline of all ranks
   rankscope heatmap shared/run1                           pictures: who waited when, who sends to whom, bandwidth
   rankscope doctor -- torchrun train.py                   would this be recorded?";
@@ -71,6 +73,7 @@ enum Command {
     Export(export::Export),
     Import(import::Import),
     Heatmap(heatmap::Heatmap),
+    Compare(compare::Compare),
     View(view::View),
     Rules(rules::Rules),
     Ctl(ctl::Ctl),
@@ -88,6 +91,7 @@ impl Cli {
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
             Command::Heatmap(heatmap) => heatmap.run(),
+            Command::Compare(compare) => compare.run(),
             Command::View(view) => view.run(),
             Command::Rules(rules) => rules.run(),
             Command::Ctl(ctl) => ctl.run(),

@@ -1,6 +1,323 @@
 //! Comparing runs: whether a change made training or communication worse, by how much, where, and how sure that is.
 //!
-//! In the order of the data: [`metrics`] is the table of what is compared, [`summarise`] makes one run's summary from its session.
+//! In the order of the data: [`metrics`] is the table of what is compared, [`summarise`] makes one run's summary from its session,
+//! [`comparable`] says whether runs may be compared, [`layout`] which with which, [`estimate`] how large a change is and how exactly
+//! that is known ([`statistics`]), [`gate`] and [`settings`] what is allowed, [`judge`] gives the verdicts; [`attribution`] and [`changes`]
+//! say why, [`headline`] in one sentence ([`shown`] writes amounts). [`compare`] calls them in this order.
 
+pub mod attribution;
+pub mod changes;
+pub mod comparable;
+pub mod estimate;
+pub mod gate;
+pub mod headline;
+pub mod judge;
+pub mod layout;
 pub mod metrics;
+pub mod settings;
+pub mod shown;
+pub mod statistics;
 pub mod summarise;
+
+use layout::{Layout, Unit};
+use metrics::STEP_TIME;
+use rankscope_formats::comparison::{
+    COMPARISON_VERSION, Comparison, Difference, Method, OutlierEffect, RunSummary, RunUsed, SideSummary,
+    WorstStep,
+};
+use rankscope_formats::session::{Figure, Tool};
+use settings::{Inconclusive, Settings};
+use std::collections::BTreeMap;
+
+/// A run that is compared.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its summary.
+    pub summary: RunSummary,
+    /// Its longest steps; of a stored summary none.
+    pub worst_steps: Vec<WorstStep>,
+    /// It is of a baseline.
+    pub is_stored: bool,
+}
+
+impl Run {
+    /// A run whose session was read.
+    pub fn of_session(summarised: summarise::Summarised) -> Self {
+        Self {
+            summary: summarised.summary,
+            worst_steps: summarised.worst_steps,
+            is_stored: false,
+        }
+    }
+
+    /// A run of a baseline.
+    pub fn of_baseline(summary: RunSummary) -> Self {
+        Self {
+            summary,
+            worst_steps: Vec::new(),
+            is_stored: true,
+        }
+    }
+}
+
+/// The sides cannot be compared at all, whatever they hold.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A side is empty.
+    #[error("{side} has no runs")]
+    Empty {
+        /// `BASE` or `NEW`.
+        side: &'static str,
+    },
+    /// A run was named twice: it would look like a repeat without noise.
+    #[error("{first} and {second} are the same run")]
+    SameRun {
+        /// Where it was named first.
+        first: String,
+        /// Where it was named again.
+        second: String,
+    },
+}
+
+/// Compares two sides. `noise` are batches of other runs that say how much runs differ.
+pub fn compare(
+    base: &[Run],
+    new: &[Run],
+    noise: &[Vec<Run>],
+    settings: &Settings,
+) -> Result<Comparison, CompareError> {
+    for (side, runs) in [("BASE", base), ("NEW", new)] {
+        if runs.is_empty() {
+            return Err(CompareError::Empty { side });
+        }
+    }
+    same_runs(base, new)?;
+    let layout = Layout::of(base, new, noise.iter().any(|batch| batch.len() > 1));
+    let compared_base: Vec<&Run> = layout.compared_base().iter().map(|&at| &base[at]).collect();
+    let compared_new: Vec<&Run> = new.iter().collect();
+    let differences = comparable::differences(&compared_base, &compared_new, &settings.accepted);
+    let judged = judge::judge(base, new, noise, &layout, settings);
+    let attribution = attribution::attribution(base, new, &layout);
+    let changes = changes::changes(base, new, &layout, &judged);
+    let (verdict, reasons) = verdict(&judged, &differences);
+    let mut headline = headline::headline(&judged, &attribution, &changes);
+    if let Some(blocking) = differences
+        .iter()
+        .find(|difference| difference.effect == "blocks")
+    {
+        headline = format!("the runs cannot be compared: {}", blocking.text);
+    }
+    Ok(Comparison {
+        version: COMPARISON_VERSION,
+        tool: Tool {
+            name: "rankscope".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        verdict: verdict.to_owned(),
+        exit_status: exit_status(verdict, settings.inconclusive),
+        headline,
+        reasons,
+        cautions: cautions(base, new, &layout),
+        base: side(base, &layout.base_batches, &layout.compared_base()),
+        new: side(new, &layout.new_batches, &(0..new.len()).collect::<Vec<_>>()),
+        method: method(base, new, &layout, &judged, settings),
+        detectable: judged.detectable,
+        gates: judged.gates,
+        metrics: judged.metrics,
+        not_compared: judged.not_compared,
+        attribution,
+        changes: changes.all,
+        differences,
+    })
+}
+
+/// Names a run that is there twice.
+fn same_runs(base: &[Run], new: &[Run]) -> Result<(), CompareError> {
+    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    for (side, runs) in [("BASE", base), ("NEW", new)] {
+        for (at, run) in runs.iter().enumerate() {
+            let name = format!("{side} {} ({})", at + 1, run.summary.run.directory);
+            if let Some(first) = seen.insert(&run.summary.run.id, name.clone()) {
+                return Err(CompareError::SameRun { first, second: name });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What it all comes to, and why there is no verdict.
+fn verdict(judged: &judge::Judged, differences: &[Difference]) -> (&'static str, Vec<String>) {
+    let of_effect = |effect: &str| -> Vec<String> {
+        let found = differences
+            .iter()
+            .filter(|difference| difference.effect == effect);
+        found
+            .map(|difference| {
+                format!(
+                    "{} (--accept {} compares anyway)",
+                    difference.text, difference.what
+                )
+            })
+            .collect()
+    };
+    let blocking = of_effect("blocks");
+    if !blocking.is_empty() {
+        return ("inconclusive", blocking);
+    }
+    if judged.gates.iter().any(|gate| gate.verdict == "fail") {
+        return ("regressed", Vec::new());
+    }
+    let mut reasons = of_effect("cannot-pass");
+    reasons.extend(
+        judged
+            .gates
+            .iter()
+            .filter(|gate| gate.verdict == "inconclusive")
+            .map(|gate| {
+                let needed = gate.runs_needed.map_or_else(String::new, |runs| {
+                    format!("; about {runs} runs a side would decide")
+                });
+                format!("{}: {}{needed}", gate.rule, gate.reason)
+            }),
+    );
+    if judged.gates.is_empty() {
+        reasons.push("no limit is declared".to_owned());
+    }
+    if reasons.is_empty() {
+        ("fine", reasons)
+    } else {
+        ("inconclusive", reasons)
+    }
+}
+
+fn exit_status(verdict: &str, inconclusive: Inconclusive) -> u8 {
+    match (verdict, inconclusive) {
+        ("fine", _) | ("inconclusive", Inconclusive::Pass) => 0,
+        ("regressed", _) | ("inconclusive", Inconclusive::Fail) => 1,
+        _ => 3,
+    }
+}
+
+fn cautions(base: &[Run], new: &[Run], layout: &Layout) -> Vec<String> {
+    let mut out = layout.cautions.clone();
+    if layout.unit == Unit::Blocks {
+        out.push(
+            "one run a side: the noise between runs is that of the named baseline, and widens every interval"
+                .to_owned(),
+        );
+    }
+    let several = base
+        .iter()
+        .chain(new)
+        .map(|run| run.summary.world.worlds)
+        .max()
+        .unwrap_or(1);
+    if several > 1 {
+        out.push(format!(
+            "the job has {several} worlds; the one with the most steps is compared"
+        ));
+    }
+    let failed: u64 = new.iter().map(|run| run.summary.world.failed).sum();
+    if failed > 0 {
+        out.push(format!("{failed} operations failed in the new runs"));
+    }
+    let steps = |runs: &[Run]| {
+        let counted = runs.iter().map(|run| run.summary.steps.counted);
+        counted.sum::<u64>() as f64 / runs.len() as f64
+    };
+    let (before, after) = (steps(base), steps(new));
+    if before.max(after) > 2.0 * before.min(after) {
+        out.push(format!(
+            "base runs have {before:.0} counted steps and new runs {after:.0}"
+        ));
+    }
+    let machines = |runs: &[Run]| {
+        let hosts = runs.iter().flat_map(|run| run.summary.world.hosts.clone());
+        hosts.collect::<std::collections::BTreeSet<_>>()
+    };
+    if machines(base).is_disjoint(&machines(new)) {
+        out.push("base and new ran on different hosts".to_owned());
+    }
+    out
+}
+
+fn side(runs: &[Run], batches: &[Vec<usize>], compared: &[usize]) -> SideSummary {
+    let mut out = Vec::new();
+    for (batch, members) in batches.iter().enumerate() {
+        for &at in members {
+            let run = &runs[at];
+            let quantiles = run
+                .summary
+                .measured(STEP_TIME, None)
+                .and_then(|measured| measured.quantiles);
+            out.push(RunUsed {
+                name: run.summary.run.clone(),
+                batch: batch as u32,
+                is_compared: compared.contains(&at),
+                is_stored: run.is_stored,
+                steps: run.summary.steps.counted,
+                warm_up: run.summary.steps.warm_up,
+                outliers: run.summary.steps.outliers,
+                step_time: quantiles.map(Into::into),
+                worst_steps: run.worst_steps.clone(),
+            });
+        }
+    }
+    SideSummary {
+        label: None,
+        runs: out,
+        batches: batches.len() as u32,
+    }
+}
+
+fn method(base: &[Run], new: &[Run], layout: &Layout, judged: &judge::Judged, settings: &Settings) -> Method {
+    let outliers = |runs: &[Run]| runs.iter().map(|run| run.summary.steps.outliers).sum();
+    let step = judged.metrics.iter().find(|result| result.metric == STEP_TIME);
+    let rule = |of: fn(&RunSummary) -> &String| {
+        let rules: std::collections::BTreeSet<&String> =
+            base.iter().chain(new).map(|run| of(&run.summary)).collect();
+        rules.into_iter().cloned().collect::<Vec<_>>().join("; or ")
+    };
+    Method {
+        unit: layout.unit.name().to_owned(),
+        is_interleaved: layout.is_interleaved,
+        degrees_of_freedom: judged.degrees_of_freedom.map_or_else(
+            || Figure::unknown("no noise of the step time is known"),
+            Figure::known,
+        ),
+        family_alpha: settings.family_alpha,
+        gate_alpha: judged.gate_alpha,
+        pass_alpha: judge::PASS_ALPHA,
+        false_discovery_rate: judge::FALSE_DISCOVERIES,
+        confidence: 1.0 - 2.0 * judge::TAIL,
+        margin: settings.margin,
+        warm_up_rule: rule(|summary| &summary.steps.warm_up_rule),
+        outlier_rule: rule(|summary| &summary.steps.outlier_rule),
+        outlier_effect: step.map_or_else(
+            || Figure::unknown("the step time cannot be compared"),
+            |step| {
+                Figure::known(OutlierEffect {
+                    base_outliers: outliers(base),
+                    new_outliers: outliers(new),
+                    change_with: step.change / step.base,
+                    change_without: step.change_without_outliers / step.base,
+                })
+            },
+        ),
+        noise: noise(layout),
+    }
+}
+
+/// How the noise was estimated.
+fn noise(layout: &Layout) -> String {
+    match layout.unit {
+        Unit::Runs => "variance of run means, pooled over the batches of both sides; Student's t",
+        Unit::Batches => "variance of the means of the base's batches, or that of runs where it is larger; Student's t",
+        Unit::Blocks => {
+            "variance of block means of the steps of each run plus the stored variance between runs; Student's t with \
+             Satterthwaite's degrees of freedom"
+        }
+        Unit::None => "none: one run a side, and no baseline says how much runs differ",
+    }
+    .to_owned()
+}

@@ -19,11 +19,11 @@ pub(crate) mod source;
 mod structure;
 mod summary_text;
 pub mod table_export;
-mod text_table;
+pub mod text_table;
 pub mod units;
 pub mod words;
 
-pub use html::{page, page_with};
+pub use html::{date, page, page_with};
 pub use look::Look;
 pub use places::Places;
 pub use selection_text::selection_text;

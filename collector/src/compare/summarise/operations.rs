@@ -190,13 +190,41 @@ pub fn of_rank(
     #[expect(clippy::iter_over_hash_type, reason = "a tree is in order")]
     for (_, mut calls) in steps {
         calls.sort_by_key(|call| call.0);
+        let calls: Vec<u64> = calls.into_iter().map(|(_, call)| call).collect();
+        // Where a step is cut is a matter of timing; what follows what is not.
+        let (before, after) = calls.split_at(least_rotation(&calls));
         let mut hash = Fnv::default();
-        for (_, call) in calls {
-            hash.add(&call.to_le_bytes());
-        }
+        after
+            .iter()
+            .chain(before)
+            .for_each(|call| hash.add(&call.to_le_bytes()));
         sums.sequence.add(hash.0);
     }
     Ok(())
+}
+
+/// Where the rotation of a sequence begins that comes first in order: the same for all rotations of one sequence (the algorithm of
+/// two pointers, Shiloach 1981).
+fn least_rotation(calls: &[u64]) -> usize {
+    let count = calls.len();
+    let (mut one, mut other, mut same) = (0, 1, 0);
+    while one < count && other < count && same < count {
+        match calls[(one + same) % count].cmp(&calls[(other + same) % count]) {
+            std::cmp::Ordering::Equal => same += 1,
+            std::cmp::Ordering::Greater => {
+                one += same + 1;
+                same = 0;
+            }
+            std::cmp::Ordering::Less => {
+                other += same + 1;
+                same = 0;
+            }
+        }
+        if one == other {
+            other += 1;
+        }
+    }
+    one.min(other).min(count)
 }
 
 /// What a call is in a sequence: the same in every run of the same program.
@@ -229,4 +257,22 @@ pub fn of_run(sums: &Sums, counted: &Counted) -> Vec<OperationOfRun> {
             bytes_per_step: class.bytes as f64 / steps,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn all_rotations_begin_at_the_same_place(calls in prop::collection::vec(0..3_u64, 0..12), by in 0..12_usize) {
+            let rotated = |calls: &[u64], at: usize| [&calls[at..], &calls[..at]].concat();
+            let least = rotated(&calls, least_rotation(&calls));
+            let all = (0..calls.len()).map(|at| rotated(&calls, at));
+            prop_assert_eq!(&least, &all.min().unwrap_or_default());
+            let other = rotated(&calls, by.min(calls.len()));
+            prop_assert_eq!(least, rotated(&other, least_rotation(&other)));
+        }
+    }
 }

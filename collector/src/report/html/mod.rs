@@ -4,7 +4,7 @@
 //! its own policy enforces.
 
 mod breakdown;
-pub(super) mod date;
+pub mod date;
 mod steps;
 pub(super) mod svg;
 pub(super) mod table;

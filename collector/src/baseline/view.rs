@@ -1,0 +1,86 @@
+//! One state of a store: its entries, read one at a time.
+
+use super::directory::DirectoryStore;
+use super::entry::EntryName;
+use super::git::Snapshot;
+use super::key::{Key, KeyFilter};
+use super::problem::Problem;
+use rankscope_formats::comparison::StoredBatch;
+
+/// The entries of a store at one moment, in the order in which they were added.
+#[derive(Debug)]
+pub struct View {
+    names: Vec<EntryName>,
+    problems: Vec<Problem>,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Directory(DirectoryStore),
+    Commit(Box<Snapshot>),
+}
+
+impl View {
+    pub(super) fn of_directory(
+        store: &DirectoryStore,
+        (mut names, problems): (Vec<EntryName>, Vec<Problem>),
+    ) -> Self {
+        names.sort();
+        Self {
+            names,
+            problems,
+            source: Source::Directory(store.clone()),
+        }
+    }
+
+    pub(super) fn of_commit(snapshot: Snapshot) -> Self {
+        Self {
+            names: snapshot.names(),
+            problems: snapshot.problems().to_vec(),
+            source: Source::Commit(Box::new(snapshot)),
+        }
+    }
+
+    /// Entries that may match, in the order of time.
+    pub fn names(&self, filter: &KeyFilter) -> Vec<EntryName> {
+        let names = self.names.iter().filter(|name| name.may_match(filter));
+        names.cloned().collect()
+    }
+
+    /// Files that are no entries.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// The place of an entry, for people.
+    pub fn shown(&self, name: &EntryName) -> String {
+        match &self.source {
+            Source::Directory(store) => store.path_of(name).display().to_string(),
+            Source::Commit(snapshot) => snapshot.shown(name),
+        }
+    }
+
+    /// Reads an entry.
+    pub fn read(&mut self, name: &EntryName) -> Result<StoredBatch, Problem> {
+        let bytes = match &mut self.source {
+            Source::Directory(store) => store.read(name)?,
+            Source::Commit(snapshot) => snapshot.read(name)?,
+        };
+        let problem = |what: String| Problem {
+            path: self.shown(name),
+            what,
+        };
+        let batch = StoredBatch::from_bytes(&bytes).map_err(|error| problem(error.to_string()))?;
+        let key = Key::of(&batch);
+        if !name.is_of(&key) {
+            return Err(problem(format!(
+                "belongs to another key ({key}); move it back to where it was"
+            )));
+        }
+        if batch.runs.is_empty() {
+            return Err(problem("has no runs; remove it".to_owned()));
+        }
+        Ok(batch)
+    }
+}

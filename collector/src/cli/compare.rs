@@ -1,0 +1,325 @@
+//! `rankscope compare`.
+
+use super::progress::Progress;
+use super::{Exit, print, session};
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use rankscope_collector::baseline::{self, KeyFilter};
+use rankscope_collector::compare::gate::Gate;
+use rankscope_collector::compare::settings::{self, Inconclusive, Settings};
+use rankscope_collector::compare::{self, Run, comparable, metrics};
+use rankscope_collector::report::Look;
+use rankscope_collector::report::compare::{Listed, comparison_text};
+use rankscope_formats::comparison::{StoredBatch, comparison_schema};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope compare base/ -- new/                         all runs in base/ with all runs in new/
+  rankscope compare a1 a2 a3 -- b1 b2 b3                  three runs a side
+  rankscope compare base/ -- new/ --fail-on 'step_time>+2%' --fail-on 'busbw[all-reduce *]<-10%'
+  rankscope compare base/ -- new/ --markdown comment.md --html page.html --junit gate.xml
+  rankscope run --repeat 5 --against 'python new.py' -o cmp -- python old.py   record in turns, then compare
+
+Exit status: 0 nothing declared is worse, 1 a regression, 2 wrong usage or unreadable input, 3 inconclusive.";
+
+/// Compare runs: did a change make training or communication worse, where, and how sure is that?
+///
+/// Each side is one or several runs: run directories that were merged, session directories, or directories of these. Only
+/// declared limits fail a comparison (--fail-on; by default step_time>+2%, exposed_wait>+2%step, exposed_transfer>+2%step). A limit
+/// passes if a change beyond it can be excluded, fails if the change is proven to be beyond it, and is inconclusive otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Compare {
+    /// Runs to compare with.
+    #[arg(value_name = "BASE", required_unless_present_any = ["baseline", "metrics", "schema"])]
+    base: Vec<PathBuf>,
+
+    /// Runs that are judged.
+    #[arg(last = true, value_name = "NEW")]
+    new: Vec<PathBuf>,
+
+    /// Compare with the last entries of this baseline: a directory, or git:BRANCH.
+    #[arg(
+        long,
+        value_name = "STORE",
+        help_heading = "Baseline",
+        conflicts_with = "base"
+    )]
+    baseline: Option<String>,
+
+    /// Entries of the baseline that are taken at most.
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Baseline", value_parser = clap::value_parser!(u32).range(1..))]
+    last: u32,
+
+    /// Branch of the baseline; without it any.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    branch: Option<String>,
+
+    /// Machine of the baseline; without it that of the new runs.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    machine: Option<String>,
+
+    /// Job of the baseline; without it that of the new runs.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    job: Option<String>,
+
+    /// Fail if this limit is passed: METRIC>+AMOUNT, or METRIC<-AMOUNT where more is better. The amount is a share of the metric (%),
+    /// a share of the step time (%step), or in the metric's unit. METRIC[SUBJECT] takes * for any text.
+    #[arg(long, value_name = "LIMIT")]
+    fail_on: Vec<Gate>,
+
+    /// What becomes of an inconclusive result: exit status 3 (say), 0 (pass) or 1 (fail).
+    #[arg(long, value_name = "HOW")]
+    inconclusive: Option<How>,
+
+    /// Compare although runs differ in this; may be given several times.
+    #[arg(long, value_name = "WHAT", value_parser = clap::builder::PossibleValuesParser::new(comparable::NAMES))]
+    accept: Vec<String>,
+
+    /// Highest probability in percent that any limit fails although nothing changed (default 1).
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    alpha: Option<f64>,
+
+    /// A change within this many percent is called unchanged (default 5).
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    unchanged_within: Option<f64>,
+
+    /// Settings instead of the rankscope.toml of this directory or above.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// A baseline, or runs, that only say how much runs differ: for one run a side.
+    #[arg(long, value_name = "STORE|RUN", help_heading = "Baseline")]
+    noise_from: Vec<String>,
+
+    /// Print the result as JSON.
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// List every metric, and every rank.
+    #[arg(long, help_heading = "Output")]
+    all: bool,
+
+    /// List all metrics and end.
+    #[arg(long, exclusive = true)]
+    metrics: bool,
+
+    /// Print the JSON Schema of what --json prints and end.
+    #[arg(long, exclusive = true)]
+    schema: bool,
+}
+
+/// What becomes of an inconclusive result.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    Say,
+    Pass,
+    Fail,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text
+        .trim_end_matches('%')
+        .trim()
+        .parse()
+        .map_err(|_| format!("'{text}' is not a number"))?;
+    let is_share = number > 0.0 && number < 50.0;
+    is_share
+        .then_some(number / 100.0)
+        .ok_or_else(|| format!("'{text}' is not above 0 and below 50"))
+}
+
+impl Compare {
+    pub fn run(self) -> Result<Exit> {
+        if self.schema {
+            print::json(&comparison_schema())?;
+            return Ok(Exit::Fine);
+        }
+        if self.metrics {
+            print::text(&list())?;
+            return Ok(Exit::Fine);
+        }
+        if self.new.is_empty() {
+            bail!("name the runs that are judged after --: rankscope compare BASE… -- NEW…");
+        }
+        let settings = self.settings()?;
+        let progress = Progress::new();
+        let new = read_all(&self.new, &progress)?;
+        let (base, label) = match &self.baseline {
+            Some(store) => {
+                let stored = self.stored(store, &new)?;
+                (stored.batches.into_iter().flatten().collect(), Some(stored.label))
+            }
+            None => (read_all(&self.base, &progress)?, None),
+        };
+        let mut noise = Vec::new();
+        for source in &self.noise_from {
+            noise.extend(self.noise(source, &new, &progress)?);
+        }
+        let mut comparison = compare::compare(&base, &new, &noise, &settings)?;
+        comparison.base.label = label;
+        drop(progress);
+        if self.json {
+            print::json(&comparison)?;
+        } else {
+            let listed = if self.all { Listed::All } else { Listed::Telling };
+            print::text(&comparison_text(&comparison, listed, &Look::of_stdout()))?;
+        }
+        Ok(match comparison.exit_status {
+            0 => Exit::Fine,
+            1 => Exit::Regression,
+            _ => Exit::Inconclusive,
+        })
+    }
+
+    /// Of the file, then of the command line.
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        let found = match &self.config {
+            Some(file) => Some(file.clone()),
+            None => settings::find(&std::env::current_dir().context("there is no working directory")?),
+        };
+        if let Some(file) = found {
+            settings.read(&file)?;
+        }
+        if !self.fail_on.is_empty() {
+            settings.gates.clone_from(&self.fail_on);
+        }
+        if let Some(alpha) = self.alpha {
+            settings.family_alpha = alpha;
+        }
+        if let Some(margin) = self.unchanged_within {
+            settings.margin = margin;
+        }
+        settings.accepted.extend(self.accept.iter().cloned());
+        match self.inconclusive {
+            Some(How::Say) => settings.inconclusive = Inconclusive::Say,
+            Some(How::Pass) => settings.inconclusive = Inconclusive::Pass,
+            Some(How::Fail) => settings.inconclusive = Inconclusive::Fail,
+            None => {}
+        }
+        Ok(settings)
+    }
+}
+
+/// Runs of a baseline.
+struct Stored {
+    /// By entry.
+    batches: Vec<Vec<Run>>,
+    /// Whose they are.
+    label: String,
+}
+
+impl Compare {
+    /// The last entries of a baseline that belong to the same machine and job as these runs, unless others were named.
+    fn stored(&self, store: &str, like: &[Run]) -> Result<Stored> {
+        let first = like.first().map(|run| &run.summary);
+        let filter = KeyFilter {
+            branch: self.branch.clone(),
+            machine: self
+                .machine
+                .clone()
+                .or_else(|| first.and_then(baseline::machine::machine)),
+            job: self.job.clone(),
+        };
+        let found = baseline::open(store, None)?.batches(&filter, Some(self.last as usize))?;
+        for problem in &found.problems {
+            // Nothing is left out in silence.
+            let _ = writeln!(
+                io::stderr().lock(),
+                "rankscope: left out of the baseline: {problem}"
+            );
+        }
+        let jobs: BTreeSet<&str> = found
+            .entries
+            .iter()
+            .map(|(_, batch)| batch.job.as_str())
+            .collect();
+        if jobs.len() > 1 {
+            let jobs: Vec<&str> = jobs.into_iter().collect();
+            bail!(
+                "{store} has entries of several jobs, name one with --job: {}",
+                jobs.join(", ")
+            );
+        }
+        let Some((_, newest)) = found.entries.last() else {
+            let machine = filter.machine.as_deref().unwrap_or("any machine");
+            bail!(
+                "{store} has no entry for {machine}; rankscope baseline list --store {store} shows what it has"
+            );
+        };
+        let commit = newest
+            .commit
+            .as_deref()
+            .map_or_else(String::new, |commit| format!(", commit {commit:.12}"));
+        let label = format!("branch {}, machine {}{commit}", newest.branch, newest.machine);
+        let runs = |batch: StoredBatch| batch.runs.into_iter().map(Run::of_baseline).collect();
+        Ok(Stored {
+            batches: found.entries.into_iter().map(|(_, batch)| runs(batch)).collect(),
+            label,
+        })
+    }
+
+    /// Batches of runs that say how much runs differ.
+    fn noise(&self, source: &str, like: &[Run], progress: &Progress) -> Result<Vec<Vec<Run>>> {
+        let is_store = baseline::store::is_git(source) || Path::new(source).join(baseline::ENTRIES).is_dir();
+        if is_store {
+            return Ok(self.stored(source, like)?.batches);
+        }
+        Ok(vec![read_all(&[PathBuf::from(source)], progress)?])
+    }
+}
+
+/// All runs that these paths mean.
+fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
+    let mut sessions = Vec::new();
+    for path in paths {
+        sessions.extend(runs_in(path)?);
+    }
+    let mut out = Vec::new();
+    for (at, (shown, directory)) in sessions.iter().enumerate() {
+        progress.tell("reading runs", Some(at as f64 / sessions.len() as f64));
+        let summarised = compare::summarise::summarise(directory, &shown.display().to_string())
+            .with_context(|| format!("{} cannot be compared", shown.display()))?;
+        out.push(Run::of_session(summarised));
+    }
+    Ok(out)
+}
+
+/// A run, or the runs in a directory of runs, in the order of their names: as people call them, and where their sessions are.
+fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let alone = session::locate(path);
+    if let Ok(directory) = alone {
+        return Ok(vec![(path.to_path_buf(), directory)]);
+    }
+    let mut found: Vec<(PathBuf, PathBuf)> = std::fs::read_dir(path)
+        .with_context(|| format!("cannot read {}", path.display()))?
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), session::locate(&entry.path()).ok()?)))
+        .collect();
+    if found.is_empty() {
+        alone?;
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// All metrics, for people.
+fn list() -> String {
+    let mut out = String::new();
+    for metric in metrics::ALL {
+        let name = metric
+            .subject
+            .map_or_else(|| metric.name.to_owned(), |of| format!("{}[{of}]", metric.name));
+        out.push_str(&format!(
+            "{name:36} {:8} {} is better; {}\n",
+            metric.unit.name(),
+            metric.better.name(),
+            metric.meaning
+        ));
+    }
+    out
+}

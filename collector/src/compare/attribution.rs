@@ -1,0 +1,159 @@
+//! The change of the mean step by its parts (METRICS.md, section 5). It adds up exactly, in whole nanoseconds.
+
+use super::Run;
+use super::layout::Layout;
+use rankscope_formats::comparison::{Attribution, PartChange, RankChange, RunSummary};
+
+/// Splits the change of the step time of these runs.
+pub fn attribution(base: &[Run], new: &[Run], layout: &Layout) -> Attribution {
+    let unknown = |reason: &str| Attribution {
+        reason: Some(reason.to_owned()),
+        base_step_ns: 0,
+        new_step_ns: 0,
+        change_ns: 0,
+        parts: Vec::new(),
+        ranks: Vec::new(),
+    };
+    let compared = layout.strata.iter().flat_map(|stratum| {
+        stratum
+            .base
+            .iter()
+            .map(|&at| &base[at])
+            .chain(stratum.new.iter().map(|&at| &new[at]))
+    });
+    let compared: Vec<&RunSummary> = compared.map(|run| &run.summary).collect();
+    let Some(first) = compared.first() else {
+        return unknown("there is nothing to compare");
+    };
+    if compared.iter().any(|run| run.parts != first.parts) {
+        return unknown("the parts of a step are not the same on both sides");
+    }
+    if let Some(run) = compared.iter().find(|run| run.steps.reason.is_some()) {
+        return unknown(run.steps.reason.as_deref().unwrap_or_default());
+    }
+    let numbers = |run: &RunSummary| run.ranks.iter().map(|rank| rank.number).collect::<Vec<_>>();
+    if compared.iter().any(|run| numbers(run) != numbers(first)) {
+        return unknown("the ranks are not the same on both sides");
+    }
+    if compared
+        .iter()
+        .any(|run| run.ranks.iter().any(|rank| rank.steps == 0))
+    {
+        return unknown("a rank has no counted step of which all parts are known");
+    }
+    let parts = first.parts.len();
+    let mean = |of: &dyn Fn(&RunSummary) -> Vec<f64>| {
+        (
+            weighted(base, layout, parts, true, of),
+            weighted(new, layout, parts, false, of),
+        )
+    };
+    let of_rank = |run: &RunSummary, rank: usize| -> Vec<f64> {
+        let rank = &run.ranks[rank];
+        rank.parts_ns
+            .iter()
+            .map(|&sum| sum as f64 / rank.steps as f64)
+            .collect()
+    };
+    let (base_parts, new_parts) = mean(&|run| {
+        let mut sum = vec![0.0; parts];
+        for rank in 0..run.ranks.len() {
+            sum.iter_mut()
+                .zip(of_rank(run, rank))
+                .for_each(|(sum, part)| *sum += part / run.ranks.len() as f64);
+        }
+        sum
+    });
+    let (base_parts, new_parts) = (whole(&base_parts), whole(&new_parts));
+    let ranks = (0..first.ranks.len())
+        .map(|rank| {
+            let (base, new) = mean(&|run| of_rank(run, rank));
+            let parts_ns: Vec<i64> = whole(&new)
+                .iter()
+                .zip(whole(&base))
+                .map(|(new, base)| new - base)
+                .collect();
+            RankChange {
+                rank: first.ranks[rank].number,
+                host: first
+                    .world
+                    .hosts
+                    .get(first.ranks[rank].host as usize)
+                    .cloned()
+                    .unwrap_or_default(),
+                change_ns: parts_ns.iter().sum(),
+                parts_ns,
+            }
+        })
+        .collect();
+    let (base_step_ns, new_step_ns) = (base_parts.iter().sum::<i64>(), new_parts.iter().sum::<i64>());
+    Attribution {
+        reason: None,
+        base_step_ns,
+        new_step_ns,
+        change_ns: new_step_ns - base_step_ns,
+        parts: (0..parts)
+            .map(|at| PartChange {
+                part: first.parts[at].clone(),
+                base_ns: base_parts[at],
+                new_ns: new_parts[at],
+                change_ns: new_parts[at] - base_parts[at],
+            })
+            .collect(),
+        ranks,
+    }
+}
+
+/// Means over the runs of a side, weighted as the step time itself is.
+fn weighted(
+    runs: &[Run],
+    layout: &Layout,
+    parts: usize,
+    is_base: bool,
+    of: &dyn Fn(&RunSummary) -> Vec<f64>,
+) -> Vec<f64> {
+    let mut out = vec![0.0; parts];
+    for (stratum, weight) in layout.strata.iter().zip(layout.weights()) {
+        let members = if is_base { &stratum.base } else { &stratum.new };
+        for &at in members {
+            let values = of(&runs[at].summary);
+            out.iter_mut()
+                .zip(values)
+                .for_each(|(sum, value)| *sum += weight * value / members.len() as f64);
+        }
+    }
+    out
+}
+
+/// Whole numbers whose sum is the rounded sum of these: those that lose most by rounding down are rounded up.
+fn whole(values: &[f64]) -> Vec<i64> {
+    let mut out: Vec<i64> = values.iter().map(|value| value.floor() as i64).collect();
+    let sum = values.iter().sum::<f64>().round() as i64;
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&one, &other| {
+        let lost = |at: usize| values[at] - values[at].floor();
+        lost(other).total_cmp(&lost(one)).then(one.cmp(&other))
+    });
+    let missing = sum - out.iter().sum::<i64>();
+    for &at in order.iter().take(usize::try_from(missing).unwrap_or(0)) {
+        out[at] += 1;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whole_numbers_add_up_to_the_whole(values in prop::collection::vec(0.0..1e9_f64, 1..7)) {
+            let found = whole(&values);
+            prop_assert_eq!(found.iter().sum::<i64>(), values.iter().sum::<f64>().round() as i64);
+            for (whole, value) in found.iter().zip(&values) {
+                prop_assert!((*whole as f64 - value).abs() <= 1.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,601 @@
+//! The verdict on each metric, and on each declared limit.
+
+use super::Run;
+use super::estimate::{Estimate, Steps, Values};
+use super::gate::{Gate, Limit};
+use super::layout::{Layout, Unit};
+use super::metrics::{self, Metric, STEP_TIME};
+use super::settings::Settings;
+use super::shown;
+use super::statistics::{T, false_discovery};
+use rankscope_formats::comparison::{
+    Detectable, GateResult, Interval, MetricResult, NotCompared, Value, full_name,
+};
+use rankscope_formats::session::Figure;
+use std::collections::BTreeSet;
+
+/// A gate passes although the change is at its limit in at most this share of cases; a change of the printed size is found in
+/// all others.
+pub const PASS_ALPHA: f64 = 0.05;
+/// Expected share of false ones among the other metrics that are called changed.
+pub const FALSE_DISCOVERIES: f64 = 0.01;
+/// Tail of the intervals of metrics that are not gated, on each side.
+pub const TAIL: f64 = 0.005;
+/// More runs than that are no advice.
+const MOST_RUNS: u32 = 1000;
+
+/// What every metric says.
+pub struct Judged {
+    /// Declared metrics first, then by how sure the change is.
+    pub metrics: Vec<MetricResult>,
+    /// What cannot be compared.
+    pub not_compared: Vec<NotCompared>,
+    /// Limits, in the order of their declaration; a pattern gives one for each subject.
+    pub gates: Vec<GateResult>,
+    /// What the comparison can find.
+    pub detectable: Vec<Detectable>,
+    /// Highest probability that one gate fails although nothing changed.
+    pub gate_alpha: f64,
+    /// Of the noise of step time; `None` where none is known.
+    pub degrees_of_freedom: Option<f64>,
+}
+
+/// One metric with all that is known of it.
+struct Candidate {
+    metric: &'static Metric,
+    subject: Option<String>,
+    all: Estimate,
+    without_outliers: Estimate,
+    base_runs: Vec<f64>,
+    new_runs: Vec<f64>,
+}
+
+/// A gate and what it is of; without a candidate there is a reason.
+struct Declared<'a> {
+    gate: &'a Gate,
+    name: String,
+    of: Result<usize, String>,
+}
+
+/// Judges all metrics of these runs; `noise` are batches of other runs that say how much runs differ.
+pub fn judge(base: &[Run], new: &[Run], noise: &[Vec<Run>], layout: &Layout, settings: &Settings) -> Judged {
+    let (candidates, not_compared) = candidates(base, new, noise, layout);
+    let declared = declare(&candidates, &not_compared, &settings.gates);
+    let gate_alpha = settings.family_alpha / declared.len().max(1) as f64;
+    let step = candidates
+        .iter()
+        .find(|candidate| candidate.metric.name == STEP_TIME);
+    let step_time = step.map(|candidate| candidate.all.base);
+    let degrees_of_freedom = step.and_then(|candidate| Some(candidate.all.noise?.degrees));
+    let judge = Judge {
+        layout,
+        gate_alpha,
+        margin: settings.margin,
+        step_time,
+    };
+    let declared_at: BTreeSet<usize> = declared
+        .iter()
+        .filter_map(|declared| declared.of.clone().ok())
+        .collect();
+    let mut metrics: Vec<MetricResult> = Vec::new();
+    let p_values: Vec<Option<f64>> = candidates
+        .iter()
+        .map(|candidate| p_value(&candidate.all))
+        .collect();
+    let others: Vec<usize> = (0..candidates.len())
+        .filter(|at| !declared_at.contains(at) && p_values[*at].is_some())
+        .collect();
+    let rates = false_discovery(
+        &others
+            .iter()
+            .map(|&at| p_values[at].unwrap_or(1.0))
+            .collect::<Vec<_>>(),
+    );
+    let without: Vec<f64> = others
+        .iter()
+        .map(|&at| p_value(&candidates[at].without_outliers).unwrap_or(1.0))
+        .collect();
+    let rates_without = false_discovery(&without);
+    for (at, candidate) in candidates.iter().enumerate() {
+        let is_declared = declared_at.contains(&at);
+        let significance = if is_declared {
+            Significance::Tail(gate_alpha)
+        } else {
+            match others.iter().position(|&other| other == at) {
+                Some(place) => Significance::Rates(rates[place], rates_without[place]),
+                None => Significance::Unknown,
+            }
+        };
+        metrics.push(judge.metric(candidate, is_declared, significance, p_values[at]));
+    }
+    let gates = declared
+        .iter()
+        .map(|declared| judge.gate(declared, &candidates))
+        .collect();
+    let detectable = declared
+        .iter()
+        .map(|declared| judge.detectable(declared, &candidates))
+        .collect();
+    metrics.sort_by(|one, other| {
+        let key = |result: &MetricResult| {
+            (
+                !result.is_declared,
+                result.verdict == "unchanged",
+                result.verdict == "inconclusive",
+            )
+        };
+        key(one)
+            .cmp(&key(other))
+            .then(
+                one.p_value
+                    .unwrap_or(1.0)
+                    .total_cmp(&other.p_value.unwrap_or(1.0)),
+            )
+            .then_with(|| {
+                other
+                    .relative
+                    .unwrap_or(0.0)
+                    .abs()
+                    .total_cmp(&one.relative.unwrap_or(0.0).abs())
+            })
+            .then_with(|| one.full_name().cmp(&other.full_name()))
+    });
+    Judged {
+        metrics,
+        not_compared,
+        gates,
+        detectable,
+        gate_alpha,
+        degrees_of_freedom,
+    }
+}
+
+fn p_value(estimate: &Estimate) -> Option<f64> {
+    let error = estimate.standard_error(1.0)?;
+    let change = estimate.change();
+    if error > 0.0 {
+        Some(T::new(estimate.noise?.degrees)?.two_sided(change / error))
+    } else {
+        // A number that never varies, such as operations per step.
+        Some(if change == 0.0 { 1.0 } else { 0.0 })
+    }
+}
+
+/// Every metric that all compared runs have, and why others are not compared.
+fn candidates(
+    base: &[Run],
+    new: &[Run],
+    noise: &[Vec<Run>],
+    layout: &Layout,
+) -> (Vec<Candidate>, Vec<NotCompared>) {
+    let compared: Vec<(String, &Run)> = layout
+        .compared_base()
+        .iter()
+        .map(|&at| (format!("BASE {}", at + 1), &base[at]))
+        .chain(
+            new.iter()
+                .enumerate()
+                .map(|(at, run)| (format!("NEW {}", at + 1), run)),
+        )
+        .collect();
+    let mut out = Vec::new();
+    let mut not_compared = Vec::new();
+    for metric in metrics::ALL {
+        let mut subjects: BTreeSet<Option<&str>> = BTreeSet::new();
+        for (_, run) in &compared {
+            let of_metric = run
+                .summary
+                .metrics
+                .iter()
+                .filter(|measured| measured.metric == metric.name);
+            subjects.extend(of_metric.map(|measured| measured.subject.as_deref()));
+        }
+        for subject in subjects {
+            let value = |run: &Run| {
+                run.summary
+                    .measured(metric.name, subject)
+                    .and_then(|measured| measured.value.value)
+            };
+            let lacking = compared.iter().find(|(_, run)| value(run).is_none());
+            if let Some((name, run)) = lacking {
+                let measured = run.summary.measured(metric.name, subject);
+                let reason = match measured.map(|measured| measured.value.get()) {
+                    Some(Err(reason)) => format!("{name}: {reason}"),
+                    _ => format!("{name} has none"),
+                };
+                not_compared.push(NotCompared {
+                    metric: full_name(metric.name, subject),
+                    reason,
+                });
+                continue;
+            }
+            let of = |runs: &[Run]| -> Vec<Option<Value>> { runs.iter().map(&value).collect() };
+            let values = Values {
+                base: of(base),
+                new: of(new),
+                noise: noise
+                    .iter()
+                    .map(|batch| of(batch).into_iter().flatten().collect())
+                    .collect(),
+            };
+            let estimates = (
+                Estimate::of(&values, layout, Steps::All),
+                Estimate::of(&values, layout, Steps::WithoutOutliers),
+            );
+            let (Some(all), Some(without_outliers)) = estimates else {
+                not_compared.push(NotCompared {
+                    metric: full_name(metric.name, subject),
+                    reason: "a value is not a finite number".to_owned(),
+                });
+                continue;
+            };
+            let mean = |value: &Option<Value>| value.map(|value| value.all.mean);
+            out.push(Candidate {
+                metric,
+                subject: subject.map(str::to_owned),
+                all,
+                without_outliers,
+                base_runs: layout
+                    .compared_base()
+                    .iter()
+                    .filter_map(|&at| mean(&values.base[at]))
+                    .collect(),
+                new_runs: values.new.iter().filter_map(mean).collect(),
+            });
+        }
+    }
+    (out, not_compared)
+}
+
+/// What each gate is of: a pattern is of each subject that it matches.
+fn declare<'a>(
+    candidates: &[Candidate],
+    not_compared: &[NotCompared],
+    gates: &'a [Gate],
+) -> Vec<Declared<'a>> {
+    let mut out = Vec::new();
+    for gate in gates {
+        let mut found = false;
+        for (at, candidate) in candidates.iter().enumerate() {
+            if gate.is_of(candidate.metric.name, candidate.subject.as_deref()) {
+                found = true;
+                let name = full_name(candidate.metric.name, candidate.subject.as_deref());
+                out.push(Declared {
+                    gate,
+                    name,
+                    of: Ok(at),
+                });
+            }
+        }
+        for missing in not_compared {
+            let (metric, subject) = match missing.metric.split_once('[') {
+                Some((metric, subject)) => (metric, subject.strip_suffix(']')),
+                None => (missing.metric.as_str(), None),
+            };
+            if gate.is_of(metric, subject) {
+                found = true;
+                out.push(Declared {
+                    gate,
+                    name: missing.metric.clone(),
+                    of: Err(missing.reason.clone()),
+                });
+            }
+        }
+        if !found {
+            let reason = "no run has it".to_owned();
+            out.push(Declared {
+                gate,
+                name: gate.full_name(),
+                of: Err(reason),
+            });
+        }
+    }
+    out
+}
+
+/// How a change is told from noise.
+#[derive(Clone, Copy)]
+enum Significance {
+    /// By an interval with this tail on each side.
+    Tail(f64),
+    /// By its false-discovery rate, with all steps and without outliers.
+    Rates(f64, f64),
+    /// Not at all: no noise is known.
+    Unknown,
+}
+
+struct Judge<'a> {
+    layout: &'a Layout,
+    gate_alpha: f64,
+    margin: f64,
+    step_time: Option<f64>,
+}
+
+/// What an estimate says by itself.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Verdict {
+    Improved,
+    Unchanged(f64),
+    Regressed,
+    Inconclusive,
+}
+
+impl Judge<'_> {
+    fn metric(
+        &self,
+        candidate: &Candidate,
+        is_declared: bool,
+        significance: Significance,
+        p_value: Option<f64>,
+    ) -> MetricResult {
+        let Candidate {
+            metric,
+            all,
+            without_outliers,
+            ..
+        } = candidate;
+        let tail = match significance {
+            Significance::Tail(tail) => tail,
+            _ => TAIL,
+        };
+        let verdict = match significance {
+            Significance::Unknown => Verdict::Inconclusive,
+            Significance::Tail(_) => agreed(
+                self.verdict(metric, all, tail, None),
+                self.verdict(metric, without_outliers, tail, None),
+            ),
+            Significance::Rates(with, without) => agreed(
+                self.verdict(metric, all, tail, Some(with)),
+                self.verdict(metric, without_outliers, tail, Some(without)),
+            ),
+        };
+        let interval = half_width(all, tail).map(|half| Interval {
+            low: all.change() - half,
+            high: all.change() + half,
+        });
+        MetricResult {
+            metric: metric.name.to_owned(),
+            subject: candidate.subject.clone(),
+            meaning: metric.meaning.to_owned(),
+            unit: metric.unit.name().to_owned(),
+            better: metric.better.name().to_owned(),
+            is_declared,
+            base: all.base,
+            new: all.new,
+            change: all.change(),
+            relative: relative(all.change(), all.base),
+            interval,
+            p_value,
+            change_without_outliers: without_outliers.change(),
+            verdict: match verdict {
+                Verdict::Improved => "improved",
+                Verdict::Unchanged(_) => "unchanged",
+                Verdict::Regressed => "regressed",
+                Verdict::Inconclusive => "inconclusive",
+            }
+            .to_owned(),
+            within: match verdict {
+                Verdict::Unchanged(within) => Some(within),
+                _ => None,
+            },
+            runs_needed: (verdict == Verdict::Inconclusive)
+                .then(|| self.runs_for_verdict(all, tail))
+                .flatten(),
+            base_runs: candidate.base_runs.clone(),
+            new_runs: candidate.new_runs.clone(),
+        }
+    }
+
+    /// Of one estimate. `rate`: what decides instead of the interval whether there is a change.
+    fn verdict(&self, metric: &Metric, estimate: &Estimate, tail: f64, rate: Option<f64>) -> Verdict {
+        let Some(half) = half_width(estimate, tail) else {
+            return Verdict::Inconclusive;
+        };
+        let change = estimate.change();
+        let is_change = match rate {
+            Some(rate) => rate <= FALSE_DISCOVERIES && change != 0.0,
+            None => change.abs() > half,
+        };
+        if is_change {
+            return if change * metric.better.worse_sign() > 0.0 {
+                Verdict::Regressed
+            } else {
+                Verdict::Improved
+            };
+        }
+        let smaller = estimate.base.abs().min(estimate.new.abs());
+        let farthest = change.abs() + half;
+        if farthest == 0.0 {
+            Verdict::Unchanged(0.0)
+        } else if smaller > 0.0 && farthest <= self.margin * smaller {
+            Verdict::Unchanged(farthest / smaller)
+        } else {
+            Verdict::Inconclusive
+        }
+    }
+
+    /// Runs a side that would say of this change whether it is one, or that it is none beyond the margin.
+    fn runs_for_verdict(&self, estimate: &Estimate, tail: f64) -> Option<u32> {
+        let change = estimate.change().abs();
+        let smaller = estimate.base.abs().min(estimate.new.abs());
+        let room = change.max(self.margin * smaller - change);
+        self.runs_for(estimate, 1.0, room, tail)
+    }
+
+    /// Runs a side with which `new − factor · base` is known to less than `room` either way.
+    fn runs_for(&self, estimate: &Estimate, factor: f64, room: f64, tail: f64) -> Option<u32> {
+        let of_one = estimate.noise?.of_one;
+        if room <= 0.0 || self.layout.unit == Unit::None {
+            return None;
+        }
+        (2..=MOST_RUNS).find(|&runs| {
+            let variance = of_one * (1.0 + factor * factor) / f64::from(runs);
+            T::new(f64::from(2 * (runs - 1))).is_some_and(|t| t.upper(tail) * variance.sqrt() < room)
+        })
+    }
+
+    /// The largest change for the worse that a gate allows, in the metric's unit.
+    fn allowed(&self, gate: &Gate, estimate: &Estimate) -> Result<f64, String> {
+        match gate.limit {
+            Limit::OfItself(share) => Ok(share * estimate.base.abs()),
+            Limit::OfStep(share) => {
+                let step = self.step_time.ok_or("step_time is not known")?;
+                Ok(share * step)
+            }
+            Limit::By(amount) => Ok(amount),
+        }
+    }
+
+    /// What the base counts in the difference that a gate looks at: a limit in percent moves with the base.
+    fn factor(gate: &Gate, metric: &Metric) -> f64 {
+        match gate.limit {
+            Limit::OfItself(share) => 1.0 + metric.better.worse_sign() * share,
+            Limit::OfStep(_) | Limit::By(_) => 1.0,
+        }
+    }
+
+    fn gate(&self, declared: &Declared<'_>, candidates: &[Candidate]) -> GateResult {
+        let mut result = GateResult {
+            rule: declared.gate.rule.clone(),
+            metric: declared.name.clone(),
+            limit: Figure::unknown("the metric cannot be compared"),
+            verdict: "inconclusive".to_owned(),
+            reason: String::new(),
+            runs_needed: None,
+        };
+        let candidate = match &declared.of {
+            Ok(at) => &candidates[*at],
+            Err(reason) => {
+                result.reason = format!("{} cannot be compared: {reason}", declared.name);
+                return result;
+            }
+        };
+        let allowed = match self.allowed(declared.gate, &candidate.all) {
+            Ok(allowed) => allowed,
+            Err(reason) => {
+                result.reason = reason;
+                return result;
+            }
+        };
+        result.limit = Figure::known(allowed);
+        let metric = candidate.metric;
+        let decide = |estimate: &Estimate| self.decide(declared.gate, metric, estimate);
+        let (all, without) = (decide(&candidate.all), decide(&candidate.without_outliers));
+        let worse = metric.better.worse_sign();
+        let change = shown::change(metric.unit, candidate.all.change(), candidate.all.base);
+        let limit = shown::amount(metric.unit, worse * allowed);
+        let (verdict, reason) = match (all, without) {
+            (Some(Decision::Fail), Some(Decision::Fail)) => ("fail", format!("{change} is beyond {limit}")),
+            (Some(Decision::Pass), Some(Decision::Pass)) => (
+                "pass",
+                format!("{change}; a change beyond {limit} can be excluded"),
+            ),
+            (None, _) | (_, None) => ("inconclusive", self.no_noise()),
+            (Some(one), Some(other)) if one != other => (
+                "inconclusive",
+                format!(
+                    "the result depends on outliers: {change} with them, {} without",
+                    {
+                        let without = &candidate.without_outliers;
+                        shown::change(metric.unit, without.change(), without.base)
+                    }
+                ),
+            ),
+            _ => (
+                "inconclusive",
+                format!("{change} is not known exactly enough to compare it with {limit}"),
+            ),
+        };
+        (result.verdict, result.reason) = (verdict.to_owned(), reason);
+        if result.verdict == "inconclusive" {
+            result.runs_needed = self.runs_for_gate(declared.gate, metric, &candidate.all, allowed);
+        }
+        result
+    }
+
+    fn runs_for_gate(&self, gate: &Gate, metric: &Metric, estimate: &Estimate, allowed: f64) -> Option<u32> {
+        let distance = metric.better.worse_sign() * estimate.change() - allowed;
+        let tail = if distance > 0.0 {
+            self.gate_alpha
+        } else {
+            PASS_ALPHA
+        };
+        self.runs_for(estimate, Self::factor(gate, metric), distance.abs(), tail)
+    }
+
+    fn no_noise(&self) -> String {
+        "one run a side shows no noise between runs: record at least two runs of each, or name a baseline with --noise-from".to_owned()
+    }
+
+    fn decide(&self, gate: &Gate, metric: &Metric, estimate: &Estimate) -> Option<Decision> {
+        let allowed = self.allowed(gate, estimate).ok()?;
+        let beyond = metric.better.worse_sign() * estimate.change() - allowed;
+        let error = estimate.standard_error(Self::factor(gate, metric))?;
+        let t = T::new(estimate.noise?.degrees)?;
+        Some(if beyond - t.upper(self.gate_alpha) * error > 0.0 {
+            Decision::Fail
+        } else if beyond + t.upper(PASS_ALPHA) * error <= 0.0 {
+            Decision::Pass
+        } else {
+            Decision::Inconclusive
+        })
+    }
+
+    /// The change that fails the gate in all but [`PASS_ALPHA`] of cases, with and without outliers.
+    fn detectable(&self, declared: &Declared<'_>, candidates: &[Candidate]) -> Detectable {
+        let found = declared.of.clone().and_then(|at| {
+            let candidate = &candidates[at];
+            let of = |estimate: &Estimate| -> Result<f64, String> {
+                let allowed = self.allowed(declared.gate, estimate)?;
+                let factor = Self::factor(declared.gate, candidate.metric);
+                let error = estimate.standard_error(factor).ok_or_else(|| self.no_noise())?;
+                let t = estimate
+                    .noise
+                    .and_then(|noise| T::new(noise.degrees))
+                    .ok_or_else(|| self.no_noise())?;
+                Ok(allowed + (t.upper(self.gate_alpha) + t.upper(PASS_ALPHA)) * error)
+            };
+            let change = of(&candidate.all)?.max(of(&candidate.without_outliers)?);
+            Ok((change * candidate.metric.better.worse_sign(), candidate.all.base))
+        });
+        match found {
+            Ok((change, base)) => Detectable {
+                metric: declared.name.clone(),
+                change: Figure::known(change),
+                relative: relative(change, base)
+                    .map_or_else(|| Figure::unknown("the base is 0"), Figure::known),
+            },
+            Err(reason) => Detectable {
+                metric: declared.name.clone(),
+                change: Figure::unknown(reason.clone()),
+                relative: Figure::unknown(reason),
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Decision {
+    Pass,
+    Fail,
+    Inconclusive,
+}
+
+/// Where outliers change the verdict, there is none.
+fn agreed(all: Verdict, without: Verdict) -> Verdict {
+    match (all, without) {
+        (Verdict::Unchanged(one), Verdict::Unchanged(other)) => Verdict::Unchanged(one.max(other)),
+        (one, other) if one == other => one,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+fn half_width(estimate: &Estimate, tail: f64) -> Option<f64> {
+    let t = T::new(estimate.noise?.degrees)?;
+    Some(t.upper(tail) * estimate.standard_error(1.0)?)
+}
+
+fn relative(change: f64, base: f64) -> Option<f64> {
+    let share = change / base.abs();
+    share.is_finite().then_some(share)
+}
