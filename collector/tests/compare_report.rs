@@ -1,11 +1,12 @@
 //! A comparison as people and machines read it.
 //!
-//! `REPORT_OUT=DIR cargo test -p rankscope --test compare_report` also writes texts and pages there, to be looked at.
+//! `REPORT_OUT=DIR cargo test -p rankscope --test compare_report` also writes texts and pages there, to be looked at; with
+//! `COMPARISON=FILE` those of a comparison that `rankscope compare --json` printed too.
 
 mod compare_report_support;
 mod page_support;
 
-use compare_report_support::{examples, large, pictures, slow_rank};
+use compare_report_support::{examples, large, pictures, printed, slow_rank};
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
 use rankscope_collector::report::Look;
@@ -184,6 +185,12 @@ fn pages() -> Vec<Page> {
     for (name, comparison) in examples() {
         pages.push(page(name.to_owned(), &comparison, false));
         pages.push(page(format!("{name}-pictures"), &comparison, true));
+    }
+    if let Some(printed) = printed() {
+        shown("printed.md", &comparison_markdown(&printed));
+        let text = comparison_text(&printed, Listed::Telling, &Look::plain(110));
+        shown("printed.txt", &text);
+        pages.push(page("printed".to_owned(), &printed, false));
     }
     for page in &pages {
         shown(&format!("{}.html", page.name), &page.html);

@@ -12,19 +12,24 @@ const MOST: usize = 10;
 pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
     let mut out = String::new();
     for (verdict, level) in [("fail", "error"), ("inconclusive", "warning")] {
-        let gates: Vec<&GateResult> = comparison
+        let gates: Vec<(usize, &GateResult)> = comparison
             .gates
             .iter()
-            .filter(|gate| gate.verdict == verdict)
+            .enumerate()
+            .filter(|(_, gate)| gate.verdict == verdict)
             .collect();
         // What GitHub would leave out without a word is named in the last one.
         let single = if gates.len() > MOST { MOST - 1 } else { gates.len() };
         let (single, rest) = gates.split_at(single);
-        for gate in single {
-            command(&mut out, level, &gate.rule, &said(comparison, gate));
+        for (at, gate) in single {
+            let name = words::gate_name(comparison, *at).plain();
+            command(&mut out, level, &name, &said(comparison, *at, gate));
         }
         if !rest.is_empty() {
-            let rules: Vec<&str> = rest.iter().map(|gate| gate.rule.as_str()).collect();
+            let rules = rest
+                .iter()
+                .map(|(at, _)| words::gate_name(comparison, *at).plain());
+            let rules: Vec<String> = rules.collect();
             let title = format!("{} more: {verdict}", rest.len());
             command(&mut out, level, &title, &rules.join("\n"));
         }
@@ -40,15 +45,12 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
 }
 
 /// The values of a gate and why.
-fn said(comparison: &Comparison, gate: &GateResult) -> String {
-    let mut said = match words::metric(comparison, &gate.metric) {
-        Some((from, metric)) => format!("{}. {}", words::values(metric, &from).plain(), gate.reason),
-        None => gate.reason.clone(),
-    };
-    if let Some(runs) = gate.runs_needed {
-        let _ = write!(said, " {runs} runs a side would decide.");
+fn said(comparison: &Comparison, at: usize, gate: &GateResult) -> String {
+    let reason = words::gate_reason(comparison, at).plain();
+    match words::metric(comparison, &gate.metric) {
+        Some((from, metric)) => format!("{}: {reason}", words::values(metric, &from).plain()),
+        None => reason,
     }
-    said
 }
 
 fn command(out: &mut String, level: &str, title: &str, message: &str) {

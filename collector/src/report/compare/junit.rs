@@ -28,8 +28,8 @@ pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeErro
     let mut suite = TestSuite::new("rankscope compare");
     suite.add_property(("verdict", comparison.verdict.as_str()));
     suite.add_property(("headline", comparison.headline.as_str()));
-    for gate in &comparison.gates {
-        suite.add_test_case(of_gate(comparison, gate));
+    for (at, gate) in comparison.gates.iter().enumerate() {
+        suite.add_test_case(of_gate(comparison, at, gate));
     }
     let others = comparison
         .differences
@@ -54,19 +54,16 @@ pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeErro
     report.to_string()
 }
 
-fn of_gate(comparison: &Comparison, gate: &GateResult) -> TestCase {
+fn of_gate(comparison: &Comparison, at: usize, gate: &GateResult) -> TestCase {
     let values = words::metric(comparison, &gate.metric)
         .map_or_else(String::new, |(from, metric)| words::values(metric, &from).plain());
-    let mut said = gate.reason.clone();
-    if let Some(runs) = gate.runs_needed {
-        said.push_str(&format!(" {runs} runs a side would decide."));
-    }
+    let said = words::gate_reason(comparison, at).plain();
     let status = match gate.verdict.as_str() {
         "pass" => TestCaseStatus::success(),
         "fail" => non_success(NonSuccessKind::Failure, "regression", &said, &values),
         _ => undecided(comparison, "inconclusive", &said, &values),
     };
-    let mut case = TestCase::new(gate.rule.as_str(), status);
+    let mut case = TestCase::new(words::gate_name(comparison, at).plain(), status);
     case.set_classname("rankscope.gate");
     if !values.is_empty() {
         case.set_system_out(values);

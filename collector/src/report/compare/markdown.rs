@@ -100,21 +100,13 @@ impl Markdown<'_> {
         let mut reasons = Reasons::default();
         let rows = rows::gates(self.comparison, &mut reasons);
         let rows = rows.into_iter().map(|gate| {
-            let why = match gate.needed.is_empty() {
-                true => gate.reason.plain(),
-                false => format!(
-                    "{} {} a side would decide.",
-                    gate.reason.plain(),
-                    gate.needed.plain()
-                ),
-            };
             vec![
                 format!("**{}**", cell(&gate.verdict)),
                 code(&gate.rule.plain()),
                 cell(&gate.base),
                 cell(&gate.new),
                 cell(&gate.change),
-                within(&why, MOST_OF_CELL),
+                cell(&gate.reason),
             ]
         });
         let columns = [

@@ -26,6 +26,47 @@ pub fn name(metric: &MetricResult, at: &str) -> Prose {
     }
 }
 
+/// With a full stop, unless it has one: sentences of the JSON have none where they are all that is said.
+pub fn ended(sentence: impl Into<Prose>) -> Prose {
+    let mut sentence = sentence.into();
+    if !sentence.plain().ends_with(['.', '!', '?']) {
+        sentence.push(".");
+    }
+    sentence
+}
+
+/// Why a gate is decided so, and how many runs would decide it.
+pub fn gate_reason(comparison: &Comparison, at: usize) -> Prose {
+    let Some(gate) = comparison.gates.get(at) else {
+        return Prose::default();
+    };
+    let of = |field: &str| format!("/gates/{at}/{field}");
+    let reason = quoted(&gate.reason, of("reason"));
+    match gate.runs_needed {
+        None => reason.into(),
+        Some(runs) => prose![
+            ended(reason),
+            " ",
+            counted(u64::from(runs), "run", of("runs_needed")),
+            " a side would decide."
+        ],
+    }
+}
+
+/// A gate's rule; with its metric, if a rule with a pattern became several gates.
+pub fn gate_name(comparison: &Comparison, at: usize) -> Prose {
+    let Some(gate) = comparison.gates.get(at) else {
+        return Prose::default();
+    };
+    let rule = quoted(&gate.rule, format!("/gates/{at}/rule"));
+    let alike = comparison.gates.iter().filter(|other| other.rule == gate.rule);
+    if alike.count() > 1 {
+        prose![rule, ": ", quoted(&gate.metric, format!("/gates/{at}/metric"))]
+    } else {
+        rule.into()
+    }
+}
+
 /// From one value to the other: `49.8 ms to 52.8 ms, +6.1 % ± 0.8 %`.
 pub fn values(metric: &MetricResult, at: &str) -> Prose {
     prose![
@@ -221,7 +262,8 @@ pub fn method(comparison: &Comparison) -> Vec<Prose> {
         }
     ];
     if !method.noise.is_empty() {
-        noise.push(prose![" ", quoted(&method.noise, of("noise"))]);
+        let how = ended(quoted(&method.noise, of("noise")));
+        noise.push(prose![" Noise: ", how]);
     }
     if let Some(degrees) = method.degrees_of_freedom.value {
         let degrees = figures::mean(degrees, "count", of("degrees_of_freedom/value"));

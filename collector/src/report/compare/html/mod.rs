@@ -62,7 +62,7 @@ fn head(out: &mut String, comparison: &Comparison) {
     let mood = moods::of_comparison(&comparison.verdict);
     let headline = prose![
         prose![quoted(&comparison.verdict, "/verdict")].capitalised(),
-        ". ",
+        ": ",
         quoted(&comparison.headline, "/headline")
     ];
     let _ = writeln!(

@@ -43,7 +43,6 @@ pub fn gates(comparison: &Comparison) -> String {
         Number("new"),
         Number("change"),
         Long("why"),
-        Number("runs needed"),
     ]);
     let rows = rows::gates(comparison, &mut table.reasons);
     for row in rows {
@@ -56,7 +55,6 @@ pub fn gates(comparison: &Comparison) -> String {
                 row.new,
                 row.change,
                 row.reason,
-                row.needed,
             ],
         );
     }
