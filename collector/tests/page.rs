@@ -13,7 +13,7 @@ mod support;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use page_support::browser::Browser;
-use page_support::{WALK, Walked, skip};
+use page_support::{CONTRAST, WALK, Walked, skip};
 use pipeline_support::Pipelined;
 use rankscope_collector::report::{document, page, page_with};
 use rankscope_formats::ranklog::loss::{Loss, LossCause};
@@ -312,32 +312,6 @@ fn a_page_of_a_thousand_ranks_can_be_mailed() {
 const SCREEN: u32 = 1_280;
 const UPRIGHT: u32 = 718;
 const ACROSS: u32 = 1_046;
-
-/// Letters whose contrast to what is behind them is too low to be read (WCAG 2.2, 1.4.3), and the colour of the page.
-const CONTRAST: &str = r#"(() => {
-  const parts = colour => colour.match(/[\d.]+/g).map(Number);
-  const light = colour => {
-    const [r, g, b] = parts(colour).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = e => {
-    for (; e; e = e.parentElement) {
-      const colour = getComputedStyle(e).backgroundColor;
-      if (parts(colour)[3] !== 0) return colour;
-    }
-    return 'rgb(255, 255, 255)';
-  };
-  const faint = new Set();
-  for (const e of document.querySelectorAll('body *')) {
-    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
-    // What is written on a coloured cell has the cell behind it, of which the letters' own test knows.
-    if (!own || e.closest('title') || e.matches('.on-dark, .on-light, .on-dark *, .on-light *')) continue;
-    const style = getComputedStyle(e);
-    const [a, b] = [light(e.closest('svg') ? style.fill : style.color), light(behind(e))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) faint.add(e.tagName + '.' + e.className.baseVal ?? e.className);
-  }
-  return {faint: [...faint], paper: getComputedStyle(document.body).backgroundColor};
-})()"#;
 
 /// What lies beyond the right edge, or is folded away, and so would be missing on paper.
 const CUT: &str = r#"(() => {

@@ -98,7 +98,7 @@ pub fn percent_as_is(percent: f64, digits: usize, from: impl AsRef<str>) -> Show
 /// A mean in the unit that the JSON names for it: see `compare::metrics`.
 pub fn mean(value: f64, unit: &str, from: impl Into<String>) -> Shown {
     let (text, form) = written(value, unit);
-    shown(text, form, from)
+    shown(units::with_minus(text), form, from)
 }
 
 /// As [`mean`], of a difference, with its sign. Shares differ by percentage points.

@@ -95,14 +95,22 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(number))
 }
 
-/// A change of what `shown` writes, with its sign: `+6.10 ms`. What rounds to nothing has none.
+/// A change of what `shown` writes, with its sign: `+6.10 ms`, `−6.10 ms`. What rounds to nothing has none.
 pub fn signed(change: f64, shown: String) -> String {
     if !shown.contains(|digit: char| matches!(digit, '1'..='9')) {
         shown.trim_start_matches('-').to_owned()
     } else if change > 0.0 {
         format!("+{shown}")
     } else {
-        shown
+        with_minus(shown)
+    }
+}
+
+/// A number below zero with a minus as long as a plus, and not the hyphen of names.
+pub fn with_minus(shown: String) -> String {
+    match shown.strip_prefix('-') {
+        Some(rest) => format!("−{rest}"),
+        None => shown,
     }
 }
 
@@ -225,12 +233,12 @@ mod tests {
         let cases = [
             (0.0, "0 %"),
             (0.061, "+6.1 %"),
-            (-0.061, "-6.1 %"),
+            (-0.061, "−6.1 %"),
             (0.000_4, "+0.04 %"),
             (-0.000_01, "0.00 %"),
             (0.123, "+12.3 %"),
             (12.0, "+1,200 %"),
-            (-2.0, "-200 %"),
+            (-2.0, "−200 %"),
         ];
         for (share, shown) in cases {
             assert_eq!(change(share), shown);

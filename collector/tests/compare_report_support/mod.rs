@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use rankscope_collector::compare::metrics;
+use rankscope_collector::report::compare::{Picture, Side};
 use rankscope_formats::comparison::{
     Attribution, COMPARISON_VERSION, Change, Comparison, Detectable, Difference, GateResult, Interval,
     Method, MetricResult, NotCompared, OutlierEffect, PartChange, RankChange, RunName, RunUsed, SideSummary,
@@ -15,6 +16,13 @@ const MS: f64 = 1e6;
 /// 2026-03-02 09:30:00 UTC.
 const START: i64 = 1_772_443_800_000_000_000;
 const RUN: i64 = 95_000_000_000;
+
+/// A comparison that the program printed, if `COMPARISON` names its file: to be looked at.
+pub fn printed() -> Option<Comparison> {
+    let file = std::env::var_os("COMPARISON")?;
+    let text = std::fs::read_to_string(file).expect("a file");
+    Some(serde_json::from_str(&text).expect("what rankscope compare --json prints"))
+}
 
 /// All examples by name.
 pub fn examples() -> Vec<(&'static str, Comparison)> {
@@ -428,6 +436,8 @@ pub fn added_operation() -> Comparison {
             ("exposed-transfer", 7.6, 9.7),
             ("exposed-memory", 0.4, 0.4),
             ("idle", 1.7, 1.7),
+            ("host", 0.1, 0.1),
+            ("other-blocked", 0.2, 0.2),
         ],
         (0..8).map(|rank| {
             rank_change(
@@ -438,6 +448,8 @@ pub fn added_operation() -> Comparison {
                     0.1,
                     0.1 * f64::from(rank % 3),
                     2.0 + 0.02 * f64::from(rank),
+                    0.0,
+                    0.0,
                     0.0,
                     0.0,
                 ],
@@ -651,6 +663,47 @@ pub fn odd() -> Comparison {
     );
     comparison.changes = vec![change("environment", "X|Y was <unset> and is `set`", None, None)];
     comparison
+}
+
+/// Pictures of the longest steps of the first run of each side, with bars where a viewer has lanes.
+pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
+    let sides = [(Side::Base, &comparison.base), (Side::New, &comparison.new)];
+    sides
+        .into_iter()
+        .filter_map(|(side, of)| Some((side, of.runs.first()?)))
+        .flat_map(|(side, run)| {
+            let steps = run.worst_steps.iter().take(2);
+            steps.map(move |step| Picture {
+                side,
+                run: 0,
+                step: step.step,
+                png: lanes(step.step as usize),
+            })
+        })
+        .collect()
+}
+
+fn lanes(seed: usize) -> Vec<u8> {
+    const WIDTH: usize = 640;
+    const HEIGHT: usize = 200;
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, WIDTH as u32, HEIGHT as u32);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().expect("a header");
+    let pixels: Vec<u8> = (0..HEIGHT)
+        .flat_map(|y| (0..WIDTH).map(move |x| (x, y)))
+        .flat_map(|(x, y)| {
+            let lane = y / 25;
+            match (y % 25 < 20, wave(lane * 31 + x / (20 + lane * 3) + seed) > 0.0) {
+                (true, true) => [0x4c, 0x9f, 0x8b],
+                (true, false) => [0xe0, 0x89, 0x2b],
+                _ => [0xf4, 0xf6, 0xf8],
+            }
+        })
+        .collect();
+    writer.write_image_data(&pixels).expect("pixels");
+    writer.finish().expect("an end");
+    bytes
 }
 
 const ALL_REDUCE: &str = "all-reduce 16-32 MiB world inside-host";

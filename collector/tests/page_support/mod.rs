@@ -23,7 +23,17 @@ pub struct Marked {
 }
 
 /// Numbers that are part of definitions. A new one is put here by hand.
-const RULES: [&str; 6] = ["20 %", "p90", "1 ms", "100", "transfer, p99", "p99"];
+const RULES: [&str; 9] = [
+    "20 %",
+    "p90",
+    "1 ms",
+    "100",
+    "transfer, p99",
+    "p99",
+    "95 %",
+    "5th",
+    "95th",
+];
 
 /// All that the page shows.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +59,32 @@ pub const WALK: &str = r#"(() => {
     for (const name of ['aria-label', 'title', 'alt'])
       if (/\p{Nd}/u.test(e.getAttribute(name) ?? '')) loose.push(e.getAttribute(name));
   return {marked, loose};
+})()"#;
+
+/// Letters whose contrast to what is behind them is too low to be read (WCAG 2.2, 1.4.3), and the colour of the page.
+pub const CONTRAST: &str = r#"(() => {
+  const parts = colour => colour.match(/[\d.]+/g).map(Number);
+  const light = colour => {
+    const [r, g, b] = parts(colour).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (parts(colour)[3] !== 0) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const faint = new Set();
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+    // What is written on a coloured cell has the cell behind it, of which the letters' own test knows.
+    if (!own || e.closest('title') || e.matches('.on-dark, .on-light, .on-dark *, .on-light *')) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(e.closest('svg') ? style.fill : style.color), light(behind(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) faint.add(e.tagName + '.' + e.className.baseVal ?? e.className);
+  }
+  return {faint: [...faint], paper: getComputedStyle(document.body).backgroundColor};
 })()"#;
 
 impl Walked {

@@ -97,6 +97,8 @@ const TIMES: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1
 
 /// The values that a number may stand for.
 pub fn span(form: &str, text: &str) -> Result<Span, String> {
+    let text = text.replace('−', "-");
+    let text = text.as_str();
     match form {
         "number" => rounded(text, 1.0),
         "time" => time(text).map(|(from, to)| (from - CUT_NS, to + CUT_NS)),
@@ -105,6 +107,7 @@ pub fn span(form: &str, text: &str) -> Result<Span, String> {
         "bytes" => bytes(text, ""),
         "rate" => bytes(text, "/s"),
         "percent" => percent(text),
+        "points" => rounded(text.strip_suffix(" pp").ok_or("there is no pp")?, 0.01),
         "condition" => condition(text),
         other => Err(format!("nothing is written as '{other}'")),
     }
@@ -257,6 +260,10 @@ fn what_is_shown_stands_for_what_it_was_rounded_from_and_for_nothing_else() {
         ("percent", "12 %", 0.123, 0.126),
         ("percent", "< 0.1 %", 0.000_3, 0.002),
         ("condition", "50.0 %", 50.0, 0.5),
+        ("time", "+2.70 ms", 2_700_000.0, -2_700_000.0),
+        ("percent", "+1,200 %", 12.0, 12.1),
+        ("percent", "−0.04 %", -0.000_4, 0.000_4),
+        ("points", "−0.8 pp", -0.008, -0.8),
     ] {
         assert!(fits(form, text, yes), "{text}: {yes}");
         assert!(!fits(form, text, no), "{text}: {no}");

@@ -11,8 +11,8 @@ use crate::report::words::Mood;
 /// Columns of the words before a sentence.
 pub const LABEL: usize = 14;
 const INDENT: usize = 2;
-/// A name is not shortened below this: then columns at the right go.
-const SHORTEST_NAME: usize = 20;
+/// A name is not shortened below this share of the width, since names differ in the middle: then columns at the right go.
+const LEAST_OF_NAME: f64 = 0.4;
 
 /// A text that is being written.
 #[derive(Debug)]
@@ -183,6 +183,11 @@ fn name_width(headings: &[&str], rows: &[Row], width: usize) -> usize {
     const GAP: usize = 2;
     let verdicts = rows.iter().map(|row| verdict_cell(row).chars().count());
     let verdict = verdicts.max().filter(|width| *width > 0);
+    let names = rows.iter().map(|row| row.name.chars().count());
+    let shortest = names
+        .max()
+        .unwrap_or(0)
+        .min((width as f64 * LEAST_OF_NAME) as usize);
     let mut others = verdict.map_or(0, |width| width + GAP);
     for (at, heading) in headings.iter().enumerate().skip(2) {
         let cells = rows.iter().filter_map(|row| row.cells.get(at - 2));
@@ -191,12 +196,12 @@ fn name_width(headings: &[&str], rows: &[Row], width: usize) -> usize {
             continue;
         }
         let column = widest.max(heading.chars().count()) + GAP;
-        if others + column + SHORTEST_NAME > width && others > 0 {
+        if others + column + shortest > width && others > 0 {
             break;
         }
         others += column;
     }
-    width.saturating_sub(others).max(SHORTEST_NAME)
+    width.saturating_sub(others).max(shortest)
 }
 
 /// A name that is too long keeps its beginning and its end: there are the metric and the limit.
@@ -206,7 +211,7 @@ pub fn shortened(name: &str, most: usize) -> String {
         return name.to_owned();
     }
     let kept = most.saturating_sub(1);
-    let tail = kept * 2 / 5;
+    let tail = kept / 3;
     let head: String = name.chars().take(kept - tail).collect();
     let end: String = name.chars().skip(length - tail).collect();
     format!("{head}…{end}")
@@ -219,7 +224,7 @@ mod tests {
     #[test]
     fn a_long_name_keeps_both_ends() {
         let name = "busbw[all-reduce 1-2 MiB world inside-host]<-3%";
-        assert_eq!(shortened(name, 24), "busbw[all-redu…host]<-3%");
+        assert_eq!(shortened(name, 24), "busbw[all-reduce…t]<-3%");
         assert_eq!(shortened(name, 24).chars().count(), 24);
         assert_eq!(shortened("step_time", 24), "step_time");
     }

@@ -7,11 +7,19 @@
 //!
 //! [`Comparison`]: rankscope_formats::comparison::Comparison
 
+mod github;
+mod html;
+mod junit;
 mod lines;
+mod markdown;
 mod moods;
 mod rows;
 mod shown;
 mod text;
 mod words;
 
+pub use github::comparison_workflow_commands;
+pub use html::{Picture, Side, comparison_page};
+pub use junit::comparison_junit;
+pub use markdown::{MOST_CHARACTERS, comparison_markdown};
 pub use text::{Listed, comparison_text};

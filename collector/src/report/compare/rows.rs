@@ -25,10 +25,8 @@ pub struct GateRow {
     pub new: Prose,
     /// Change, and how far it may be off.
     pub change: Prose,
-    /// Why.
+    /// Why, and how many runs would decide.
     pub reason: Prose,
-    /// Runs a side that would decide; empty if that is of no use.
-    pub needed: Prose,
 }
 
 /// The gates, as they were declared.
@@ -49,15 +47,11 @@ pub fn gates(comparison: &Comparison, reasons: &mut Reasons) -> Vec<GateRow> {
             GateRow {
                 mood: moods::of_gate(&gate.verdict),
                 verdict: quoted(&gate.verdict, of("verdict")).into(),
-                rule: quoted(&gate.rule, of("rule")).into(),
+                rule: words::gate_name(comparison, at),
                 base: std::mem::take(base),
                 new: std::mem::take(new),
                 change: std::mem::take(change),
-                reason: quoted(&gate.reason, of("reason")).into(),
-                needed: gate
-                    .runs_needed
-                    .map(|runs| counted(u64::from(runs), "run", of("runs_needed")))
-                    .into(),
+                reason: words::gate_reason(comparison, at),
             }
         })
         .collect()

@@ -104,14 +104,7 @@ impl Text<'_> {
                 verdict: Some((gate.mood, gate.verdict.plain())),
                 name: gate.rule.plain(),
                 cells: plain(&[&gate.change, &gate.base, &gate.new]),
-                below: match gate.needed.is_empty() {
-                    true => gate.reason.plain(),
-                    false => format!(
-                        "{} {} a side would decide.",
-                        gate.reason.plain(),
-                        gate.needed.plain()
-                    ),
-                },
+                below: gate.reason.plain(),
             })
             .collect();
         let headings = ["verdict", "rule", "change", "base", "new"];

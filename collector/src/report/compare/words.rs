@@ -1,5 +1,6 @@
 //! What a comparison says in sentences: the same ones everywhere.
 
+use super::shown;
 use crate::report::figures::{self, count, counted, moment, quoted, rule};
 use crate::report::prose::{Prose, prose};
 use crate::report::source::{among, number, sum};
@@ -23,6 +24,58 @@ pub fn name(metric: &MetricResult, at: &str) -> Prose {
         Some(subject) => prose![name, "[", quoted(subject, format!("{at}/subject")), "]"],
         None => name.into(),
     }
+}
+
+/// With a full stop, unless it has one: sentences of the JSON have none where they are all that is said.
+pub fn ended(sentence: impl Into<Prose>) -> Prose {
+    let mut sentence = sentence.into();
+    if !sentence.plain().ends_with(['.', '!', '?']) {
+        sentence.push(".");
+    }
+    sentence
+}
+
+/// Why a gate is decided so, and how many runs would decide it.
+pub fn gate_reason(comparison: &Comparison, at: usize) -> Prose {
+    let Some(gate) = comparison.gates.get(at) else {
+        return Prose::default();
+    };
+    let of = |field: &str| format!("/gates/{at}/{field}");
+    let reason = quoted(&gate.reason, of("reason"));
+    match gate.runs_needed {
+        None => reason.into(),
+        Some(runs) => prose![
+            ended(reason),
+            " ",
+            counted(u64::from(runs), "run", of("runs_needed")),
+            " a side would decide."
+        ],
+    }
+}
+
+/// A gate's rule; with its metric, if a rule with a pattern became several gates.
+pub fn gate_name(comparison: &Comparison, at: usize) -> Prose {
+    let Some(gate) = comparison.gates.get(at) else {
+        return Prose::default();
+    };
+    let rule = quoted(&gate.rule, format!("/gates/{at}/rule"));
+    let alike = comparison.gates.iter().filter(|other| other.rule == gate.rule);
+    if alike.count() > 1 {
+        prose![rule, ": ", quoted(&gate.metric, format!("/gates/{at}/metric"))]
+    } else {
+        rule.into()
+    }
+}
+
+/// From one value to the other: `49.8 ms to 52.8 ms, +6.1 % ± 0.8 %`.
+pub fn values(metric: &MetricResult, at: &str) -> Prose {
+    prose![
+        shown::value(metric.base, &metric.unit, format!("{at}/base")),
+        " to ",
+        shown::value(metric.new, &metric.unit, format!("{at}/new")),
+        ", ",
+        shown::change(metric, at)
+    ]
 }
 
 /// The smallest change of a gated metric that is found, with the sign of a change for the worse.
@@ -184,6 +237,12 @@ pub fn directories(side: &SideSummary, of: &str) -> Prose {
     text
 }
 
+/// The same, one by one.
+pub fn first_directories(side: &SideSummary) -> impl Iterator<Item = &str> {
+    let runs = side.runs.iter().take(MOST_DIRECTORIES);
+    runs.map(|run| run.name.directory.as_str())
+}
+
 /// How it was decided, a sentence or two each.
 pub fn method(comparison: &Comparison) -> Vec<Prose> {
     let method = &comparison.method;
@@ -203,7 +262,8 @@ pub fn method(comparison: &Comparison) -> Vec<Prose> {
         }
     ];
     if !method.noise.is_empty() {
-        noise.push(prose![" ", quoted(&method.noise, of("noise"))]);
+        let how = ended(quoted(&method.noise, of("noise")));
+        noise.push(prose![" Noise: ", how]);
     }
     if let Some(degrees) = method.degrees_of_freedom.value {
         let degrees = figures::mean(degrees, "count", of("degrees_of_freedom/value"));
@@ -267,8 +327,8 @@ pub fn view_command(comparison: &Comparison) -> Result<String, &'static str> {
         let run = runs.find(|run| run.is_compared).or(first);
         run.map(|run| run.name.directory.clone())
     };
-    let new = there(&comparison.new).ok_or("of the new runs only summaries are kept")?;
-    let base = there(&comparison.base).ok_or("of the base only summaries are kept")?;
+    let new = there(&comparison.new).ok_or("no session of the new runs is kept")?;
+    let base = there(&comparison.base).ok_or("no session of the base is kept")?;
     Ok(format!(
         "rankscope view {} --compare {}",
         shell_word(&new),

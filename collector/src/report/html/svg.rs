@@ -121,7 +121,12 @@ impl Svg {
     pub fn key(&mut self, x: f64, y: f64, style: &str, words: &str) -> f64 {
         self.rect(x, y - 9.0, 10.0, 10.0, style, &Prose::default());
         self.text(x + 14.0, y, Anchor::Start, words);
-        x + 14.0 + text_width(words) + 16.0
+        x + Self::key_width(words)
+    }
+
+    /// How far the next key is from the one of these words.
+    pub fn key_width(words: &str) -> f64 {
+        14.0 + text_width(words) + 16.0
     }
 
     /// The element. It keeps its size in pixels, so that letters stay readable; what is too wide scrolls.
