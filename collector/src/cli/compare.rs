@@ -1,7 +1,7 @@
 //! `rankscope compare`.
 
 use super::progress::Progress;
-use super::{Exit, print, session};
+use super::{Exit, print, session, worst_steps};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_collector::baseline::{self, KeyFilter};
@@ -9,8 +9,11 @@ use rankscope_collector::compare::gate::Gate;
 use rankscope_collector::compare::settings::{self, Inconclusive, Settings};
 use rankscope_collector::compare::{self, Run, comparable, metrics};
 use rankscope_collector::report::Look;
-use rankscope_collector::report::compare::{Listed, comparison_text};
-use rankscope_formats::comparison::{StoredBatch, comparison_schema};
+use rankscope_collector::report::compare::{
+    Listed, comparison_junit, comparison_markdown, comparison_page, comparison_text,
+    comparison_workflow_commands,
+};
+use rankscope_formats::comparison::{Comparison, StoredBatch, comparison_schema};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -99,6 +102,22 @@ pub struct Compare {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
+    /// Write a comment for a pull request; - for standard output instead of the text.
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "json")]
+    markdown: Option<PathBuf>,
+
+    /// Write a page with pictures: distributions, the change by part, the longest steps of both sides.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+
+    /// Write the limits as test cases for any CI, in JUnit's XML.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    junit: Option<PathBuf>,
+
+    /// Print annotations of a GitHub workflow, and add the comment to its step summary.
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    github: bool,
+
     /// List every metric, and every rank.
     #[arg(long, help_heading = "Output")]
     all: bool,
@@ -162,17 +181,48 @@ impl Compare {
         let mut comparison = compare::compare(&base, &new, &noise, &settings)?;
         comparison.base.label = label;
         drop(progress);
+        self.write(&comparison)?;
+        Ok(exit(&comparison))
+    }
+
+    /// Everything that was asked for.
+    fn write(&self, comparison: &Comparison) -> Result<()> {
+        let file = |path: &Path, text: &str| {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        if let Some(path) = &self.html {
+            let pictures = worst_steps::pictures(comparison);
+            file(path, &comparison_page(comparison, &pictures))?;
+        }
+        if let Some(path) = &self.junit {
+            file(path, &comparison_junit(comparison)?)?;
+        }
+        let markdown = || comparison_markdown(comparison);
+        let is_for_stdout = self.markdown.as_deref() == Some(Path::new("-"));
+        if let Some(path) = self.markdown.as_deref().filter(|_| !is_for_stdout) {
+            file(path, &markdown())?;
+        }
+        if self.github {
+            if let Some(summary) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
+                let path = Path::new(&summary);
+                let mut file = std::fs::OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(path)
+                    .with_context(|| format!("cannot open {}", path.display()))?;
+                file.write_all(markdown().as_bytes())
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            print::text(&comparison_workflow_commands(comparison))?;
+        }
         if self.json {
-            print::json(&comparison)?;
+            print::json(comparison)
+        } else if is_for_stdout {
+            print::text(&markdown())
         } else {
             let listed = if self.all { Listed::All } else { Listed::Telling };
-            print::text(&comparison_text(&comparison, listed, &Look::of_stdout()))?;
+            print::text(&comparison_text(comparison, listed, &Look::of_stdout()))
         }
-        Ok(match comparison.exit_status {
-            0 => Exit::Fine,
-            1 => Exit::Regression,
-            _ => Exit::Inconclusive,
-        })
     }
 
     /// Of the file, then of the command line.
@@ -203,6 +253,26 @@ impl Compare {
         }
         Ok(settings)
     }
+}
+
+/// How a comparison ends.
+pub fn exit(comparison: &Comparison) -> Exit {
+    match comparison.exit_status {
+        0 => Exit::Fine,
+        1 => Exit::Regression,
+        _ => Exit::Inconclusive,
+    }
+}
+
+/// Compares runs by the project's own settings.
+pub fn of_runs(base: &[PathBuf], new: &[PathBuf]) -> Result<Comparison> {
+    let mut settings = Settings::default();
+    if let Some(file) = settings::find(&std::env::current_dir().context("there is no working directory")?) {
+        settings.read(&file)?;
+    }
+    let progress = Progress::new();
+    let (base, new) = (read_all(base, &progress)?, read_all(new, &progress)?);
+    Ok(compare::compare(&base, &new, &[], &settings)?)
 }
 
 /// Runs of a baseline.

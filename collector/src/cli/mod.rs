@@ -21,6 +21,7 @@ mod session;
 mod size;
 mod timeline_picture;
 mod view;
+mod worst_steps;
 
 pub use exit::Exit;
 

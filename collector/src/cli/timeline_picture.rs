@@ -11,6 +11,11 @@ const SIZE: &str = "1280x560";
 
 /// The timeline of the session in `path`, as PNG.
 pub fn take(path: &Path) -> Result<Vec<u8>> {
+    take_range(path, None)
+}
+
+/// The same of a part of its time, from and to, ns on its axis.
+pub fn take_range(path: &Path, range_ns: Option<(i64, i64)>) -> Result<Vec<u8>> {
     let progress = Progress::new();
     progress.tell("drawing the timeline", None);
     let folder = tempfile::tempdir().context("no room for a picture")?;
@@ -21,6 +26,7 @@ pub fn take(path: &Path) -> Result<Vec<u8>> {
         .arg("--screenshot")
         .arg(&picture)
         .args(["--size", SIZE, "--theme", "light", "--only-timeline"])
+        .args(range_ns.map(|(from, to)| format!("--range={from}ns..{to}ns")))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot start {}. {WHERE_FROM}", program.display()))?;

@@ -6,6 +6,7 @@ use super::outcome::{self, Outcome};
 use super::plan::{Plan, Planned, Side};
 use super::time_left::{self, TimeLeft};
 use super::{Exit, Run, merge, say};
+use crate::cli::compare;
 use crate::launch::ending::Ending;
 use crate::launch::inherited::Inherited;
 use crate::launch::job::asked_meanwhile;
@@ -14,9 +15,11 @@ use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rankscope_collector::report::Look;
+use rankscope_collector::report::compare::{Listed, comparison_text};
 use rankscope_formats::ranklog::place;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Fewest whole runs a side that say how much runs differ; fewer if no more were asked for.
@@ -229,17 +232,24 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
     Ok(())
 }
 
-/// Hands both sides to the comparison.
+/// Compares both sides. As all that rankscope says of a job, it goes to standard error.
 fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
-    let folder = |runs: &[PathBuf]| runs.first().and_then(|run| run.parent()).map(Path::to_path_buf);
+    let comparison = compare::of_runs(base, new)?;
+    let text = comparison_text(&comparison, Listed::Telling, &Look::of_stderr());
+    let mut stderr = io::stderr().lock();
+    // Nobody is left to read it if this fails.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    let folder = |runs: &[PathBuf]| {
+        runs.first()
+            .and_then(|run| run.parent())
+            .map(|path| path.display().to_string())
+    };
     if let (Some(base), Some(new)) = (folder(base), folder(new)) {
         say(&format!(
-            "compare them: rankscope compare {} -- {}",
-            base.display(),
-            new.display()
+            "the same again: rankscope compare {base} -- {new} (--html page.html for a page with pictures)"
         ));
     }
-    Ok(Exit::Fine)
+    Ok(compare::exit(&comparison))
 }
 
 /// Ends as the job ended; a job that made nothing of a signal does not make the batch whole.
