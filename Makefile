@@ -34,6 +34,7 @@ setup:
 	tests/setup/node.sh
 	tests/setup/nccl.sh
 	tests/setup/hta.sh
+	tests/setup/scipy.sh
 	tests/setup/tables.sh
 
 # The artefacts under test are the released ones. The tests themselves are built for development: with

@@ -17,6 +17,7 @@ want g++ command -v c++
 want make command -v make
 want perl command -v perl
 want git command -v git
+want jq command -v jq
 want nodejs command -v node
 want npm command -v npm
 want chromium sh -c 'command -v chromium || command -v chromium-browser || command -v google-chrome'

