@@ -28,7 +28,7 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("style.css");
 /// Width of every picture, px: the style sheet scales them all alike, so their letters are of one size.
 const WIDTH: f64 = 760.0;
-/// An axis is not shorter than this, whatever stands beside it: then the picture is wider.
+/// An axis is not shorter than this, however long its labels are: then the picture is wider.
 const SHORTEST_AXIS: f64 = 260.0;
 /// Rows of a list that are shown unfolded.
 const MOST_UNFOLDED: usize = 12;
@@ -257,7 +257,7 @@ fn foot(out: &mut String, comparison: &Comparison) {
     );
 }
 
-/// How long an axis is between what stands on its left and on its right.
+/// How long an axis is between what is on its left and on its right.
 fn axis_width(left: f64, right: f64) -> f64 {
     (WIDTH - left - right).max(SHORTEST_AXIS)
 }
