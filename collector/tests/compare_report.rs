@@ -225,7 +225,7 @@ fn every_number_of_the_page_is_that_of_the_json() {
     }
 }
 
-/// The test above can fail: a JSON in which one number is another is told from the page.
+/// The test above can fail: a JSON in which one number is another does not fit the page.
 #[test]
 fn a_number_that_differs_is_found() {
     let page = pages().swap_remove(0);
@@ -258,7 +258,7 @@ fn a_page_of_a_thousand_ranks_can_be_mailed() {
     assert!(length < 2_000_000, "{length} bytes");
 }
 
-/// No script, no link, no address; pictures carry their own bytes and a text that stands for them.
+/// No script, no link, no address; pictures carry their own bytes and a text for those who cannot see them.
 #[test]
 fn a_page_needs_nothing_else() {
     for page in pages() {
@@ -358,7 +358,7 @@ fn a_page_begins_with_what_it_can_find() {
     }
 }
 
-/// What lies beyond the right edge of a screen of this width.
+/// What is beyond the right edge of a screen of this width.
 const CUT: &str = r#"(() => {
   const cut = [], width = document.documentElement.clientWidth;
   for (const e of document.querySelectorAll('body *')) {

@@ -909,7 +909,7 @@ fn gate(
         metric: metric.into(),
         limit: base.map_or_else(
             || Figure::unknown("there is no base"),
-            |base| Figure::known(base * share),
+            |base| Figure::known(base * share.abs()),
         ),
         verdict: verdict.into(),
         reason: reason.into(),

@@ -53,6 +53,7 @@ impl Job {
             },
             written_unix_ns: 1_795_255_300_000_000_000,
             directories: vec!["/scratch/runs/resnet".into()],
+            surroundings: Vec::new(),
             axis: Axis {
                 origin_unix_ns: 1_795_255_201_000_000_000,
                 start_ns: 0,

@@ -189,7 +189,8 @@ pub struct GateResult {
     pub rule: String,
     /// Metric, with its subject.
     pub metric: String,
-    /// The largest change that is allowed, in the metric's unit; unknown without a base.
+    /// The largest change for the worse that is allowed, in the metric's unit; positive whichever direction is better. Unknown
+    /// without a base.
     pub limit: Figure<f64>,
     /// `pass`, `fail` or `inconclusive`.
     pub verdict: String,

@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_long_name_keeps_both_ends() {
         let name = "busbw[all-reduce 1-2 MiB world inside-host]<-3%";
-        assert_eq!(shortened(name, 24), "busbw[all-reduce…t]<-3%");
+        assert_eq!(shortened(name, 24), "busbw[all-reduce…st]<-3%");
         assert_eq!(shortened(name, 24).chars().count(), 24);
         assert_eq!(shortened("step_time", 24), "step_time");
     }

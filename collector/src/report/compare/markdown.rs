@@ -283,7 +283,7 @@ impl Markdown<'_> {
         if rows.is_empty() {
             return;
         }
-        // A column in which nothing stands says nothing.
+        // An empty column says nothing.
         let is_filled = |at: usize| {
             rows.iter()
                 .any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()))
@@ -352,7 +352,7 @@ fn code(name: &str) -> String {
     }
 }
 
-/// A text that takes at most so many bytes, which are more than its letters: both of its ends.
+/// A text cut to this number of bytes, which are more than its letters: both of its ends stay.
 fn within(text: &str, most: usize) -> String {
     let mut letters = text.chars().count().min(most);
     loop {

@@ -9,7 +9,7 @@ use rankscope_formats::comparison::{Interval, MetricResult};
 /// Ends whose distances from the middle differ by less than this share of the whole are written as `± half`.
 const LOPSIDED: f64 = 0.02;
 
-/// A change of more than so many times the base is written in the metric's unit: hundreds of thousands of percent say nothing.
+/// A change of more than this many times the base is written in the metric's unit: hundreds of thousands of percent say nothing.
 const MOST_TIMES: f64 = 100.0;
 
 /// What a change is measured by.

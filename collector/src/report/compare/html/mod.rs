@@ -17,7 +17,7 @@ pub use worst_steps::{Picture, Side};
 
 use super::moods;
 use super::words;
-use crate::report::figures::quoted;
+use crate::report::figures::{percent, quoted};
 use crate::report::html::{class, details, figure, open, paragraph, section};
 use crate::report::markup::{element, escape};
 use crate::report::prose::{Prose, prose};
@@ -28,7 +28,7 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("style.css");
 /// Width of every picture, px: the style sheet scales them all alike, so their letters are of one size.
 const WIDTH: f64 = 760.0;
-/// An axis is not shorter than this, whatever stands beside it: then the picture is wider.
+/// An axis is not shorter than this, however long its labels are: then the picture is wider.
 const SHORTEST_AXIS: f64 = 260.0;
 /// Rows of a list that are shown unfolded.
 const MOST_UNFOLDED: usize = 12;
@@ -152,7 +152,10 @@ fn gated(out: &mut String, comparison: &Comparison) {
     if !pictures.is_empty() {
         let note = prose![
             "A point is the mean of one run, a line across the points the mean of a side. The bar below is the change from the \
-             base's mean with its interval. Behind a dashed line a change is beyond the limit."
+             base's mean with its interval. Behind a dashed line a change is beyond the limit. A gate fails if the whole bar is there. \
+             It passes by a bound that is nearer than the bar's end: one-sided, and wrong in at most ",
+            percent(comparison.method.pass_alpha, "/method/pass_alpha"),
+            " of cases."
         ];
         for (title, picture) in &pictures {
             let _ = write!(out, "{}{picture}", element("h3", "", title, "span"));
@@ -254,7 +257,7 @@ fn foot(out: &mut String, comparison: &Comparison) {
     );
 }
 
-/// How long an axis is between what stands on its left and on its right.
+/// How long an axis is between what is on its left and on its right.
 fn axis_width(left: f64, right: f64) -> f64 {
     (WIDTH - left - right).max(SHORTEST_AXIS)
 }

@@ -120,7 +120,7 @@ pub fn keys_height(comparison: &Comparison, left: f64) -> f64 {
     KEYS * lines
 }
 
-/// What each colour stands for, in as many lines as that takes.
+/// What each colour stands for, in as few lines as have room.
 pub fn keys(svg: &mut Svg, comparison: &Comparison, left: f64) {
     let parts = comparison.attribution.parts.iter();
     for (part, (x, line)) in parts.zip(key_places(comparison, left)) {

@@ -138,7 +138,7 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     const HEIGHT: f64 = 180.0;
     let ranks = &comparison.attribution.ranks;
     let order = rows::ranks_by_difference(comparison);
-    // Of neighbours that share a column the one that stands out is drawn.
+    // Of neighbours that share a column the one most unlike the others is drawn.
     let mut place = vec![0; ranks.len()];
     for (at, (rank, _)) in order.iter().enumerate() {
         place[*rank] = at;

@@ -47,7 +47,9 @@ fn points(metric: &MetricResult, from: &str, limit: Option<f64>) -> Option<Strin
     let interval = metric
         .interval
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
-    let limit = limit.filter(|limit| limit.is_finite());
+    // A limit is the size of a change for the worse.
+    let worse = if metric.better == "higher" { -1.0 } else { 1.0 };
+    let limit = limit.filter(|limit| limit.is_finite()).map(|limit| worse * limit);
     let of_change = interval
         .map(|interval| [interval.low, interval.high])
         .into_iter()
