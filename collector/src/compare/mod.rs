@@ -117,7 +117,11 @@ pub fn compare(
         exit_status: exit_status(verdict, settings.inconclusive),
         headline,
         reasons,
-        cautions: cautions(base, new, &layout),
+        cautions: {
+            let mut all = cautions(base, new, &layout);
+            all.extend(coarse(&judged));
+            all
+        },
         base: side(base, &layout.base_batches, &layout.compared_base()),
         new: side(new, &layout.new_batches, &(0..new.len()).collect::<Vec<_>>()),
         method: method(base, new, &layout, &judged, settings),
@@ -239,6 +243,27 @@ fn cautions(base: &[Run], new: &[Run], layout: &Layout) -> Vec<String> {
         out.push("base and new ran on different hosts".to_owned());
     }
     out
+}
+
+/// A limit that holds says little where only changes several times as large would have been found.
+fn coarse(judged: &judge::Judged) -> Vec<String> {
+    const COARSE: f64 = 4.0;
+    let gates = judged.gates.iter().zip(&judged.detectable);
+    gates
+        .filter_map(|(gate, detectable)| {
+            let (limit, found) = (gate.limit.value?, detectable.change.value?.abs());
+            let is_coarse = gate.verdict == "pass" && limit > 0.0 && found > COARSE * limit;
+            let metric = metrics::find(gate.metric.split('[').next()?)?;
+            let sign = metric.better.worse_sign();
+            is_coarse.then(|| {
+                format!(
+                    "{} holds, but only a change from {} on would have been found for sure: more runs, or longer ones, find less",
+                    gate.rule,
+                    shown::amount(metric.unit, sign * found)
+                )
+            })
+        })
+        .collect()
 }
 
 fn side(runs: &[Run], batches: &[Vec<usize>], compared: &[usize]) -> SideSummary {

@@ -187,7 +187,6 @@ pub fn of_rank(
             }
         }
     }
-    #[expect(clippy::iter_over_hash_type, reason = "a tree is in order")]
     for (_, mut calls) in steps {
         calls.sort_by_key(|call| call.0);
         let calls: Vec<u64> = calls.into_iter().map(|(_, call)| call).collect();
