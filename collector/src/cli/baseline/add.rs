@@ -14,7 +14,7 @@ use rankscope_collector::baseline::{Key, KeyFilter, StoreError};
 use rankscope_collector::compare::summarise::summarise;
 use rankscope_collector::report::units;
 use rankscope_formats::comparison::RunSummary;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,11 @@ struct Read {
 impl Add {
     pub fn run(self) -> Result<Exit> {
         let store = self.store.open()?;
-        let read = self.runs.iter().map(read).collect::<Result<Vec<Read>>>()?;
+        let read = self
+            .runs
+            .iter()
+            .map(|run| read(run))
+            .collect::<Result<Vec<Read>>>()?;
         let runs: Vec<RunSummary> = read.iter().map(|read| read.summary.clone()).collect();
         check(&runs)?;
         let key = self.key(&read)?;
@@ -136,7 +140,7 @@ pub fn entries(count: usize) -> String {
     format!("{count} {}", if count == 1 { "entry" } else { "entries" })
 }
 
-fn read(run: &PathBuf) -> Result<Read> {
+fn read(run: &Path) -> Result<Read> {
     let (path, session) = session::read(run)?;
     if session.part.is_some() {
         bail!(
