@@ -125,7 +125,8 @@ impl Add {
                 .or_else(|| machine(&first.summary))
                 .with_context(|| {
                     format!(
-                        "{shown} does not say which processors it ran on; name the machine with --machine"
+                        "{shown} does not say which processors it ran on, like imports and recordings of an older rankscope; \
+                         name the machine with --machine"
                     )
                 })?,
             job: self.job.clone().or_else(|| first.job.clone()).with_context(|| {
