@@ -358,8 +358,10 @@ fn a_merge_that_is_interrupted_says_how_to_go_on() {
         .spawn()
         .expect("started");
     launch_support::wait_until("the first merge has begun", || {
-        batch.out().join("run-1/merging.json").exists()
+        fs::metadata(batch.out().join("run-1/merging.json")).is_ok_and(|lock| lock.len() > 0)
     });
+    // Until it waits for the pipe: what it makes just now is not taken away by who stops it.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     // SAFETY: a child of ours that was not reaped.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     assert_eq!(launch_support::ended(&mut child).signal(), Some(libc::SIGINT));

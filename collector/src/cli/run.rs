@@ -31,20 +31,25 @@ Examples:
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
   rankscope run --kernels=all@30+10 -- torchrun train.py      all kernels of ten seconds
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*
-  rankscope run --repeat 5 -o runs/main -- torchrun train.py  five runs, to compare with or to keep as a baseline
+  rankscope run --repeat 5 -o runs/main -- torchrun train.py  five runs, to compare or to keep
   rankscope run --repeat 5 --against 'torchrun old.py' -o runs/ab -- torchrun train.py
-                                                              five runs of each, in turns; old.py is the base
+                                                              five of each; old.py is the base";
 
+const MANY_RUNS: &str = "\
 Many runs (--repeat):
-  Runs are recorded one after the other: DIR/run-1 to DIR/run-N. With --against the two commands take turns, ABBA ABBA: what
-  drifts on the machine then reaches both alike. A is the base, in DIR/base/run-1 and so on; B is CMD, in DIR/new/run-1.
-  All are merged after the last: a merge between two runs would heat the machine and fill its caches.
-  DIR must be new or empty. One command starts the whole job: mpirun, srun, torchrun of one node.
-  A run that fails is not part of the batch; it is moved to DIR/failed-run-N. It ends the batch, unless --keep-going is given.
-  Ctrl-C ends the run that is recorded, and the batch. Runs that are whole stay.
-  No trace is written for these; make one of the run that you look at: rankscope export --perfetto DIR/run-1
+  Runs are recorded one after the other, into DIR/run-1 to DIR/run-N. DIR must be new or empty.
+  With --against two commands take turns, ABBA ABBA: what drifts on the machine reaches both.
+    A  the command of --against, the base    in DIR/base/run-1 to DIR/base/run-N
+    B  CMD, which is compared with the base  in DIR/new/run-1 to DIR/new/run-N
+  One command starts the whole job: torchrun on one node, mpirun, srun.
+  All are merged after the last run: a merge in between would disturb the next one.
+  No traces are written. Make one of a run that you look at: rankscope export --perfetto RUN
+  A run fails if its exit status is not 0 or if nothing was recorded. It is moved to failed-run-N.
+  A failed run ends the batch, unless --keep-going is given. The runs before it are merged.
+  Ctrl-C ends the run and the batch. Whole runs stay, and a message says how to merge them.
 
-  Exit status with --repeat: 0 all runs are whole; that of the job that failed; 3 too few runs are whole.";
+Exit status with --repeat:
+  0 all is well; that of the job that ended the batch; 3 if too few runs are whole to compare.";
 
 /// Live area of each process where devices' work is recorded, in MiB.
 const LIVE_MIB_WITH_KERNELS: u32 = 32;
@@ -56,9 +61,9 @@ const LIVE_MIB_WITH_KERNELS: u32 = 32;
 /// Ctrl-C, a crash or a kill. A second Ctrl-C stops the merge; the recording stays, and `rankscope merge` goes on
 /// with it.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{MANY_RUNS}"))]
 pub struct Run {
-    /// Run directory; made if it is not there. An earlier run's directory is extended.
+    /// Run directory; made if it is not there. An earlier run's directory is extended, but not with --repeat.
     ///
     /// Without it: RANKSCOPE_DIR if that is set, else a new directory rankscope-DATE-TIME-xxxx below the working
     /// directory. Several nodes of one job share one directory.

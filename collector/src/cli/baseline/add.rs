@@ -14,7 +14,7 @@ use rankscope_collector::baseline::{Key, KeyFilter, StoreError};
 use rankscope_collector::compare::summarise::summarise;
 use rankscope_collector::report::units;
 use rankscope_formats::comparison::RunSummary;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,11 @@ struct Read {
 impl Add {
     pub fn run(self) -> Result<Exit> {
         let store = self.store.open()?;
-        let read = self.runs.iter().map(read).collect::<Result<Vec<Read>>>()?;
+        let read = self
+            .runs
+            .iter()
+            .map(|run| read(run))
+            .collect::<Result<Vec<Read>>>()?;
         let runs: Vec<RunSummary> = read.iter().map(|read| read.summary.clone()).collect();
         check(&runs)?;
         let key = self.key(&read)?;
@@ -121,7 +125,8 @@ impl Add {
                 .or_else(|| machine(&first.summary))
                 .with_context(|| {
                     format!(
-                        "{shown} does not say which processors it ran on; name the machine with --machine"
+                        "{shown} does not say which processors it ran on, like imports and recordings of an older rankscope; \
+                         name the machine with --machine"
                     )
                 })?,
             job: self.job.clone().or_else(|| first.job.clone()).with_context(|| {
@@ -136,7 +141,7 @@ pub fn entries(count: usize) -> String {
     format!("{count} {}", if count == 1 { "entry" } else { "entries" })
 }
 
-fn read(run: &PathBuf) -> Result<Read> {
+fn read(run: &Path) -> Result<Read> {
     let (path, session) = session::read(run)?;
     if session.part.is_some() {
         bail!(

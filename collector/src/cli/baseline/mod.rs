@@ -17,23 +17,23 @@ use std::io::{self, Write};
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope baseline add runs/main/run-*                            keep these runs, as one entry
-  rankscope baseline add --store git:baselines --push runs/main/*   on a git branch, and push it
-  rankscope baseline list --store git:baselines                     which branches, machines and jobs there are
-  rankscope baseline show --branch main --last 3                    the three newest entries of a branch
-  rankscope baseline prune --keep 20 --older-than 90d --dry-run     what would be removed";
+  rankscope baseline add runs/main/run-*                           keep these runs, as one entry
+  rankscope baseline add --store git:baselines --push runs/main/*  on a git branch, and push it
+  rankscope baseline list --store git:baselines                    what is there
+  rankscope baseline show --branch main --last 3                   the newest entries of a branch
+  rankscope baseline prune --keep 20 --older-than 90d --dry-run    what would be removed";
 
 const STORES: &str = "\
 Where a baseline is:
   --store DIR          a directory: on a shared disk, or in a cache of your CI
   --store git:BRANCH   a branch of its own in a git repository; nobody needs to check it out
-  RANKSCOPE_BASELINES  the store without --store; else .rankscope-baselines in the working directory
+  RANKSCOPE_BASELINES  the store without --store; else .rankscope-baselines here
 Many may add to a store at once: nothing is lost. An entry is one small file with the summaries of a batch of runs. \
 Traces are not kept.
 
 Entries are kept by branch, machine and job:
   --branch   without it GITHUB_REF_NAME or CI_COMMIT_REF_NAME, else git's branch here, else 'none'
-  --machine  without it the processor's model, how many processors, how many hosts, and whether devices were used
+  --machine  without it the model and number of processors, of hosts, and whether there were devices
   --job      without it the script or program, and how many ranks; arguments do not count
 Name the machine yourself if it has devices of several kinds: a recording does not say which.
 
