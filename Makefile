@@ -1,5 +1,5 @@
 # What a developer and CI call. Everything is plain cargo underneath; CONTRIBUTING.md says more.
-.PHONY: help build viewer portable demo test setup lint bench faults fuzz
+.PHONY: help build viewer portable demo test setup lint bench faults compare-study fuzz
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -10,6 +10,7 @@ help:
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make bench   the benchmarks"
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
+	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
 build:
@@ -55,11 +56,16 @@ bench:
 	tests/benchmarks/axis.sh 10
 	tests/benchmarks/import.py
 	tests/benchmarks/viewer.sh
+	tests/benchmarks/compare.sh
 	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
 
 # Hundreds of trainings with faults of known size, on a machine with nothing else to do: about an hour.
 faults: build
 	cargo run --locked --release -p rankscope-tests --bin fault_study
+
+# Records 200 runs of the demo's job, on a machine with nothing else to do.
+compare-study: build
+	tests/benchmarks/compare.sh study
 
 # The stable toolchain will do: without a sanitizer, of which safe code has little use.
 FUZZ_SECONDS ?= 60

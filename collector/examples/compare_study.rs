@@ -4,6 +4,10 @@
 //! Each pair draws 2 × N different runs at random. As they are, they are an A/A pair. Then each gate's printed detectable change is
 //! added to the new runs of the same pair (`same`), and to those of the next pair (`fresh`), whose noise the printed size did not see.
 
+#[path = "../tests/compare_support/mod.rs"]
+mod compare_support;
+
+use compare_support::Random;
 use rankscope_collector::compare::metrics::{EXPOSED_TRANSFER, EXPOSED_WAIT, STEP_TIME};
 use rankscope_collector::compare::settings::Settings;
 use rankscope_collector::compare::{Run, compare, summarise};
@@ -15,19 +19,6 @@ use std::error::Error;
 use std::path::PathBuf;
 
 const GATES: [&str; 3] = [STEP_TIME, EXPOSED_WAIT, EXPOSED_TRANSFER];
-
-/// The same numbers on every machine: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-}
 
 /// How often something was so.
 #[derive(Default)]

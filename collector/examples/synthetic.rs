@@ -1,4 +1,4 @@
-//! Writes the rank logs of a synthetic DistributedDataParallel job: `synthetic DIRECTORY OPERATIONS [RANKS]`.
+//! Writes the rank logs of a synthetic DistributedDataParallel job: `synthetic DIRECTORY OPERATIONS [RANKS [SEED]]`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -12,13 +12,14 @@ fn main() -> ExitCode {
         arguments.next().map(PathBuf::from),
         arguments.next().and_then(|text| text.parse::<u64>().ok()),
     ) else {
-        eprintln!("usage: synthetic DIRECTORY OPERATIONS [RANKS]");
+        eprintln!("usage: synthetic DIRECTORY OPERATIONS [RANKS [SEED]]");
         return ExitCode::from(2);
     };
     let ranks = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(8);
+    let noise = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut job = support::Ddp {
         ranks,
-        noise: 1,
+        noise,
         slow: Some((ranks / 2, 50_000)),
         ..support::Ddp::default()
     };

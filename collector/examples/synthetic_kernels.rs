@@ -74,7 +74,8 @@ fn kernel(work: Work, name: u64) -> Record {
 }
 
 /// One rank's log.
-fn write(directory: &Path, rank: u32, ranks: u32, steps: u64) -> io::Result<()> {
+/// The log of one rank.
+pub fn write(directory: &Path, rank: u32, ranks: u32, steps: u64) -> io::Result<()> {
     let mut log = SyntheticLog::create(directory, rank, ranks, "node")?;
     log.property("source.cupti", "130500")?;
     log.communicator_of(Library::Nccl, 0, rank, ranks, 7)?;

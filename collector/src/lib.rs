@@ -5,7 +5,7 @@
 //! (with [`overlap`] and [`device_overlap`], on [`intervals`], on the threads of [`pool`]), [`matching`] joins operations into instances, [`waiting`],
 //! [`bandwidth`] and [`blame`] judge them, [`traffic`] (by [`routes`]) says what went from rank to rank, [`analysis`] adds everything up ([`classes`], [`step_board`],
 //! [`quantiles`]), [`findings`], [`summary`] and [`device_summary`] say what a person should know. [`merge`] calls them in this order.
-//! [`rollup`] sums up by device, host and role, [`selection`] a window of time ([`time_range`] as people type it). [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`heap`] is for programs that call all this.
+//! [`rollup`] sums up by device, host and role, [`selection`] a window of time ([`time_range`] as people type it). [`export`] turns a session into what other tools open, [`heatmap`] and [`report`] into what people look at; [`compare`] compares runs, and [`baseline`] keeps what it needs of earlier ones; [`surroundings`] is what they ran on and with, [`fingerprint`] a hash that stays the same. [`heap`] is for programs that call all this.
 
 pub mod analysis;
 pub mod axis;
@@ -20,6 +20,7 @@ pub mod device_overlap;
 pub mod device_summary;
 pub mod export;
 pub mod findings;
+pub mod fingerprint;
 pub mod heap;
 pub mod heatmap;
 pub mod identity;

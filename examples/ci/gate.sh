@@ -25,8 +25,7 @@ mkdir -p "$output"
 # A command as a shell reads it again.
 command=$(printf '%q ' "$@")
 status=0
-"$rankscope" run --repeat "${REPEAT:-5}" --against "exec $command" -o "$output/runs" -- \
-    bash -c "cd $(printf %q "$base") && exec $command" || status=$?
+"$rankscope" run --repeat "${REPEAT:-5}" --against "cd $(printf %q "$base") && exec $command" -o "$output/runs" -- "$@" || status=$?
 # The job failed: there is nothing to judge.
 [ -d "$output/runs/new" ] && [ "$status" -ne 2 ] || exit "$((status ? status : 2))"
 

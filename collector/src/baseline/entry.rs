@@ -1,8 +1,8 @@
 //! The name of an entry's file: unique, in the order of time, made from the entry alone.
 
 use super::folder::folder;
-use super::hash::fnv;
 use super::key::{Key, KeyFilter};
+use crate::fingerprint::fnv;
 use crate::report::date;
 use std::fmt;
 

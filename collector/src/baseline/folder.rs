@@ -1,6 +1,6 @@
 //! A part of a key as the name of a folder: readable, safe in every file system, and never the same for two parts.
 
-use super::hash::fnv;
+use crate::fingerprint::fnv;
 
 /// Longest readable part of a folder's name, bytes.
 const LONGEST: usize = 48;

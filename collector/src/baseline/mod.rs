@@ -16,7 +16,6 @@ pub mod entry;
 pub mod error;
 pub mod folder;
 pub mod git;
-pub mod hash;
 pub mod job;
 pub mod key;
 pub mod machine;

@@ -1,6 +1,6 @@
 //! Pauses between two tries of writers that get into each other's way: random, so that they do not meet again.
 
-use super::hash::fnv;
+use crate::fingerprint::fnv;
 use std::time::{Duration, SystemTime};
 
 /// Shortest limit of a pause, and its longest.

@@ -24,7 +24,9 @@ Examples:
   rankscope compare a1 a2 a3 -- b1 b2 b3                  three runs a side
   rankscope compare base/ -- new/ --fail-on 'step_time>+2%' --fail-on 'busbw[all-reduce *]<-10%'
   rankscope compare base/ -- new/ --markdown comment.md --html page.html --junit gate.xml
-  rankscope run --repeat 5 --against 'python new.py' -o cmp -- python old.py   record in turns, then compare
+  rankscope compare --baseline git:baselines --branch main -- new/
+                                                          the last five entries of a baseline with all runs in new/
+  rankscope run --repeat 5 --against 'python old.py' -o cmp -- python new.py   record in turns, then compare
 
 Exit status: 0 nothing declared is worse, 1 a regression, 2 wrong usage or unreadable input, 3 inconclusive.";
 

@@ -46,10 +46,16 @@ pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -
     } else {
         None
     };
-    match cause {
+    match cause.or_else(|| certain(changes).filter(|_| step.verdict == "inconclusive")) {
         Some(cause) => format!("{out}: {cause}"),
         None => out,
     }
+}
+
+/// Where the step time is lost in noise, something in it may still be sure.
+fn certain(changes: &Changes) -> Option<String> {
+    let first = changes.all.iter().find(|change| change.step_ns.value.is_some())?;
+    Some(format!("but surely {}", first.text))
 }
 
 /// `step time +6.1 % ± 1.2 %`, or that it is the same.

@@ -145,7 +145,7 @@ metrics! {
     /// Named host time.
     PAUSE = "pause", Some("kind"), Nanoseconds, Lower, "named host time of a step on threads that train, mean over ranks";
     /// Lateness.
-    LATENESS = "lateness", RANK, Nanoseconds, Lower, "own delay of a step: host time beyond the median of the rank's peers";
+    LATENESS = "lateness", RANK, Nanoseconds, Lower, "own delay of a step, where it is above 0: host time beyond the median of the rank's peers";
     /// Caused wait.
     CAUSED_WAIT = "caused_wait", RANK, Nanoseconds, Lower, "exposed wait of a step that this rank causes, sum over the ranks that wait";
     /// Building communicators.

@@ -4,8 +4,8 @@ use super::branch::GitBranch;
 use super::commit::Line;
 use super::repository::{failed, said};
 use crate::baseline::error::StoreError;
-use crate::baseline::hash::fnv;
 use crate::baseline::pauses::pause;
+use crate::fingerprint::fnv;
 use std::thread;
 use std::time::SystemTime;
 

@@ -42,9 +42,11 @@ fn sentence(what: &str, finding: &FindingOfRun, count: usize, runs: usize) -> St
     } else {
         String::new()
     };
+    // Most titles begin with their subject.
     let subject = finding
         .subject
         .as_deref()
+        .filter(|subject| !finding.title.contains(subject))
         .map_or_else(String::new, |subject| format!("{subject}: "));
     format!("{what}: {subject}{}{seen}", finding.title)
 }

@@ -1,10 +1,11 @@
 //! Operations of a run's counted steps: by class, by rank, and in which order.
 
 use super::counted::Counted;
-use super::sums::{Class, Fnv, Sums};
+use super::sums::{Class, Sums};
 use crate::compare::metrics::{
     BUSBW, BYTES, OPERATION_TRANSFER, OPERATION_WAIT, OPERATIONS, TRANSFER_TIME, WAIT_SHARE,
 };
+use crate::fingerprint::Fnv;
 use crate::matching::size_class;
 use crate::report::words;
 use crate::selection::payload_bytes;
@@ -197,7 +198,7 @@ pub fn of_rank(
             .iter()
             .chain(before)
             .for_each(|call| hash.add(&call.to_le_bytes()));
-        sums.sequence.add(hash.0);
+        sums.sequence.add(hash.hash());
     }
     Ok(())
 }
@@ -238,7 +239,7 @@ fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
         hash.add(known.role.as_bytes());
         hash.add(&known.size.to_le_bytes());
     }
-    hash.0
+    hash.hash()
 }
 
 /// Operations of the mean step, by class.

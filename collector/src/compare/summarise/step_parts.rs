@@ -124,7 +124,8 @@ pub fn read(
                     sums.series.add(metric, row.step, part as f64);
                 }
             }
-            if let Some(delay) = row.own_delay_ns {
+            // Who is early is not late by less than nothing: of two ranks one would seem faster as the other is late.
+            if let Some(delay) = row.own_delay_ns.map(|delay| delay.max(0)) {
                 sums.add(LATENESS, &subject, place, delay as f64, 1.0);
             }
             sums.rank_steps.add(place, 0.0, 1.0);

@@ -224,22 +224,3 @@ impl Sequences {
         Some(format!("{:016x}", usual.0))
     }
 }
-
-/// FNV-1a, 64 bits: the same number for the same bytes, in every version of every program.
-#[derive(Clone, Copy, Debug)]
-pub struct Fnv(pub u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    /// Takes these bytes in.
-    pub fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}

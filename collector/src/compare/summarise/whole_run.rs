@@ -3,13 +3,14 @@
 use super::cells::Cells;
 use super::counted::Counted;
 use super::step_parts;
-use super::sums::{Fnv, Sums};
+use super::sums::Sums;
 use crate::compare::metrics::{
     BUSBW, BYTES, CAUSED_WAIT, COMMUNICATION, CONNECT_TIME, COPY_BYTES, COPY_TIME, EXPOSED_TRANSFER,
     EXPOSED_WAIT, HIDDEN_WAIT, KERNEL_TIME, LATENESS, LOST_SHARE, OPERATION_TRANSFER, OPERATION_WAIT,
     OPERATIONS, OVERLAP, OVERLAPPED, PAUSE, RECORDER_SHARE, STALL_CAUSE, STALL_TIME, STEP_TIME,
     STEP_TIME_PER, STREAM_IDLE, TIME_TO_FIRST_STEP, TRANSFER_TIME, WAIT_SHARE,
 };
+use crate::fingerprint::Fnv;
 use rankscope_formats::comparison::{
     CommunicatorsOfRun, FindingOfRun, Mean, Measured, RunName, Value, WorldOfRun,
 };
@@ -35,17 +36,19 @@ pub fn name(session: &Session, shown: &str) -> RunName {
     identities
         .iter()
         .for_each(|identity| hash.add(identity.as_bytes()));
-    let processes: BTreeSet<(u32, i64)> = session
+    let time = |time: &Figure<i64>| time.value.unwrap_or(0);
+    let processes: BTreeSet<(u32, i64, i64)> = session
         .ranks
         .iter()
-        .map(|rank| (rank.pid, rank.start_ns.value.unwrap_or(0)))
+        .map(|rank| (rank.pid, time(&rank.start_ns), time(&rank.end_ns)))
         .collect();
-    for (pid, start_ns) in processes {
+    for (pid, start_ns, end_ns) in processes {
         hash.add(&pid.to_le_bytes());
         hash.add(&start_ns.to_le_bytes());
+        hash.add(&end_ns.to_le_bytes());
     }
     RunName {
-        id: format!("{:016x}", hash.0),
+        id: format!("{:016x}", hash.hash()),
         directory: shown.to_owned(),
         started_unix_ns: session.axis.origin_unix_ns,
         duration_ns: session.axis.end_ns - session.axis.start_ns,
