@@ -206,6 +206,19 @@ impl Mean {
 }
 
 impl Value {
+    /// Of something that a run has once: neither its steps nor their blocks say how exact it is.
+    pub fn once(mean: f64) -> Self {
+        let mean = Mean {
+            mean,
+            variance: None,
+            blocks: 1,
+        };
+        Self {
+            all: mean,
+            without_outliers: mean,
+        }
+    }
+
     /// The same in another unit.
     pub fn scaled(self, factor: f64) -> Self {
         Self {

@@ -32,7 +32,7 @@ pub fn changes(base: &[Run], new: &[Run], layout: &Layout, judged: &Judged) -> C
     let compared_base: Vec<&Run> = layout.compared_base().iter().map(|&at| &base[at]).collect();
     let compared_new: Vec<&Run> = new.iter().collect();
     let mut all = program::changes(&compared_base, &compared_new);
-    let times = times::changes(judged);
+    let times = times::changes(judged, &compared_base, &compared_new);
     all.extend(times.all);
     let ranks = ranks::changes(base, new, layout);
     all.extend(ranks.all);

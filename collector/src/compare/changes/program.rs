@@ -71,14 +71,14 @@ fn operations(base: &[OperationOfRun], new: &[OperationOfRun], steps: u64) -> Ve
             .iter()
             .any(|class| value(&after, class) < value(&before, class));
         if same_bytes && grew && shrank {
-            let total = |of: &BTreeMap<String, f64>| of.values().sum::<f64>();
+            let total = |of: &BTreeMap<String, f64>| differ.iter().map(|class| value(of, class)).sum::<f64>();
             let text = format!(
                 "{operation} ({role}, {scope}) re-sized: the same {} per step in {} instead of {} operations ({} instead of {})",
                 units::bytes(bytes_after.round() as u64),
                 number(total(&after)),
                 number(total(&before)),
-                list(&after, &differ),
-                list(&before, &differ),
+                list(&after, &differ, of),
+                list(&before, &differ, of),
             );
             out.push(untimed("operation-resized", text, None));
             continue;
@@ -112,14 +112,15 @@ fn value(of: &BTreeMap<String, f64>, class: &str) -> f64 {
 }
 
 /// `4 × 1-2 MiB`, of the classes that differ.
-fn list(of: &BTreeMap<String, f64>, differ: &[&String]) -> String {
+fn list(counts: &BTreeMap<String, f64>, differ: &[&String], (operation, role, scope): Family<'_>) -> String {
     let shown: Vec<String> = differ
         .iter()
-        .filter(|class| value(of, class) > 0.0)
+        .filter(|class| value(counts, class) > 0.0)
         .map(|class| {
             // The family is named before; what is left is the size.
-            let size: Vec<&str> = class.split(' ').skip(1).take(2).collect();
-            format!("{} × {}", number(value(of, class)), size.join(" "))
+            let rest = class.strip_prefix(operation).unwrap_or(class);
+            let size = rest.strip_suffix(&format!(" {role} {scope}")).unwrap_or(rest);
+            format!("{} × {}", number(value(counts, class)), size.trim())
         })
         .collect();
     if shown.is_empty() {

@@ -7,7 +7,7 @@ use crate::compare::layout::Layout;
 use crate::compare::metrics::Unit;
 use crate::compare::shown;
 use crate::compare::statistics::{T, false_discovery};
-use rankscope_formats::comparison::{Change, Mean, RunSummary, Value};
+use rankscope_formats::comparison::{Change, RunSummary, Value};
 use std::collections::BTreeMap;
 
 /// Parts of a step that are the rank's own: neither waiting nor transfer, nor blocked by either.
@@ -104,7 +104,7 @@ fn significant(groups: &Groups, base: &[Run], new: &[Run], layout: &Layout) -> V
     for &group in groups.keys() {
         let values = |runs: &[BTreeMap<u32, f64>]| -> Vec<Option<Value>> {
             runs.iter()
-                .map(|run| run.get(&group).map(|&ns| value(ns)))
+                .map(|run| run.get(&group).map(|&ns| Value::once(ns)))
                 .collect()
         };
         let values = Values {
@@ -137,18 +137,6 @@ fn significant(groups: &Groups, base: &[Run], new: &[Run], layout: &Layout) -> V
         out.retain(|(_, change)| *change > 0.0);
     }
     out
-}
-
-fn value(mean: f64) -> Value {
-    let mean = Mean {
-        mean,
-        variance: None,
-        blocks: 1,
-    };
-    Value {
-        all: mean,
-        without_outliers: mean,
-    }
 }
 
 /// Own time of the mean step of each group, less that of the middle one.

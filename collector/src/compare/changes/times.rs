@@ -1,16 +1,19 @@
 //! Operations, kernels and pauses that take longer or shorter, by the mean step.
 
-use super::timed;
+use super::{timed, untimed};
+use crate::compare::Run;
 use crate::compare::judge::Judged;
-use crate::compare::metrics::Unit;
 use crate::compare::metrics::{
-    COPY_TIME, KERNEL_TIME, OPERATION_TRANSFER, OPERATION_WAIT, PAUSE, STREAM_IDLE, TRANSFER_TIME,
+    COPY_TIME, KERNEL_TIME, OPERATION_TRANSFER, OPERATION_WAIT, PAUSE, STEP_TIME, STREAM_IDLE, TRANSFER_TIME,
+    Unit,
 };
 use crate::compare::shown;
+use crate::compare::summarise::MOST_KERNELS;
 use rankscope_formats::comparison::{Change, MetricResult};
+use std::collections::BTreeSet;
 
-/// Changes below this share of the change for which one looks are not listed.
-const NOTABLE_SHARE: f64 = 0.01;
+/// Changes below this share of a step are not listed.
+const NOTABLE_SHARE: f64 = 0.001;
 
 /// What takes longer or shorter.
 pub struct Times {
@@ -23,12 +26,9 @@ pub struct Times {
 }
 
 /// By the metrics with times.
-pub fn changes(judged: &Judged) -> Times {
-    let step = judged
-        .metrics
-        .iter()
-        .find(|result| result.metric == super::super::metrics::STEP_TIME);
-    let notable_ns = step.map_or(0.0, |step| step.base * NOTABLE_SHARE / 10.0);
+pub fn changes(judged: &Judged, base: &[&Run], new: &[&Run]) -> Times {
+    let step = judged.metrics.iter().find(|result| result.metric == STEP_TIME);
+    let notable_ns = step.map_or(0.0, |step| step.base * NOTABLE_SHARE);
     let mut all = Vec::new();
     for result in &judged.metrics {
         let is_change = ["regressed", "improved"].contains(&result.verdict.as_str());
@@ -88,7 +88,7 @@ pub fn changes(judged: &Judged) -> Times {
         let direction = if result.change > 0.0 { "slower" } else { "faster" };
         all.push(timed(&format!("{kind}-{direction}"), text, result.change));
     }
-    all.extend(come_and_gone(judged));
+    all.extend(come_and_gone(base, new));
     Times {
         all,
         waits: most(judged, OPERATION_WAIT),
@@ -108,27 +108,60 @@ fn longer(result: &MetricResult) -> String {
     )
 }
 
-/// Kernels that one side alone has.
-fn come_and_gone(judged: &Judged) -> Vec<Change> {
-    let kernels = judged.not_compared.iter().filter_map(|missing| {
-        let name = missing
-            .metric
-            .strip_prefix(KERNEL_TIME)?
-            .strip_prefix('[')?
-            .strip_suffix(']')?;
-        let side = missing.reason.strip_suffix(" has none")?;
-        Some((name, side.starts_with("BASE")))
-    });
-    kernels
-        .map(|(name, is_new)| {
-            let (kind, text) = if is_new {
-                ("kernel-new", format!("new kernel: {name}"))
+/// Kernels that all runs of one side have and none of the other.
+fn come_and_gone(base: &[&Run], new: &[&Run]) -> Vec<Change> {
+    let names: BTreeSet<&str> = base
+        .iter()
+        .chain(new)
+        .flat_map(|run| kernels(run))
+        .map(|(name, _)| name)
+        .collect();
+    let only = |name: &str, side: &[&Run], other: &[&Run]| {
+        let is_here = side
+            .iter()
+            .all(|run| kernels(run).any(|(known, _)| known == name));
+        is_here && other.iter().all(|run| is_surely_lacking(run, name, side))
+    };
+    names
+        .into_iter()
+        .filter_map(|name| {
+            if only(name, new, base) {
+                Some(untimed("kernel-new", format!("new kernel: {name}"), None))
+            } else if only(name, base, new) {
+                Some(untimed("kernel-gone", format!("kernel gone: {name}"), None))
             } else {
-                ("kernel-gone", format!("kernel gone: {name}"))
-            };
-            super::untimed(kind, text, None)
+                None
+            }
         })
         .collect()
+}
+
+/// Kernels of a run, and their time by the mean step.
+fn kernels(run: &Run) -> impl Iterator<Item = (&str, f64)> {
+    let measured = run
+        .summary
+        .metrics
+        .iter()
+        .filter(|measured| measured.metric == KERNEL_TIME);
+    measured.filter_map(|measured| Some((measured.subject.as_deref()?, measured.value.value?.all.mean)))
+}
+
+/// True if a run has no such kernel. Of many kernels a run keeps those that take most time: one that takes little may be left out.
+fn is_surely_lacking(run: &Run, name: &str, others: &[&Run]) -> bool {
+    // More than all that are left out can each take.
+    const MUCH_OF_THE_STEP: f64 = 1.0 / MOST_KERNELS as f64;
+    let step = |run: &Run| {
+        run.summary
+            .measured(STEP_TIME, None)
+            .and_then(|step| step.value.value)
+    };
+    let takes_much = others.iter().all(|other| {
+        let time = kernels(other)
+            .find(|(known, _)| *known == name)
+            .map_or(0.0, |(_, ns)| ns);
+        step(other).is_some_and(|step| time > MUCH_OF_THE_STEP * step.all.mean)
+    });
+    kernels(run).all(|(known, _)| known != name) && (kernels(run).count() < MOST_KERNELS || takes_much)
 }
 
 /// The subject of a metric that grew most, if it did.

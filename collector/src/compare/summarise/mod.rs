@@ -13,6 +13,7 @@ mod sums;
 mod whole_run;
 
 pub use counted::{OUTLIER_RULE, WARM_UP_RULE};
+pub use whole_run::MOST_KERNELS;
 
 use counted::Counted;
 use rankscope_formats::comparison::{RunSummary, StepsUsed, WorstStep};

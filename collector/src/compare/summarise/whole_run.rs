@@ -11,16 +11,14 @@ use crate::compare::metrics::{
     STEP_TIME_PER, STREAM_IDLE, TIME_TO_FIRST_STEP, TRANSFER_TIME, WAIT_SHARE,
 };
 use crate::fingerprint::Fnv;
-use rankscope_formats::comparison::{
-    CommunicatorsOfRun, FindingOfRun, Mean, Measured, RunName, Value, WorldOfRun,
-};
+use rankscope_formats::comparison::{CommunicatorsOfRun, FindingOfRun, Measured, RunName, Value, WorldOfRun};
 use rankscope_formats::session::{Figure, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest counted steps that a run must have.
 const FEWEST_STEPS: u64 = 5;
 /// Kernels that are metrics of their own: those that take the most time.
-const MOST_KERNELS: usize = 64;
+pub const MOST_KERNELS: usize = 64;
 /// Ranks that are metrics of their own. Of more ranks those whose own delay or caused wait is largest are kept.
 const MOST_RANKS: usize = 256;
 
@@ -153,19 +151,6 @@ struct Metrics<'a> {
     sums: &'a Sums,
     ranks: usize,
     no_steps: Option<&'a str>,
-}
-
-/// A value that the run has once.
-fn once(mean: f64) -> Value {
-    let mean = Mean {
-        mean,
-        variance: None,
-        blocks: 1,
-    };
-    Value {
-        all: mean,
-        without_outliers: mean,
-    }
 }
 
 impl Metrics<'_> {
@@ -317,7 +302,7 @@ pub fn metrics(
     all.push(
         LOST_SHARE,
         None,
-        Figure::known(once(session.totals.lost as f64 / records.max(1) as f64)),
+        Figure::known(Value::once(session.totals.lost as f64 / records.max(1) as f64)),
     );
     all.push(RECORDER_SHARE, None, recorder_share(session));
     all.out
@@ -430,7 +415,7 @@ fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
     caused.sort_by(|one, other| one.0.cmp(&other.0));
     for (subject, ns) in caused {
         if kept.contains(&subject) {
-            let value = all.of_steps(Some(once(ns)), "");
+            let value = all.of_steps(Some(Value::once(ns)), "");
             all.push(CAUSED_WAIT, Some(&subject), value);
         }
     }
@@ -439,7 +424,7 @@ fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
 fn start_up(session: &Session, members: &[u32], counted: &Counted, all: &mut Metrics<'_>) {
     let ranks = session.ranks.len().max(1) as f64;
     let connect = if session.connect.calls > 0 {
-        Figure::known(once(session.connect.duration_rank_ns as f64 / ranks))
+        Figure::known(Value::once(session.connect.duration_rank_ns as f64 / ranks))
     } else {
         Figure::unknown("no communicator was built while it was recorded")
     };
@@ -449,7 +434,7 @@ fn start_up(session: &Session, members: &[u32], counted: &Counted, all: &mut Met
         .filter_map(|&rank| session.ranks.get(rank as usize)?.start_ns.value)
         .min();
     let first = match (counted.first_start_ns, begin) {
-        (Some(first), Some(begin)) if first >= begin => Figure::known(once((first - begin) as f64)),
+        (Some(first), Some(begin)) if first >= begin => Figure::known(Value::once((first - begin) as f64)),
         _ => Figure::unknown("there is no step"),
     };
     all.push(TIME_TO_FIRST_STEP, None, first);
@@ -466,5 +451,5 @@ fn recorder_share(session: &Session) -> Figure<Value> {
     if cells.1 == 0 {
         return Figure::unknown("no work of devices was recorded");
     }
-    Figure::known(once(cells.0 as f64 / cells.1 as f64))
+    Figure::known(Value::once(cells.0 as f64 / cells.1 as f64))
 }

@@ -5,23 +5,9 @@
 //! failure, the exit status is 0, and the case is skipped.
 
 use super::words;
+use crate::compare::comparable::NAMES;
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use rankscope_formats::comparison::{Comparison, Difference, GateResult};
-
-/// What is checked, whether or not anything differs: see [`Difference::what`].
-const CHECKS: [&str; 11] = [
-    "kind",
-    "world-size",
-    "steps",
-    "operations",
-    "versions",
-    "hardware",
-    "sources",
-    "coverage",
-    "losses",
-    "crowded-host",
-    "rules",
-];
 
 /// The XML; an error where it cannot be written.
 pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeError> {
@@ -35,7 +21,7 @@ pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeErro
         .differences
         .iter()
         .map(|difference| difference.what.as_str());
-    let mut checks = CHECKS.to_vec();
+    let mut checks = NAMES.to_vec();
     for other in others {
         if !checks.contains(&other) {
             checks.push(other);
