@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use super::{Exit, print, session, worst_steps};
+use crate::launch::run_directory;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_collector::baseline::{self, KeyFilter};
@@ -71,7 +72,7 @@ pub struct Compare {
     #[arg(long, value_name = "NAME", help_heading = "Baseline")]
     job: Option<String>,
 
-    /// Fail if this limit is passed: METRIC>+AMOUNT, or METRIC<-AMOUNT where more is better. The amount is a share of the metric (%),
+    /// Fail if a change beyond this limit is proven: METRIC>+AMOUNT, or METRIC<-AMOUNT where more is better. The amount is a share of the metric (%),
     /// a share of the step time (%step), or in the metric's unit. METRIC[SUBJECT] takes * for any text.
     #[arg(long, value_name = "LIMIT")]
     fail_on: Vec<Gate>,
@@ -300,10 +301,7 @@ impl Compare {
         let found = baseline::open(store, None)?.batches(&filter, Some(self.last as usize))?;
         for problem in &found.problems {
             // Nothing is left out in silence.
-            let _ = writeln!(
-                io::stderr().lock(),
-                "rankscope: left out of the baseline: {problem}"
-            );
+            warn(&format!("left out of the baseline: {problem}"));
         }
         let jobs: BTreeSet<&str> = found
             .entries
@@ -367,16 +365,29 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     if let Ok(directory) = alone {
         return Ok(vec![(path.to_path_buf(), directory)]);
     }
-    let mut found: Vec<(PathBuf, PathBuf)> = std::fs::read_dir(path)
-        .with_context(|| format!("cannot read {}", path.display()))?
-        .flatten()
-        .filter_map(|entry| Some((entry.path(), session::locate(&entry.path()).ok()?)))
-        .collect();
+    let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    for run in entries.flatten().map(|entry| entry.path()) {
+        match session::locate(&run) {
+            Ok(directory) => found.push((run, directory)),
+            // A run that was recorded and never merged must not be missing in silence.
+            Err(_) if run.is_dir() && run_directory::logs(&run).is_ok_and(|logs| !logs.is_empty()) => {
+                let run = run.display();
+                warn(&format!("left out: {run} was not merged (rankscope merge {run})"));
+            }
+            Err(_) => {}
+        }
+    }
     if found.is_empty() {
         alone?;
     }
     found.sort();
     Ok(found)
+}
+
+fn warn(what: &str) {
+    // Nobody is left to read it if this fails.
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }
 
 /// All metrics, for people.

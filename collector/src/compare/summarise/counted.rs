@@ -4,6 +4,8 @@
 
 use super::cells::{Place, blocks};
 use rankscope_formats::session::{IndexedStep, Session, StepKind, TableError, TableReader, rank_path};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The first training steps are left out: a tenth of them, but at least two and at most a hundred.
@@ -27,8 +29,10 @@ pub fn warm_up(train: usize) -> usize {
 /// The steps of one world.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// Where each step counts, by its number; `None`: it does not.
-    pub places: Vec<Option<Place>>,
+    /// Counted steps in the order of their numbers: the number, and where the step counts.
+    pub steps: Vec<(u32, Place)>,
+    /// Position in `steps`, by number.
+    at: FxHashMap<u32, usize>,
     /// Training steps that all ranks have.
     pub train: u64,
     /// Steps of evaluation that all ranks have.
@@ -58,7 +62,8 @@ struct Seen {
 impl Counted {
     /// Of these ranks of a session.
     pub fn read(directory: &Path, session: &Session, world: u32) -> Result<Self, TableError> {
-        let mut seen: Vec<Seen> = Vec::new();
+        // By number and not in a list: a damaged table may have any number.
+        let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
         let mut first_start_ns: Option<i64> = None;
         let ranks = session
             .worlds
@@ -73,15 +78,13 @@ impl Counted {
             let mut reader = TableReader::<IndexedStep>::open(&path)?;
             while reader.next_rows(&mut rows)? {
                 for row in rows.drain(..) {
-                    let step = row.step as usize;
-                    if seen.len() <= step {
-                        seen.resize(step + 1, Seen::default());
-                    }
-                    let seen = &mut seen[step];
+                    let seen = seen.entry(row.step).or_default();
                     seen.ranks += 1;
                     seen.is_mixed |= seen.kind.is_some_and(|kind| kind != row.kind);
                     seen.kind = seen.kind.or(Some(row.kind));
-                    seen.duration_ns += row.end_ns - row.start_ns;
+                    seen.duration_ns = seen
+                        .duration_ns
+                        .saturating_add(row.end_ns.saturating_sub(row.start_ns));
                     first_start_ns =
                         Some(first_start_ns.map_or(row.start_ns, |first| first.min(row.start_ns)));
                 }
@@ -92,42 +95,59 @@ impl Counted {
         Ok(counted)
     }
 
-    fn of(seen: &[Seen], ranks: u32) -> Self {
+    fn of(seen: &BTreeMap<u32, Seen>, ranks: u32) -> Self {
         let whole = |step: &Seen| step.ranks == ranks && !step.is_mixed;
         let of_kind = |kind: StepKind| {
-            let steps = seen.iter().enumerate();
+            let steps = seen.iter();
             steps
                 .filter(move |(_, step)| whole(step) && step.kind == Some(kind))
-                .map(|(number, _)| number)
+                .map(|(&number, _)| number)
         };
-        let train: Vec<usize> = of_kind(StepKind::Train).collect();
+        let train: Vec<u32> = of_kind(StepKind::Train).collect();
         let warm_up = warm_up(train.len());
-        let steps = &train[warm_up..];
-        let times: Vec<f64> = steps.iter().map(|&step| seen[step].duration_ns as f64).collect();
+        let numbers = &train[warm_up..];
+        let times: Vec<f64> = numbers
+            .iter()
+            .map(|number| seen[number].duration_ns as f64)
+            .collect();
         let is_outlier = outliers(&times);
-        let blocks = blocks(steps.len());
-        let mut places = vec![None; seen.len()];
-        for (at, &step) in steps.iter().enumerate() {
-            places[step] = Some(Place {
-                block: (at * blocks / steps.len()) as u8,
-                is_outlier: is_outlier[at],
-            });
-        }
+        let blocks = blocks(numbers.len());
+        let steps: Vec<(u32, Place)> = numbers
+            .iter()
+            .enumerate()
+            .map(|(at, &number)| {
+                let place = Place {
+                    block: (at * blocks / numbers.len()) as u8,
+                    is_outlier: is_outlier[at],
+                };
+                (number, place)
+            })
+            .collect();
         Self {
-            places,
+            at: steps
+                .iter()
+                .enumerate()
+                .map(|(at, (number, _))| (*number, at))
+                .collect(),
             train: train.len() as u64,
             evaluate: of_kind(StepKind::Evaluate).count() as u64,
             checkpoint: of_kind(StepKind::Checkpoint).count() as u64,
             warm_up: warm_up as u64,
             counted: steps.len() as u64,
+            steps,
             outliers: is_outlier.iter().filter(|&&is_outlier| is_outlier).count() as u64,
             first_start_ns: None,
         }
     }
 
-    /// Where a step counts.
+    /// Where a step counts; `None`: it does not.
     pub fn place(&self, step: Option<u32>) -> Option<Place> {
-        *self.places.get(step? as usize)?
+        Some(self.steps[self.position(step?)?].1)
+    }
+
+    /// Its position among the counted steps.
+    pub fn position(&self, step: u32) -> Option<usize> {
+        self.at.get(&step).copied()
     }
 }
 
@@ -173,11 +193,13 @@ mod tests {
 
     #[test]
     fn first_steps_other_kinds_and_steps_of_some_ranks_do_not_count() {
-        let mut steps: Vec<Seen> = (0..40).map(|at| seen(StepKind::Train, 1000 + at % 7)).collect();
-        steps[10].kind = Some(StepKind::Evaluate);
-        steps[11].ranks = 1;
-        steps[12].is_mixed = true;
-        steps[30].duration_ns = 5000;
+        let mut steps: BTreeMap<u32, Seen> = (0..40)
+            .map(|at| (at, seen(StepKind::Train, 1000 + i64::from(at % 7))))
+            .collect();
+        steps.get_mut(&10).expect("a step").kind = Some(StepKind::Evaluate);
+        steps.get_mut(&11).expect("a step").ranks = 1;
+        steps.get_mut(&12).expect("a step").is_mixed = true;
+        steps.get_mut(&30).expect("a step").duration_ns = 5000;
         let counted = Counted::of(&steps, 2);
         assert_eq!((counted.train, counted.evaluate, counted.warm_up), (37, 1, 3));
         assert_eq!((counted.counted, counted.outliers), (34, 1));
@@ -186,7 +208,8 @@ mod tests {
         assert!(counted.place(Some(30)).is_some_and(|place| place.is_outlier));
         assert_eq!([10, 11, 12, 99].map(|step| counted.place(Some(step))), [None; 4]);
         assert_eq!(counted.place(Some(39)).map(|place| place.block), Some(5));
-        assert_eq!(Counted::of(&steps[..1], 2).counted, 0);
+        steps.retain(|&step, _| step == 0);
+        assert_eq!(Counted::of(&steps, 2).counted, 0);
     }
 
     #[test]

@@ -108,20 +108,21 @@ pub fn read(
     let mut rows: Vec<StepRow> = Vec::new();
     while reader.next_rows(&mut rows)? {
         for row in rows.drain(..) {
-            let Some(place) = counted.place(Some(row.step)) else {
+            let Some(step) = counted.position(row.step) else {
                 continue;
             };
+            let place = counted.steps[step].1;
             let series = &mut sums.series;
-            series.span(row.step, row.start_ns, row.end_ns);
-            series.add(STEP_TIME, row.step, (row.end_ns - row.start_ns) as f64);
-            series.add(COMMUNICATION, row.step, row.communication_ns as f64);
-            series.add(HIDDEN_WAIT, row.step, row.hidden_wait_ns as f64);
+            series.span(step, row.start_ns, row.end_ns);
+            series.add(STEP_TIME, step, (row.end_ns - row.start_ns) as f64);
+            series.add(COMMUNICATION, step, row.communication_ns as f64);
+            series.add(HIDDEN_WAIT, step, row.hidden_wait_ns as f64);
             // A step of which not all was recorded has no parts; metrics then miss a value and say so.
             if let Some(parts) = parts(&row, is_device) {
                 out.rank.steps += 1;
                 for (at, (&part, metric)) in parts.iter().zip(metrics(is_device)).enumerate() {
                     out.rank.parts_ns[at] += part;
-                    sums.series.add(metric, row.step, part as f64);
+                    sums.series.add(metric, step, part as f64);
                 }
             }
             // Who is early is not late by less than nothing: of two ranks one would seem faster as the other is late.

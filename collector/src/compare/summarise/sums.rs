@@ -47,7 +47,7 @@ impl Sums {
     /// Nothing yet.
     pub fn new(counted: &Counted) -> Self {
         let mut steps = Cells::default();
-        for place in counted.places.iter().flatten() {
+        for (_, place) in &counted.steps {
             steps.add(*place, 0.0, 1.0);
         }
         Self {
@@ -98,7 +98,7 @@ pub struct Series {
 
 impl Series {
     fn new(counted: &Counted) -> Self {
-        let steps = counted.places.len();
+        let steps = counted.steps.len();
         Self {
             steps,
             sums: BTreeMap::new(),
@@ -107,21 +107,18 @@ impl Series {
         }
     }
 
-    /// Adds one rank's value in a step.
-    pub fn add(&mut self, metric: &'static str, step: u32, value: f64) {
+    /// Adds one rank's value in a counted step, by its position.
+    pub fn add(&mut self, metric: &'static str, step: usize, value: f64) {
         let steps = self.steps;
         let sums = self.sums.entry(metric).or_insert_with(|| vec![0.0; steps]);
-        if let Some(sum) = sums.get_mut(step as usize) {
+        if let Some(sum) = sums.get_mut(step) {
             *sum += value;
         }
     }
 
     /// When a rank was in a step.
-    pub fn span(&mut self, step: u32, start_ns: i64, end_ns: i64) {
-        if let (Some(start), Some(end)) = (
-            self.start_ns.get_mut(step as usize),
-            self.end_ns.get_mut(step as usize),
-        ) {
+    pub fn span(&mut self, step: usize, start_ns: i64, end_ns: i64) {
+        if let (Some(start), Some(end)) = (self.start_ns.get_mut(step), self.end_ns.get_mut(step)) {
             *start = (*start).min(start_ns);
             *end = (*end).max(end_ns);
         }
@@ -148,8 +145,8 @@ impl Series {
         Some(
             values
                 .iter()
-                .zip(&counted.places)
-                .filter_map(|(&value, place)| Some(((*place)?, value))),
+                .zip(&counted.steps)
+                .map(|(&value, (_, place))| (*place, value)),
         )
     }
 
@@ -179,14 +176,14 @@ impl Series {
     /// The counted steps that took longest over all ranks.
     pub fn longest(&self, counted: &Counted, most: usize) -> Vec<WorstStep> {
         let mut steps: Vec<WorstStep> = counted
-            .places
+            .steps
             .iter()
             .enumerate()
-            .filter(|(step, place)| place.is_some() && self.end_ns[*step] > self.start_ns[*step])
-            .map(|(step, _)| WorstStep {
-                step: step as u64,
-                start_ns: self.start_ns[step],
-                end_ns: self.end_ns[step],
+            .filter(|(at, _)| self.end_ns[*at] > self.start_ns[*at])
+            .map(|(at, (number, _))| WorstStep {
+                step: u64::from(*number),
+                start_ns: self.start_ns[at],
+                end_ns: self.end_ns[at],
             })
             .collect();
         steps.sort_by_key(|step| (step.start_ns - step.end_ns, step.step));
