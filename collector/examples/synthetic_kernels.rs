@@ -5,7 +5,7 @@
 //! and begin 2 to 6 µs after each other. CUPTI hands out twice a second: the calls of that time first, then the works.
 
 #[path = "../tests/support/mod.rs"]
-mod support;
+pub mod support;
 
 use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
 use rankscope_formats::ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};

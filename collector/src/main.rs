@@ -47,7 +47,7 @@ fn start_logging() {
 }
 
 /// The reader went away (`| head`): its right.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

@@ -31,7 +31,7 @@ const STEERING: [&str; 9] = [
     "env.OMPI_MCA_",
 ];
 
-/// A property with more values than this names ranks or devices; it steers nothing.
+/// A variable with more values than this names ranks or devices; it steers nothing.
 const MOST_VALUES: usize = 4;
 
 /// The properties of all ranks, by name and value.
@@ -50,7 +50,7 @@ pub fn surroundings(parts: &Parts<'_>) -> Vec<Surrounding> {
     }
     found
         .into_iter()
-        .filter(|(_, values)| values.len() <= MOST_VALUES)
+        .filter(|(property, values)| KEPT.contains(property) || values.len() <= MOST_VALUES)
         .flat_map(|(property, values)| {
             values.into_iter().map(move |(value, ranks)| Surrounding {
                 property: property.to_owned(),

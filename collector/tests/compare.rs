@@ -405,6 +405,82 @@ fn a_pattern_gates_each_subject_and_shares_alpha() {
     assert_eq!(missing.exit_status, 3, "what no run has cannot pass");
 }
 
+#[test]
+fn an_accepted_doubt_passes_noise_and_nothing_else() {
+    let settings = Settings {
+        inconclusive: Inconclusive::Pass,
+        ..Settings::default()
+    };
+    let (base, mut new) = in_turns(&Job::default(), &Job::default(), 5, 7);
+    new[0].summary.kind = "device".to_owned();
+    assert_eq!(
+        compare(&base, &new, &[], &settings).expect("sides").exit_status,
+        3
+    );
+    let (base, mut new) = in_turns(&Job::default(), &Job::default(), 5, 7);
+    new[0].summary.metrics.clear();
+    assert_eq!(
+        compare(&base, &new, &[], &settings).expect("sides").exit_status,
+        3
+    );
+    let (base, new) = in_turns(&Job::default(), &Job::default(), 1, 7);
+    assert_eq!(
+        compare(&base, &new, &[], &settings).expect("sides").exit_status,
+        3
+    );
+    let (base, mut new) = in_turns(&Job::default(), &Job::default(), 5, 7);
+    new.iter_mut().for_each(|run| run.summary.steps.partial = 50);
+    assert_eq!(
+        compare(&base, &new, &[], &settings).expect("sides").exit_status,
+        3
+    );
+}
+
+#[test]
+fn entries_of_a_baseline_are_batches_and_never_of_the_time_of_new_runs() {
+    let mut random = Random(5);
+    let mut base = Vec::new();
+    for entry in 0..4 {
+        for run in 0..3 {
+            let mut run = Job::default().run(&mut random, 10 * i64::from(entry) + run);
+            run.entry = Some(entry);
+            base.push(run);
+        }
+    }
+    let new: Vec<Run> = (0..3)
+        .map(|run| Job::default().run(&mut random, 45 + run))
+        .collect();
+    let comparison = compared(&base, &new);
+    assert_eq!(
+        (comparison.method.unit.as_str(), comparison.base.batches),
+        ("batches", 4)
+    );
+    assert!(
+        comparison
+            .base
+            .runs
+            .iter()
+            .all(|run| run.is_compared && run.is_stored)
+    );
+}
+
+#[test]
+fn runs_that_are_compared_are_no_noise_of_others() {
+    let (base, new) = in_turns(&Job::default(), &Job::default(), 1, 7);
+    let noise = vec![base.clone(), new.clone(), base.clone()].concat();
+    let comparison = compare(&base, &new, &[noise], &Settings::default()).expect("sides");
+    assert_eq!(comparison.method.unit, "none");
+    let (mut other, _) = in_turns(&Job::default(), &Job::default(), 5, 9);
+    other.iter_mut().for_each(|run| run.summary.world.size = 64);
+    let comparison = compare(&base, &new, &[other], &Settings::default()).expect("sides");
+    assert_eq!(comparison.exit_status, 3);
+    assert!(
+        comparison.headline.contains("NOISE 1–5"),
+        "{}",
+        comparison.headline
+    );
+}
+
 /// The same verdict, seen from the other side.
 fn mirrored(verdict: &str) -> &str {
     match verdict {
@@ -461,6 +537,25 @@ proptest! {
             verdicts(&other).into_iter().map(|(name, verdict)| (name, mirrored(&verdict).to_owned())).collect();
         prop_assert_eq!(verdicts(&one), mirror);
         prop_assert_eq!(one.attribution.change_ns, -other.attribution.change_ns);
+    }
+
+    #[test]
+    fn sides_of_several_batches_are_mirrored_too(
+        (base, new, seed) in jobs(),
+        hours in prop::collection::vec((0..4_i64, 0..4_i64, any::<bool>()), 2..14),
+    ) {
+        let mut random = Random(seed);
+        let (mut one, mut other) = (vec![base.run(&mut random, 0)], vec![new.run(&mut random, 900)]);
+        for (hour, minute, is_new) in hours {
+            let at = 180 * hour + minute;
+            if is_new { other.push(new.run(&mut random, at)) } else { one.push(base.run(&mut random, at)) }
+        }
+        let (here, there) = (compared(&one, &other), compared(&other, &one));
+        let mirror: Vec<_> =
+            verdicts(&there).into_iter().map(|(name, verdict)| (name, mirrored(&verdict).to_owned())).collect();
+        prop_assert_eq!(&here.method.unit, &there.method.unit);
+        prop_assert_eq!(verdicts(&here), mirror);
+        prop_assert_eq!(here.attribution.change_ns, -there.attribution.change_ns);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! From sessions to summaries: what is compared is what the session says, of every kind of recording, also of damaged ones.
 
-mod support;
 #[path = "../examples/synthetic_kernels.rs"]
 #[allow(dead_code, reason = "an example has a main of its own")]
 mod synthetic_kernels;
@@ -18,7 +17,7 @@ use rankscope_formats::comparison::RunSummary;
 use rankscope_formats::session::{OperationRow, Session, StepKind, StepRow, TableReader, rank_path};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::Ddp;
+use synthetic_kernels::support::Ddp;
 use tempfile::TempDir;
 
 fn merged(run: &Path) -> Session {
@@ -246,7 +245,7 @@ fn an_imported_run_says_what_it_lacks_and_is_not_compared_with_a_host_run() {
         ranks: 2,
         ..Ddp::default()
     });
-    let run = |summary: RunSummary| vec![Run::of_baseline(summary)];
+    let run = |summary: RunSummary| vec![Run::of_baseline(summary, 0)];
     let comparison = compare(
         &run(summary(host.path())),
         &run(imported),

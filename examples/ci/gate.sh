@@ -14,20 +14,24 @@ set -euo pipefail
 revision=$1
 shift
 rankscope=${RANKSCOPE:-rankscope}
-output=${OUTPUT:-rankscope-compare}
+output=rankscope-compare
 
-base=$(mktemp -d)
-trap 'git worktree remove --force "$base" 2>/dev/null; rm -rf "$base"' EXIT
-git worktree add --quiet --detach "$base" "$revision" || exit 2
+checkout=$(mktemp -d)
+trap 'git worktree remove --force "$checkout" >/dev/null 2>&1 || true; rm -rf "$checkout"' EXIT
+git worktree add --quiet --detach "$checkout" "$revision" || exit 2
 rm -rf "$output"
 mkdir -p "$output"
 
-# A command as a shell reads it again.
-command=$(printf '%q ' "$@")
-status=0
-"$rankscope" run --repeat "${REPEAT:-5}" --against "cd $(printf %q "$base") && exec $command" -o "$output/runs" -- "$@" || status=$?
-# The job failed: there is nothing to judge.
-[ -d "$output/runs/new" ] && [ "$status" -ne 2 ] || exit "$((status ? status : 2))"
+# Both sides run in the same folder of their checkout, by the same shell: commands travel in variables, so that nothing is quoted twice.
+GATE_BASE=$checkout/$(git rev-parse --show-prefix)
+GATE_COMMAND=$(printf '%q ' "$@")
+export GATE_BASE GATE_COMMAND
+# What the runs come to is judged below: here any failure is one of the job.
+"$rankscope" run --repeat "${REPEAT:-5}" --no-merge -o "$output/runs" \
+    --against 'cd "$GATE_BASE" && exec bash -c "exec $GATE_COMMAND"' -- bash -c "exec $GATE_COMMAND" || exit 2
+for run in "$output"/runs/base/* "$output"/runs/new/*; do
+    "$rankscope" merge --only-session "$run" >/dev/null || exit 2
+done
 
 limits=()
 for limit in ${FAIL_ON:-}; do

@@ -39,14 +39,19 @@ def layout(base, new, noise):
         ([at for at in batch if at < len(base)], [at - len(base) for at in batch if at >= len(base)])
         for batch in batches(base + new)
     ]
-    alone = any(not of_base for of_base, of_new in joint if of_new)
-    if alone:
-        compared = [at for batch in b for at in batch] if len(b) >= 3 else b[-1]
-        strata = [(compared, [at for batch in n for at in batch])]
+    base_alone = any(x and not y for x, y in joint)
+    new_alone = any(y and not x for x, y in joint)
+    apart = (base_alone and new_alone) or not any(x and y for x, y in joint)
+    many = max(len(b), len(n)) >= 3
+    flat = lambda side: [at for batch in side for at in batch]
+    if not apart:
+        strata = [(x, y) for x, y in joint if x and y]
+    elif many:
+        strata = [(flat(b), flat(n))]
     else:
-        strata = [(of_base, of_new) for of_base, of_new in joint if of_new]
+        strata = [(b[-1], n[-1])]
     repeats = any(len(x) > 1 or len(y) > 1 for x, y in strata) or any(len(batch) > 1 for batch in b + n)
-    if alone and len(b) >= 3:
+    if apart and many:
         unit = "batches"
     elif repeats:
         unit = "runs"
@@ -88,7 +93,8 @@ def estimate(case, plan, key, steps):
         between, degrees = pooled([of_base, of_new])
         within, within_degrees = inside if inside else (0.0, math.inf)
         one = (between / len(of_base), between / len(of_new))
-        other = (within / len(base), within / len(new))
+        spread = lambda batches: sum(1 / len(batch) for batch in batches) / len(batches) ** 2
+        other = (within * spread(plan["base"]), within * spread(plan["new"]))
         if sum(one) >= sum(other):
             return np.mean(of_base), np.mean(of_new), *one, degrees
         return np.mean(of_base), np.mean(of_new), *other, min(degrees, within_degrees)

@@ -171,7 +171,8 @@ fn the_steps_of_the_action_record_compare_and_report() {
             .env("REPEAT", "3")
             .env("FAIL_ON", "step_time>+5%\nexposed_wait>+5%step\n")
             .env("ACCEPT", "")
-            .env("INCONCLUSIVE", "say")
+            .env("INCONCLUSIVE", "")
+            .env("CONFIG", "")
             .env("OUTPUT", "results")
             .env("GITHUB_OUTPUT", &outputs)
             .env("GITHUB_STEP_SUMMARY", &summary);

@@ -39,6 +39,7 @@ pub fn run(id: &str) -> RunSummary {
             failed: 0,
         },
         steps: StepsUsed {
+            partial: 0,
             source: "pattern".into(),
             reason: None,
             train: 20,

@@ -77,7 +77,8 @@ pub struct Compare {
     #[arg(long, value_name = "LIMIT")]
     fail_on: Vec<Gate>,
 
-    /// What becomes of an inconclusive result: exit status 3 (say), 0 (pass) or 1 (fail).
+    /// What becomes of a result that noise leaves open: exit status 3 (say), 0 (pass) or 1 (fail). What has no data or cannot be
+    /// compared never passes.
     #[arg(long, value_name = "HOW")]
     inconclusive: Option<How>,
 
@@ -134,6 +135,9 @@ pub struct Compare {
     schema: bool,
 }
 
+/// How runs of a batch are called that failed (`rankscope run --repeat`).
+const FAILED: &str = "failed-run-";
+
 /// What becomes of an inconclusive result.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum How {
@@ -184,8 +188,11 @@ impl Compare {
         let mut comparison = compare::compare(&base, &new, &noise, &settings)?;
         comparison.base.label = label;
         drop(progress);
-        self.write(&comparison)?;
-        Ok(exit(&comparison))
+        // Who reads the text may go away before its end (`| head`): the verdict stays.
+        match self.write(&comparison) {
+            Err(error) if !crate::is_broken_pipe(&error) => Err(error),
+            _ => Ok(exit(&comparison)),
+        }
     }
 
     /// Everything that was asked for.
@@ -326,9 +333,27 @@ impl Compare {
             .as_deref()
             .map_or_else(String::new, |commit| format!(", commit {commit:.12}"));
         let label = format!("branch {}, machine {}{commit}", newest.branch, newest.machine);
-        let runs = |batch: StoredBatch| batch.runs.into_iter().map(Run::of_baseline).collect();
+        let branches: BTreeSet<&str> = found
+            .entries
+            .iter()
+            .map(|(_, batch)| batch.branch.as_str())
+            .collect();
+        if branches.len() > 1 {
+            let branches: Vec<&str> = branches.into_iter().collect();
+            bail!(
+                "{store} has entries of several branches, name one with --branch: {}",
+                branches.join(", ")
+            );
+        }
+        let runs = |(entry, batch): (u32, StoredBatch)| {
+            let runs = batch.runs.into_iter();
+            runs.map(|run| Run::of_baseline(run, entry)).collect()
+        };
         Ok(Stored {
-            batches: found.entries.into_iter().map(|(_, batch)| runs(batch)).collect(),
+            batches: (0..)
+                .zip(found.entries.into_iter().map(|(_, batch)| batch))
+                .map(runs)
+                .collect(),
             label,
         })
     }
@@ -368,6 +393,14 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
     let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
     for run in entries.flatten().map(|entry| entry.path()) {
+        let name = run
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if name.starts_with(FAILED) {
+            warn(&format!("left out: {} failed", run.display()));
+            continue;
+        }
         match session::locate(&run) {
             Ok(directory) => found.push((run, directory)),
             // A run that was recorded and never merged must not be missing in silence.

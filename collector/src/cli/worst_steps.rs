@@ -20,8 +20,11 @@ pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
             let used = &runs[run];
             let worst = used.worst_steps[step];
             // A step needs some room to be seen in.
-            let margin = (worst.end_ns - worst.start_ns) / 20;
-            let range = (worst.start_ns - margin, worst.end_ns + margin);
+            let margin = worst.end_ns.saturating_sub(worst.start_ns) / 20;
+            let range = (
+                worst.start_ns.saturating_sub(margin),
+                worst.end_ns.saturating_add(margin),
+            );
             let picture = session::locate(Path::new(&used.name.directory))
                 .and_then(|directory| timeline_picture::take_range(&directory, Some(range)));
             match picture {
@@ -53,7 +56,7 @@ fn longest(runs: &[RunUsed]) -> Vec<(usize, usize)> {
     let mut all: Vec<(i64, usize, usize)> = steps
         .flat_map(|(at, run)| {
             let steps = run.worst_steps.iter().enumerate();
-            steps.map(move |(step, worst)| (worst.start_ns - worst.end_ns, at, step))
+            steps.map(move |(step, worst)| (worst.start_ns.saturating_sub(worst.end_ns), at, step))
         })
         .collect();
     all.sort_unstable();

@@ -1,7 +1,7 @@
 //! The change of the mean step by its parts (METRICS.md, section 5). It adds up exactly, in whole nanoseconds.
 
 use super::Run;
-use super::layout::Layout;
+use super::layout::{Layout, Side};
 use rankscope_formats::comparison::{Attribution, PartChange, RankChange, RunSummary};
 
 /// Splits the change of the step time of these runs.
@@ -44,8 +44,8 @@ pub fn attribution(base: &[Run], new: &[Run], layout: &Layout) -> Attribution {
     let parts = first.parts.len();
     let mean = |of: &dyn Fn(&RunSummary) -> Vec<f64>| {
         (
-            weighted(base, layout, parts, true, of),
-            weighted(new, layout, parts, false, of),
+            weighted(base, layout, parts, Side::Base, of),
+            weighted(new, layout, parts, Side::New, of),
         )
     };
     let of_rank = |run: &RunSummary, rank: usize| -> Vec<f64> {
@@ -71,7 +71,7 @@ pub fn attribution(base: &[Run], new: &[Run], layout: &Layout) -> Attribution {
             let parts_ns: Vec<i64> = whole(&new)
                 .iter()
                 .zip(whole(&base))
-                .map(|(new, base)| new - base)
+                .map(|(new, base)| new.saturating_sub(base))
                 .collect();
             RankChange {
                 rank: first.ranks[rank].number,
@@ -81,27 +81,32 @@ pub fn attribution(base: &[Run], new: &[Run], layout: &Layout) -> Attribution {
                     .get(first.ranks[rank].host as usize)
                     .cloned()
                     .unwrap_or_default(),
-                change_ns: parts_ns.iter().sum(),
+                change_ns: total(&parts_ns),
                 parts_ns,
             }
         })
         .collect();
-    let (base_step_ns, new_step_ns) = (base_parts.iter().sum::<i64>(), new_parts.iter().sum::<i64>());
+    let (base_step_ns, new_step_ns) = (total(&base_parts), total(&new_parts));
     Attribution {
         reason: None,
         base_step_ns,
         new_step_ns,
-        change_ns: new_step_ns - base_step_ns,
+        change_ns: new_step_ns.saturating_sub(base_step_ns),
         parts: (0..parts)
             .map(|at| PartChange {
                 part: first.parts[at].clone(),
                 base_ns: base_parts[at],
                 new_ns: new_parts[at],
-                change_ns: new_parts[at] - base_parts[at],
+                change_ns: new_parts[at].saturating_sub(base_parts[at]),
             })
             .collect(),
         ranks,
     }
+}
+
+/// A sum that a damaged session cannot make overflow.
+fn total(parts: &[i64]) -> i64 {
+    parts.iter().fold(0, |sum, part| sum.saturating_add(*part))
 }
 
 /// Means over the runs of a side, weighted as the step time itself is.
@@ -109,18 +114,15 @@ fn weighted(
     runs: &[Run],
     layout: &Layout,
     parts: usize,
-    is_base: bool,
+    side: Side,
     of: &dyn Fn(&RunSummary) -> Vec<f64>,
 ) -> Vec<f64> {
     let mut out = vec![0.0; parts];
-    for (stratum, weight) in layout.strata.iter().zip(layout.weights()) {
-        let members = if is_base { &stratum.base } else { &stratum.new };
-        for &at in members {
-            let values = of(&runs[at].summary);
-            out.iter_mut()
-                .zip(values)
-                .for_each(|(sum, value)| *sum += weight * value / members.len() as f64);
-        }
+    for (at, weight) in layout.run_weights(side) {
+        let values = of(&runs[at].summary);
+        out.iter_mut()
+            .zip(values)
+            .for_each(|(sum, value)| *sum += weight * value);
     }
     out
 }
@@ -134,9 +136,9 @@ fn whole(values: &[f64]) -> Vec<i64> {
         let lost = |at: usize| values[at] - values[at].floor();
         lost(other).total_cmp(&lost(one)).then(one.cmp(&other))
     });
-    let missing = sum - out.iter().sum::<i64>();
+    let missing = sum.saturating_sub(total(&out));
     for &at in order.iter().take(usize::try_from(missing).unwrap_or(0)) {
-        out[at] += 1;
+        out[at] = out[at].saturating_add(1);
     }
     out
 }

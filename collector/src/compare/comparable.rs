@@ -23,6 +23,10 @@ pub const NAMES: [&str; 11] = [
 const VERSIONS: [&str; 3] = ["kernel", "library.nccl.version", "rankscope_version"];
 /// Properties that are hardware.
 const HARDWARE: [&str; 2] = ["processor_model", "processors"];
+/// Steps at the ends of a run that not all ranks need have whole.
+const PARTIAL_AT_ENDS: u64 = 2;
+/// Share of the training steps above which partial ones are missing data.
+const MOST_PARTIAL: f64 = 0.01;
 /// Losses up to this share of the records change no mean that is shown.
 const NEGLIGIBLE_LOSS: f64 = 0.001;
 /// Numbers of operations per step that differ by this much are the same.
@@ -35,22 +39,25 @@ const AT_ENDS: f64 = 2.5;
 struct Search<'a> {
     runs: Vec<(String, &'a Run)>,
     base: usize,
+    new: usize,
     accepted: &'a [String],
     out: Vec<Difference>,
 }
 
-/// What differs between the runs of both sides.
-pub fn differences(base: &[&Run], new: &[&Run], accepted: &[String]) -> Vec<Difference> {
+/// What differs between the runs of both sides, and of those that say how much runs differ.
+pub fn differences(base: &[&Run], new: &[&Run], noise: &[Run], accepted: &[String]) -> Vec<Difference> {
     let name = |side: &str, at: usize| format!("{side} {}", at + 1);
     let runs = base
         .iter()
         .enumerate()
         .map(|(at, &run)| (name("BASE", at), run))
         .chain(new.iter().enumerate().map(|(at, &run)| (name("NEW", at), run)))
+        .chain(noise.iter().enumerate().map(|(at, run)| (name("NOISE", at), run)))
         .collect();
     let mut search = Search {
         runs,
         base: base.len(),
+        new: new.len(),
         accepted,
         out: Vec::new(),
     };
@@ -193,6 +200,24 @@ impl Search<'_> {
         if !lacking.is_empty() {
             self.add("coverage", lacking.join(", "), "blocks");
         }
+        // The first and the last step of a run may be partial; more of them are data that is missing.
+        let partial: Vec<String> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| {
+                let steps = &run.summary.steps;
+                steps.partial > PARTIAL_AT_ENDS && steps.partial as f64 > MOST_PARTIAL * steps.train as f64
+            })
+            .map(|(name, run)| {
+                format!(
+                    "{name} has {} steps that not all ranks have whole",
+                    run.summary.steps.partial
+                )
+            })
+            .collect();
+        if !partial.is_empty() {
+            self.add("coverage", partial.join(", "), "blocks");
+        }
     }
 
     fn losses(&mut self) {
@@ -201,7 +226,7 @@ impl Search<'_> {
             .iter()
             .filter_map(|(name, run)| {
                 let world = &run.summary.world;
-                let share = world.lost as f64 / (world.records + world.lost).max(1) as f64;
+                let share = world.lost as f64 / world.records.saturating_add(world.lost).max(1) as f64;
                 (share > NEGLIGIBLE_LOSS)
                     .then(|| format!("{name} lost {:.1} % of its records", share * 100.0))
             })
@@ -215,7 +240,7 @@ impl Search<'_> {
     fn operations(&mut self) {
         if let Some(text) = self
             .differ_inside("BASE", 0..self.base)
-            .or_else(|| self.differ_inside("NEW", self.base..self.runs.len()))
+            .or_else(|| self.differ_inside("NEW", self.base..self.base + self.new))
         {
             self.add("operations", text, "blocks");
             return;
@@ -301,7 +326,7 @@ pub fn number(value: f64) -> String {
 /// `BASE 1–5`: runs in a row as one.
 fn names_of(names: &[&str]) -> String {
     let mut out: Vec<String> = Vec::new();
-    for side in ["BASE", "NEW"] {
+    for side in ["BASE", "NEW", "NOISE"] {
         let mut numbers: Vec<usize> = names
             .iter()
             .filter_map(|name| name.strip_prefix(side)?.trim().parse().ok())

@@ -1,6 +1,6 @@
 //! The change of one metric, and how exactly it is known.
 
-use super::layout::{Layout, Unit};
+use super::layout::{Layout, Side, Unit};
 use super::statistics::{mean, pooled_variance, satterthwaite};
 use rankscope_formats::comparison::{Mean, Value};
 
@@ -58,76 +58,72 @@ pub struct Noise {
 }
 
 impl Estimate {
-    /// Of these values.
+    /// Of these values; `None` unless all are finite numbers.
     pub fn of(values: &Values, layout: &Layout, steps: Steps) -> Option<Self> {
-        let base: Vec<f64> = layout
-            .compared_base()
-            .iter()
-            .map(|&at| known(&values.base, at, steps))
-            .collect::<Option<_>>()?;
-        let new: Vec<f64> = (0..values.new.len())
-            .map(|at| known(&values.new, at, steps))
-            .collect::<Option<_>>()?;
-        if base.is_empty() || new.is_empty() || base.iter().chain(&new).any(|value| !value.is_finite()) {
-            return None;
-        }
-        match layout.unit {
-            Unit::Batches => Self::by_batches(values, layout, steps),
-            Unit::Runs | Unit::Blocks | Unit::None => Self::by_runs(values, layout, steps),
-        }
+        let side = |side: Side, values: &[Option<Value>]| -> Option<f64> {
+            let weights = layout.run_weights(side);
+            let means: Vec<f64> = weights
+                .iter()
+                .map(|&(at, weight)| Some(weight * known(values, at, steps)?))
+                .collect::<Option<_>>()?;
+            (!means.is_empty()).then(|| means.iter().sum())
+        };
+        let (base, new) = (side(Side::Base, &values.base)?, side(Side::New, &values.new)?);
+        let noise = match layout.unit {
+            Unit::Batches => Some(Self::of_batches(values, layout, steps)?),
+            Unit::Runs | Unit::Blocks => Self::of_runs(values, layout, steps)?,
+            Unit::None => None,
+        };
+        let is_finite = (new - base).is_finite()
+            && noise.is_none_or(|noise| (noise.base + noise.new).is_finite() && noise.degrees > 0.0);
+        is_finite.then_some(Self { base, new, noise })
     }
 
-    fn by_runs(values: &Values, layout: &Layout, steps: Steps) -> Option<Self> {
+    /// The noise of runs; the inner `None` where none is known.
+    fn of_runs(values: &Values, layout: &Layout, steps: Steps) -> Option<Option<Noise>> {
         let groups = groups(values, layout, steps);
-        let pooled = pooled_variance(groups.iter().map(Vec::as_slice));
-        let (mut base, mut new, mut base_variance, mut new_variance) = (0.0, 0.0, 0.0, 0.0);
+        let Some((of_one, degrees)) = pooled_variance(groups.iter().map(Vec::as_slice)) else {
+            return Some(None);
+        };
+        let mut variances = [0.0, 0.0];
         let mut blocks: Vec<(f64, f64)> = Vec::new();
-        let mut is_known = pooled.is_some();
         for (stratum, weight) in layout.strata.iter().zip(layout.weights()) {
-            let sides = [
-                (&stratum.base, &values.base, &mut base, &mut base_variance),
-                (&stratum.new, &values.new, &mut new, &mut new_variance),
-            ];
-            for (runs, values, sum, variance) in sides {
-                let means: Vec<f64> = runs
-                    .iter()
-                    .map(|&at| known(values, at, steps))
-                    .collect::<Option<_>>()?;
-                *sum += weight * mean(&means);
+            let sides = [(&stratum.base, &values.base), (&stratum.new, &values.new)];
+            for ((runs, values), variance) in sides.into_iter().zip(&mut variances) {
                 // A run alone may be less exact than runs differ: by few steps, say.
-                let own = values.get(runs[0]).and_then(|value| {
+                let own = values.get(*runs.first()?).and_then(|value| {
                     let mean = steps.of(value.as_ref()?);
                     Some((mean.variance?, f64::from(mean.blocks) - 1.0))
                 });
-                let of_one = pooled.map_or(0.0, |(pooled, _)| pooled);
                 let of_mean = match (layout.unit, own) {
                     (Unit::Blocks, Some((own, degrees))) => {
-                        blocks.push((own, degrees));
+                        blocks.push((weight * weight * own, degrees));
                         of_one + own
                     }
-                    (_, Some((own, _))) if means.len() == 1 => of_one.max(own),
-                    _ => of_one / means.len() as f64,
+                    (_, Some((own, _))) if runs.len() == 1 => of_one.max(own),
+                    _ => of_one / runs.len() as f64,
                 };
                 *variance += weight * weight * of_mean;
             }
         }
-        is_known &= layout.unit != Unit::None;
-        let noise = pooled.filter(|_| is_known).map(|(of_one, degrees)| Noise {
-            base: base_variance,
-            new: new_variance,
+        if !blocks.is_empty() {
+            let squares: f64 = layout.weights().iter().map(|weight| weight * weight).sum();
+            blocks.push((2.0 * of_one * squares, degrees));
+        }
+        Some(Some(Noise {
+            base: variances[0],
+            new: variances[1],
             degrees: if blocks.is_empty() {
                 degrees
             } else {
-                blocks.push((2.0 * of_one, degrees));
                 satterthwaite(&blocks)
             },
             of_one,
-        });
-        Some(Self { base, new, noise })
+        }))
     }
 
-    /// The new batch beside those of the base: what a batch has in common is no change.
-    fn by_batches(values: &Values, layout: &Layout, steps: Steps) -> Option<Self> {
+    /// The noise of batches: what a batch has in common is no change.
+    fn of_batches(values: &Values, layout: &Layout, steps: Steps) -> Option<Noise> {
         let of = |batch: &Vec<usize>, values: &[Option<Value>]| -> Option<f64> {
             let means: Vec<f64> = batch
                 .iter()
@@ -135,45 +131,33 @@ impl Estimate {
                 .collect::<Option<_>>()?;
             Some(mean(&means))
         };
-        let base: Vec<f64> = layout
-            .base_batches
-            .iter()
-            .map(|batch| of(batch, &values.base))
-            .collect::<Option<_>>()?;
-        let new: Vec<f64> = layout
-            .new_batches
-            .iter()
-            .map(|batch| of(batch, &values.new))
-            .collect::<Option<_>>()?;
+        let side = |batches: &[Vec<usize>], values: &[Option<Value>]| -> Option<Vec<f64>> {
+            batches.iter().map(|batch| of(batch, values)).collect()
+        };
+        let base = side(&layout.base_batches, &values.base)?;
+        let new = side(&layout.new_batches, &values.new)?;
         let (between, degrees) = pooled_variance([base.as_slice(), new.as_slice()].into_iter())?;
         // Runs of a batch may differ more than batches seem to, which are few.
         let inside = pooled_variance(groups(values, layout, steps).iter().map(Vec::as_slice));
         let (inside, inside_degrees) = inside.unwrap_or((0.0, f64::INFINITY));
-        let by_batches = between / base.len() as f64 + between / new.len() as f64;
-        let runs = |batches: &[Vec<usize>]| batches.iter().map(Vec::len).sum::<usize>() as f64;
-        let by_runs = [
-            inside / runs(&layout.base_batches),
-            inside / runs(&layout.new_batches),
-        ];
-        let noise = if by_batches >= by_runs[0] + by_runs[1] {
-            Noise {
-                base: between / base.len() as f64,
-                new: between / new.len() as f64,
-                degrees,
-                of_one: between,
-            }
+        let by_batches = [between / base.len() as f64, between / new.len() as f64];
+        let by_runs = [Side::Base, Side::New].map(|side| {
+            let squares = layout
+                .run_weights(side)
+                .into_iter()
+                .map(|(_, weight)| weight * weight);
+            inside * squares.sum::<f64>()
+        });
+        let (variances, degrees, of_one) = if by_batches[0] + by_batches[1] >= by_runs[0] + by_runs[1] {
+            (by_batches, degrees, between)
         } else {
-            Noise {
-                base: by_runs[0],
-                new: by_runs[1],
-                degrees: degrees.min(inside_degrees),
-                of_one: inside,
-            }
+            (by_runs, degrees.min(inside_degrees), inside)
         };
-        Some(Self {
-            base: mean(&base),
-            new: mean(&new),
-            noise: Some(noise),
+        Some(Noise {
+            base: variances[0],
+            new: variances[1],
+            degrees,
+            of_one,
         })
     }
 

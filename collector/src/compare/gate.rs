@@ -134,6 +134,12 @@ fn limit(amount: &str, metric: &Metric) -> Result<Limit, String> {
         .parse()
         .map_err(|_| format!("'{amount}' does not begin with a number"))?;
     let unit = unit.trim();
+    if !number.is_finite() {
+        return Err(format!("{amount} is too large"));
+    }
+    if unit == "%" && metric.better == Better::Higher && number >= 100.0 {
+        return Err(format!("{} cannot fall by {number} %", metric.name));
+    }
     let scale = |units: &[(&str, f64)]| {
         let found = units.iter().find(|(name, _)| *name == unit);
         found.map(|(_, scale)| Limit::By(number * scale)).ok_or_else(|| {
@@ -251,6 +257,8 @@ mod tests {
         assert!(error("step_time[rank 1]>+5%").contains("leave the brackets out"));
         assert!(error("step_time>+5parsec").contains("'parsec' is no unit"));
         assert!(error("overlap<-5%step").contains("no unit"));
+        assert!(error("busbw[*]<-100%").contains("cannot fall"));
+        assert!(error(&format!("step_time>+{}%", "9".repeat(400))).contains("too large"));
         assert!(error("step_time").contains("step_time>+2%"));
         assert!(error("").contains("METRIC>+AMOUNT"));
     }

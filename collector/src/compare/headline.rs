@@ -99,11 +99,14 @@ fn cause(attribution: &Attribution, changes: &Changes) -> Option<String> {
     let part = attribution
         .parts
         .iter()
-        .filter(|part| part.change_ns.abs() as f64 >= LEAST_PART * attribution.change_ns.abs() as f64)
-        .max_by_key(|part| part.change_ns.abs());
+        .filter(|part| {
+            part.change_ns.saturating_abs() as f64
+                >= LEAST_PART * attribution.change_ns.saturating_abs() as f64
+        })
+        .max_by_key(|part| part.change_ns.saturating_abs());
     let mut causes: Vec<String> = program.into_iter().map(str::to_owned).collect();
     if let Some(part) = part {
-        let amount = shown::value(Unit::Nanoseconds, part.change_ns.abs() as f64);
+        let amount = shown::value(Unit::Nanoseconds, part.change_ns.saturating_abs() as f64);
         let longer = if part.change_ns > 0 { "longer" } else { "shorter" };
         let text = match (
             part.part.as_str(),

@@ -3,13 +3,17 @@
 use super::Run;
 use super::estimate::{Estimate, Steps, Values};
 use super::gate::{Gate, Limit};
-use super::layout::{Layout, Unit};
-use super::metrics::{self, Metric, STEP_TIME};
+use super::layout::{Layout, Side, Unit};
+use super::metrics::{
+    self, COPY_BYTES, COPY_TIME, KERNEL_TIME, Metric, OPERATION_TRANSFER, OPERATION_WAIT, STALL_CAUSE,
+    STALL_TIME, STEP_TIME, STREAM_IDLE,
+};
 use super::settings::Settings;
 use super::shown;
 use super::statistics::{T, false_discovery};
+use super::summarise::MOST_KERNELS;
 use rankscope_formats::comparison::{
-    Detectable, GateResult, Interval, MetricResult, NotCompared, Value, full_name,
+    Detectable, GateResult, Interval, MetricResult, NotCompared, RunSummary, Value, full_name,
 };
 use rankscope_formats::session::Figure;
 use std::collections::BTreeSet;
@@ -168,15 +172,13 @@ fn candidates(
     noise: &[Vec<Run>],
     layout: &Layout,
 ) -> (Vec<Candidate>, Vec<NotCompared>) {
-    let compared: Vec<(String, &Run)> = layout
-        .compared_base()
+    let compared_base = layout.compared(Side::Base);
+    let compared_new = layout.compared(Side::New);
+    let name = |side: &str, at: usize| format!("{side} {}", at + 1);
+    let compared: Vec<(String, &Run)> = compared_base
         .iter()
-        .map(|&at| (format!("BASE {}", at + 1), &base[at]))
-        .chain(
-            new.iter()
-                .enumerate()
-                .map(|(at, run)| (format!("NEW {}", at + 1), run)),
-        )
+        .map(|&at| (name("BASE", at), &base[at]))
+        .chain(compared_new.iter().map(|&at| (name("NEW", at), &new[at])))
         .collect();
     let mut out = Vec::new();
     let mut not_compared = Vec::new();
@@ -191,10 +193,9 @@ fn candidates(
             subjects.extend(of_metric.map(|measured| measured.subject.as_deref()));
         }
         for subject in subjects {
-            let value = |run: &Run| {
-                run.summary
-                    .measured(metric.name, subject)
-                    .and_then(|measured| measured.value.value)
+            let value = |run: &Run| match run.summary.measured(metric.name, subject) {
+                Some(measured) => measured.value.value,
+                None => is_zero_where_absent(metric.name, subject, &run.summary).then(|| Value::once(0.0)),
             };
             let lacking = compared.iter().find(|(_, run)| value(run).is_none());
             if let Some((name, run)) = lacking {
@@ -235,16 +236,41 @@ fn candidates(
                 subject: subject.map(str::to_owned),
                 all,
                 without_outliers,
-                base_runs: layout
-                    .compared_base()
+                base_runs: compared_base
                     .iter()
                     .filter_map(|&at| mean(&values.base[at]))
                     .collect(),
-                new_runs: values.new.iter().filter_map(mean).collect(),
+                new_runs: compared_new
+                    .iter()
+                    .filter_map(|&at| mean(&values.new[at]))
+                    .collect(),
             });
         }
     }
     (out, not_compared)
+}
+
+/// True if a run that does not have this of a metric has none of it: a stall that never came took no time.
+fn is_zero_where_absent(metric: &str, subject: Option<&str>, run: &RunSummary) -> bool {
+    let has_devices = ["device", "kineto", "nsys"].contains(&run.kind.as_str());
+    run.steps.reason.is_none()
+        && match metric {
+            STALL_TIME | STALL_CAUSE | STREAM_IDLE | COPY_TIME | COPY_BYTES => has_devices,
+            KERNEL_TIME => {
+                // Of many kernels a run keeps those that take most time.
+                let kernels = run
+                    .metrics
+                    .iter()
+                    .filter(|measured| measured.metric == KERNEL_TIME)
+                    .count();
+                has_devices && kernels < MOST_KERNELS
+            }
+            OPERATION_WAIT | OPERATION_TRANSFER => run
+                .operations
+                .iter()
+                .all(|operation| Some(operation.class.as_str()) != subject),
+            _ => false,
+        }
 }
 
 /// What each gate is of: a pattern is of each subject that it matches.
@@ -428,10 +454,24 @@ impl Judge<'_> {
         if room <= 0.0 || self.layout.unit == Unit::None {
             return None;
         }
-        (2..=MOST_RUNS).find(|&runs| {
+        let is_enough = |runs: u32| {
             let variance = of_one * (1.0 + factor * factor) / f64::from(runs);
             T::new(f64::from(2 * (runs - 1))).is_some_and(|t| t.upper(tail) * variance.sqrt() < room)
-        })
+        };
+        // More runs know more: the first that is enough is found by halving.
+        let (mut too_few, mut enough) = (1, MOST_RUNS);
+        if !is_enough(enough) {
+            return None;
+        }
+        while enough - too_few > 1 {
+            let middle = u32::midpoint(too_few, enough);
+            if is_enough(middle) {
+                enough = middle
+            } else {
+                too_few = middle
+            }
+        }
+        Some(enough)
     }
 
     /// The largest change for the worse that a gate allows, in the metric's unit.

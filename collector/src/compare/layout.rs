@@ -59,23 +59,39 @@ pub struct Layout {
     pub cautions: Vec<String>,
 }
 
-/// Positions of runs by batch, in order of time.
+/// One of the sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is compared with.
+    Base,
+    /// What is judged.
+    New,
+}
+
+/// Positions of runs by batch, in order of time. Runs of a baseline's entry are a batch of their own, whatever else was recorded then:
+/// an entry may be of another machine of its kind.
 fn batches(runs: &[Run]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(|&at| (start(&runs[at].summary), at));
+    order.sort_by_key(|&at| (runs[at].entry, start(&runs[at].summary), at));
     let mut out: Vec<Vec<usize>> = Vec::new();
-    let mut ended = i64::MIN;
+    let mut last: Option<(Option<u32>, i64)> = None;
     for at in order {
-        let run = &runs[at].summary;
-        match out
-            .last_mut()
-            .filter(|_| start(run).saturating_sub(ended) <= BATCH_GAP_NS)
-        {
+        let run = &runs[at];
+        let is_same = last.is_some_and(|(entry, ended)| {
+            entry == run.entry
+                && (entry.is_some() || start(&run.summary).saturating_sub(ended) <= BATCH_GAP_NS)
+        });
+        match out.last_mut().filter(|_| is_same) {
             Some(batch) => batch.push(at),
             None => out.push(vec![at]),
         }
-        ended = ended.max(start(run).saturating_add(run.run.duration_ns));
+        let ends = start(&run.summary).saturating_add(run.summary.run.duration_ns);
+        let ended = last
+            .filter(|_| is_same)
+            .map_or(ends, |(_, ended)| ended.max(ends));
+        last = Some((run.entry, ended));
     }
+    out.sort_by_key(|batch| batch.iter().map(|&at| start(&runs[at].summary)).min());
     out
 }
 
@@ -84,13 +100,13 @@ fn start(run: &RunSummary) -> i64 {
 }
 
 impl Layout {
-    /// Of these sides. `has_noise`: groups of other runs tell how much runs differ.
+    /// Of these sides. `has_noise`: groups of other runs tell how much runs differ. Swapping the sides swaps the layout.
     pub fn of(base: &[Run], new: &[Run], has_noise: bool) -> Self {
         let base_batches = batches(base);
         let new_batches = batches(new);
         let all: Vec<Run> = base.iter().chain(new).cloned().collect();
         // What was recorded together, of both sides.
-        let mut strata: Vec<Stratum> = batches(&all)
+        let together: Vec<Stratum> = batches(&all)
             .into_iter()
             .map(|batch| {
                 let (base_runs, new_runs): (Vec<usize>, Vec<usize>) =
@@ -101,23 +117,34 @@ impl Layout {
                 }
             })
             .collect();
-        let has_new_alone = strata.iter().any(|stratum| stratum.base.is_empty());
+        let is_alone = |of: fn(&Stratum) -> (&Vec<usize>, &Vec<usize>)| {
+            together
+                .iter()
+                .any(|stratum| !of(stratum).0.is_empty() && of(stratum).1.is_empty())
+        };
+        let base_alone = is_alone(|stratum| (&stratum.base, &stratum.new));
+        let new_alone = is_alone(|stratum| (&stratum.new, &stratum.base));
+        let are_apart = base_alone && new_alone
+            || !together
+                .iter()
+                .any(|stratum| !stratum.base.is_empty() && !stratum.new.is_empty());
+        let are_many = base_batches.len().max(new_batches.len()) >= FEWEST_BATCHES;
         let mut cautions = Vec::new();
-        if has_new_alone {
-            // Some new runs have no base of their time: all are compared with the base as a whole, or with its last batch.
-            let compared = if base_batches.len() >= FEWEST_BATCHES {
-                base_batches.concat()
-            } else {
-                base_batches.last().cloned().unwrap_or_default()
-            };
-            strata = vec![Stratum {
-                base: compared,
+        let strata: Vec<Stratum> = match (are_apart, are_many) {
+            (false, _) => together
+                .into_iter()
+                .filter(|stratum| !stratum.base.is_empty() && !stratum.new.is_empty())
+                .collect(),
+            (true, true) => vec![Stratum {
+                base: base_batches.concat(),
                 new: new_batches.concat(),
-            }];
-        } else {
-            strata.retain(|stratum| !stratum.new.is_empty());
-        }
-        let is_interleaved = !has_new_alone && strata.iter().all(|stratum| in_turns(stratum, base, new));
+            }],
+            (true, false) => vec![Stratum {
+                base: base_batches.last().cloned().unwrap_or_default(),
+                new: new_batches.last().cloned().unwrap_or_default(),
+            }],
+        };
+        let is_interleaved = !are_apart && strata.iter().all(|stratum| in_turns(stratum, base, new));
         let one_a_side = strata
             .iter()
             .all(|stratum| stratum.base.len() < 2 && stratum.new.len() < 2);
@@ -126,7 +153,7 @@ impl Layout {
                 .iter()
                 .chain(&new_batches)
                 .any(|batch| batch.len() > 1);
-        let unit = if has_new_alone && base_batches.len() >= FEWEST_BATCHES {
+        let unit = if are_apart && are_many {
             Unit::Batches
         } else if has_repeats {
             Unit::Runs
@@ -136,7 +163,7 @@ impl Layout {
             Unit::None
         };
         if unit == Unit::Runs && !is_interleaved {
-            let when = if has_new_alone {
+            let when = if are_apart {
                 "at different times"
             } else {
                 "one side after the other"
@@ -146,19 +173,29 @@ impl Layout {
                  turns (rankscope run --repeat N --against)"
             ));
         }
-        if has_new_alone && base_batches.len() == 2 {
-            cautions.push(
-                "the base has two batches of runs: the later one is compared, the earlier one only adds to the noise".to_owned(),
-            );
-        }
-        Self {
+        let layout = Self {
             unit,
             strata,
             base_batches,
             new_batches,
             is_interleaved,
             cautions,
+        };
+        layout.with_those_left_out(base.len(), new.len())
+    }
+
+    /// Runs of other times than the rest of the comparison are not in the means.
+    fn with_those_left_out(mut self, base: usize, new: usize) -> Self {
+        for (side, runs, name) in [(Side::Base, base, "base"), (Side::New, new, "new")] {
+            let left_out = runs - self.compared(side).len();
+            if left_out > 0 {
+                self.cautions.push(format!(
+                    "{left_out} of {runs} {name} runs were recorded at another time than those that are compared: they only add to \
+                     the noise"
+                ));
+            }
         }
+        self
     }
 
     /// Weight of each stratum: what its difference is known by, as if all runs varied alike.
@@ -171,13 +208,43 @@ impl Layout {
         self.strata.iter().map(|stratum| known(stratum) / sum).collect()
     }
 
-    /// Positions of the base's runs that are compared.
-    pub fn compared_base(&self) -> Vec<usize> {
-        let mut out: Vec<usize> = self
-            .strata
-            .iter()
-            .flat_map(|stratum| stratum.base.clone())
-            .collect();
+    /// What each compared run of a side counts in the side's mean, by its position. They add up to 1.
+    pub fn run_weights(&self, side: Side) -> Vec<(usize, f64)> {
+        if self.unit == Unit::Batches {
+            let batches = if side == Side::Base {
+                &self.base_batches
+            } else {
+                &self.new_batches
+            };
+            let of_batch = |batch: &Vec<usize>| 1.0 / (batches.len() * batch.len()) as f64;
+            return batches
+                .iter()
+                .flat_map(|batch| batch.iter().map(move |&at| (at, of_batch(batch))))
+                .collect();
+        }
+        let strata = self.strata.iter().zip(self.weights());
+        strata
+            .flat_map(|(stratum, weight)| {
+                let runs = if side == Side::Base {
+                    &stratum.base
+                } else {
+                    &stratum.new
+                };
+                runs.iter().map(move |&at| (at, weight / runs.len() as f64))
+            })
+            .collect()
+    }
+
+    /// Positions of a side's runs that are compared.
+    pub fn compared(&self, side: Side) -> Vec<usize> {
+        let of = |stratum: &Stratum| {
+            if side == Side::Base {
+                stratum.base.clone()
+            } else {
+                stratum.new.clone()
+            }
+        };
+        let mut out: Vec<usize> = self.strata.iter().flat_map(of).collect();
         out.sort_unstable();
         out
     }

@@ -19,7 +19,7 @@ pub mod shown;
 pub mod statistics;
 pub mod summarise;
 
-use layout::{Layout, Unit};
+use layout::{Layout, Side, Unit};
 use metrics::STEP_TIME;
 use rankscope_formats::comparison::{
     COMPARISON_VERSION, Comparison, Difference, Method, OutlierEffect, RunSummary, RunUsed, SideSummary,
@@ -27,7 +27,7 @@ use rankscope_formats::comparison::{
 };
 use rankscope_formats::session::{Figure, Tool};
 use settings::{Inconclusive, Settings};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A run that is compared.
 #[derive(Clone, Debug)]
@@ -36,8 +36,8 @@ pub struct Run {
     pub summary: RunSummary,
     /// Its longest steps; of a stored summary none.
     pub worst_steps: Vec<WorstStep>,
-    /// It is of a baseline.
-    pub is_stored: bool,
+    /// The entry of the baseline that it is of, counted from 0; `None` for a run whose session was read.
+    pub entry: Option<u32>,
 }
 
 impl Run {
@@ -46,16 +46,16 @@ impl Run {
         Self {
             summary: summarised.summary,
             worst_steps: summarised.worst_steps,
-            is_stored: false,
+            entry: None,
         }
     }
 
-    /// A run of a baseline.
-    pub fn of_baseline(summary: RunSummary) -> Self {
+    /// A run of the n-th entry of a baseline.
+    pub fn of_baseline(summary: RunSummary, entry: u32) -> Self {
         Self {
             summary,
             worst_steps: Vec::new(),
-            is_stored: true,
+            entry: Some(entry),
         }
     }
 }
@@ -92,10 +92,12 @@ pub fn compare(
         }
     }
     same_runs(base, new)?;
+    let noise = &others(base, new, noise);
     let layout = Layout::of(base, new, noise.iter().any(|batch| batch.len() > 1));
-    let compared_base: Vec<&Run> = layout.compared_base().iter().map(|&at| &base[at]).collect();
-    let compared_new: Vec<&Run> = new.iter().collect();
-    let differences = comparable::differences(&compared_base, &compared_new, &settings.accepted);
+    let compared_base: Vec<&Run> = layout.compared(Side::Base).iter().map(|&at| &base[at]).collect();
+    let compared_new: Vec<&Run> = layout.compared(Side::New).iter().map(|&at| &new[at]).collect();
+    let differences =
+        comparable::differences(&compared_base, &compared_new, &noise.concat(), &settings.accepted);
     let judged = judge::judge(base, new, noise, &layout, settings);
     let attribution = attribution::attribution(base, new, &layout);
     let changes = changes::changes(base, new, &layout, &judged);
@@ -114,7 +116,11 @@ pub fn compare(
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
         verdict: verdict.to_owned(),
-        exit_status: exit_status(verdict, settings.inconclusive),
+        exit_status: exit_status(
+            verdict,
+            is_left_open_by_noise(&judged, &differences),
+            settings.inconclusive,
+        ),
         headline,
         reasons,
         cautions: {
@@ -122,8 +128,8 @@ pub fn compare(
             all.extend(coarse(&judged));
             all
         },
-        base: side(base, &layout.base_batches, &layout.compared_base()),
-        new: side(new, &layout.new_batches, &(0..new.len()).collect::<Vec<_>>()),
+        base: side(base, &layout.base_batches, &layout.compared(Side::Base)),
+        new: side(new, &layout.new_batches, &layout.compared(Side::New)),
         method: method(base, new, &layout, &judged, settings),
         detectable: judged.detectable,
         gates: judged.gates,
@@ -133,6 +139,25 @@ pub fn compare(
         changes: changes.all,
         differences,
     })
+}
+
+/// Runs that say how much runs differ, without those that are compared or were named before: a run that counts twice shows less noise.
+fn others(base: &[Run], new: &[Run], noise: &[Vec<Run>]) -> Vec<Vec<Run>> {
+    let mut seen: BTreeSet<&str> = base
+        .iter()
+        .chain(new)
+        .map(|run| run.summary.run.id.as_str())
+        .collect();
+    let mut out = Vec::new();
+    for batch in noise {
+        let batch: Vec<Run> = batch
+            .iter()
+            .filter(|run| seen.insert(&run.summary.run.id))
+            .cloned()
+            .collect();
+        out.push(batch);
+    }
+    out
 }
 
 /// Names a run that is there twice.
@@ -194,10 +219,25 @@ fn verdict(judged: &judge::Judged, differences: &[Difference]) -> (&'static str,
     }
 }
 
-fn exit_status(verdict: &str, inconclusive: Inconclusive) -> u8 {
+/// True if only noise keeps the limits from being decided: all data is there, and may be compared.
+fn is_left_open_by_noise(judged: &judge::Judged, differences: &[Difference]) -> bool {
+    let has_noise = judged
+        .detectable
+        .iter()
+        .all(|detectable| detectable.change.value.is_some());
+    !judged.gates.is_empty()
+        && has_noise
+        && differences
+            .iter()
+            .all(|difference| difference.effect == "accepted")
+}
+
+fn exit_status(verdict: &str, is_left_open_by_noise: bool, inconclusive: Inconclusive) -> u8 {
     match (verdict, inconclusive) {
-        ("fine", _) | ("inconclusive", Inconclusive::Pass) => 0,
+        ("fine", _) => 0,
         ("regressed", _) | ("inconclusive", Inconclusive::Fail) => 1,
+        // What has no data, or cannot be compared, never passes.
+        ("inconclusive", Inconclusive::Pass) if is_left_open_by_noise => 0,
         _ => 3,
     }
 }
@@ -221,7 +261,9 @@ fn cautions(base: &[Run], new: &[Run], layout: &Layout) -> Vec<String> {
             "the job has {several} worlds; the one with the most steps is compared"
         ));
     }
-    let failed: u64 = new.iter().map(|run| run.summary.world.failed).sum();
+    let failed: u64 = new
+        .iter()
+        .fold(0, |sum, run| u64::saturating_add(sum, run.summary.world.failed));
     if failed > 0 {
         out.push(format!("{failed} operations failed in the new runs"));
     }
@@ -237,7 +279,7 @@ fn cautions(base: &[Run], new: &[Run], layout: &Layout) -> Vec<String> {
     }
     let machines = |runs: &[Run]| {
         let hosts = runs.iter().flat_map(|run| run.summary.world.hosts.clone());
-        hosts.collect::<std::collections::BTreeSet<_>>()
+        hosts.collect::<BTreeSet<_>>()
     };
     if machines(base).is_disjoint(&machines(new)) {
         out.push("base and new ran on different hosts".to_owned());
@@ -279,7 +321,7 @@ fn side(runs: &[Run], batches: &[Vec<usize>], compared: &[usize]) -> SideSummary
                 name: run.summary.run.clone(),
                 batch: batch as u32,
                 is_compared: compared.contains(&at),
-                is_stored: run.is_stored,
+                is_stored: run.entry.is_some(),
                 steps: run.summary.steps.counted,
                 warm_up: run.summary.steps.warm_up,
                 outliers: run.summary.steps.outliers,
@@ -296,11 +338,13 @@ fn side(runs: &[Run], batches: &[Vec<usize>], compared: &[usize]) -> SideSummary
 }
 
 fn method(base: &[Run], new: &[Run], layout: &Layout, judged: &judge::Judged, settings: &Settings) -> Method {
-    let outliers = |runs: &[Run]| runs.iter().map(|run| run.summary.steps.outliers).sum();
+    let outliers = |runs: &[Run]| {
+        runs.iter()
+            .fold(0, |sum: u64, run| sum.saturating_add(run.summary.steps.outliers))
+    };
     let step = judged.metrics.iter().find(|result| result.metric == STEP_TIME);
     let rule = |of: fn(&RunSummary) -> &String| {
-        let rules: std::collections::BTreeSet<&String> =
-            base.iter().chain(new).map(|run| of(&run.summary)).collect();
+        let rules: BTreeSet<&String> = base.iter().chain(new).map(|run| of(&run.summary)).collect();
         rules.into_iter().cloned().collect::<Vec<_>>().join("; or ")
     };
     Method {

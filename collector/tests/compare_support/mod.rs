@@ -206,6 +206,7 @@ impl Job {
                     source: "pattern".to_owned(),
                     reason: None,
                     train: self.steps + 10,
+                    partial: 0,
                     evaluate: 0,
                     checkpoint: 0,
                     warm_up_rule: WARM_UP_RULE.to_owned(),
@@ -243,7 +244,7 @@ impl Job {
                 findings: Vec::new(),
             },
             worst_steps: Vec::new(),
-            is_stored: false,
+            entry: None,
         }
     }
 }

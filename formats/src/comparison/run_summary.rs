@@ -78,6 +78,9 @@ pub struct StepsUsed {
     pub reason: Option<String>,
     /// Training steps that all ranks have.
     pub train: u64,
+    /// Steps that some ranks lack, that ranks call by different kinds, or of which not all was recorded: they do not count.
+    #[serde(default)]
+    pub partial: u64,
     /// Steps that mostly evaluate.
     pub evaluate: u64,
     /// Steps that mostly write or read a checkpoint.

@@ -1,6 +1,6 @@
 //! Narrow rows of the tables: the columns that runs are compared by, and no others are decoded.
 
-use super::rows::{IdleCause, InstanceState, OperationState, WorkClass, WorkKind};
+use super::rows::{IdleCause, InstanceState, OperationState, StepKind, WorkClass, WorkKind};
 use super::table::table;
 use crate::operation::Operation;
 
@@ -79,4 +79,19 @@ table! {
     idle_cause: IdleCause = Dictionary,
     /// See there.
     idle_ns: i64 = Delta,
+}
+
+table! {
+    /// What a comparison takes of a [`super::StepRow`] to know whether the step counts.
+    ComparedStep = "steps", sorted by |row| row.start_ns;
+    /// See [`super::StepRow`].
+    step: u32 = Delta,
+    /// See there.
+    kind: StepKind = Dictionary,
+    /// See there.
+    start_ns: i64 = Moment,
+    /// See there.
+    end_ns: i64 = Moment,
+    /// See there.
+    compute_only_ns: Option<i64> = Delta,
 }

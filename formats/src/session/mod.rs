@@ -37,7 +37,7 @@ mod summary;
 mod table;
 mod view_rows;
 
-pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedWork};
+pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use part::{Part, PartLeftOut};

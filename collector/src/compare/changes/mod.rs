@@ -11,7 +11,7 @@ mod times;
 
 use super::Run;
 use super::judge::Judged;
-use super::layout::Layout;
+use super::layout::{Layout, Side};
 use rankscope_formats::comparison::Change;
 use rankscope_formats::session::Figure;
 
@@ -29,8 +29,8 @@ pub struct Changes {
 
 /// Finds what changed between the compared runs.
 pub fn changes(base: &[Run], new: &[Run], layout: &Layout, judged: &Judged) -> Changes {
-    let compared_base: Vec<&Run> = layout.compared_base().iter().map(|&at| &base[at]).collect();
-    let compared_new: Vec<&Run> = new.iter().collect();
+    let compared_base: Vec<&Run> = layout.compared(Side::Base).iter().map(|&at| &base[at]).collect();
+    let compared_new: Vec<&Run> = layout.compared(Side::New).iter().map(|&at| &new[at]).collect();
     let mut all = program::changes(&compared_base, &compared_new);
     let times = times::changes(judged, &compared_base, &compared_new);
     all.extend(times.all);

@@ -62,6 +62,11 @@ impl Cells {
         };
     }
 
+    /// True if nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.of_blocks.is_empty()
+    }
+
     /// Adds all of another's sums.
     pub fn merge(&mut self, other: &Self) {
         if self.of_blocks.len() < other.of_blocks.len() {

@@ -3,7 +3,7 @@
 //! Both rules look at one run alone, and the first at no times at all: neither can favour a side.
 
 use super::cells::{Place, blocks};
-use rankscope_formats::session::{IndexedStep, Session, StepKind, TableError, TableReader, rank_path};
+use rankscope_formats::session::{ComparedStep, Session, StepKind, TableError, TableReader, rank_path};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,6 +39,8 @@ pub struct Counted {
     pub evaluate: u64,
     /// Checkpoint steps that all ranks have.
     pub checkpoint: u64,
+    /// Steps that some ranks lack, that ranks call by different kinds, or of which not all was recorded.
+    pub partial: u64,
     /// Training steps that are left out.
     pub warm_up: u64,
     /// Counted steps.
@@ -56,12 +58,20 @@ struct Seen {
     /// Kind that its first rank says, and whether another rank says something else.
     kind: Option<StepKind>,
     is_mixed: bool,
+    /// Of a rank not all was recorded.
+    is_partial: bool,
     duration_ns: i64,
 }
 
 impl Counted {
-    /// Of these ranks of a session.
-    pub fn read(directory: &Path, session: &Session, world: u32) -> Result<Self, TableError> {
+    /// Of one world of a session. Where devices were recorded (`is_device`), steps of which not all was recorded do not count: their
+    /// parts are not known.
+    pub fn read(
+        directory: &Path,
+        session: &Session,
+        world: u32,
+        is_device: bool,
+    ) -> Result<Self, TableError> {
         // By number and not in a list: a damaged table may have any number.
         let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
         let mut first_start_ns: Option<i64> = None;
@@ -69,19 +79,20 @@ impl Counted {
             .worlds
             .get(world as usize)
             .map_or(&[][..], |world| &world.ranks);
-        let mut rows: Vec<IndexedStep> = Vec::new();
+        let mut rows: Vec<ComparedStep> = Vec::new();
         for &rank in ranks {
             let path = rank_path::<rankscope_formats::session::StepRow>(directory, rank);
             if !path.is_file() {
                 continue;
             }
-            let mut reader = TableReader::<IndexedStep>::open(&path)?;
+            let mut reader = TableReader::<ComparedStep>::open(&path)?;
             while reader.next_rows(&mut rows)? {
                 for row in rows.drain(..) {
                     let seen = seen.entry(row.step).or_default();
                     seen.ranks += 1;
                     seen.is_mixed |= seen.kind.is_some_and(|kind| kind != row.kind);
                     seen.kind = seen.kind.or(Some(row.kind));
+                    seen.is_partial |= is_device && row.compute_only_ns.is_none();
                     seen.duration_ns = seen
                         .duration_ns
                         .saturating_add(row.end_ns.saturating_sub(row.start_ns));
@@ -96,7 +107,7 @@ impl Counted {
     }
 
     fn of(seen: &BTreeMap<u32, Seen>, ranks: u32) -> Self {
-        let whole = |step: &Seen| step.ranks == ranks && !step.is_mixed;
+        let whole = |step: &Seen| step.ranks == ranks && !step.is_mixed && !step.is_partial;
         let of_kind = |kind: StepKind| {
             let steps = seen.iter();
             steps
@@ -132,6 +143,7 @@ impl Counted {
             train: train.len() as u64,
             evaluate: of_kind(StepKind::Evaluate).count() as u64,
             checkpoint: of_kind(StepKind::Checkpoint).count() as u64,
+            partial: seen.values().filter(|step| !whole(step)).count() as u64,
             warm_up: warm_up as u64,
             counted: steps.len() as u64,
             steps,
@@ -187,6 +199,7 @@ mod tests {
             ranks: 2,
             kind: Some(kind),
             is_mixed: false,
+            is_partial: false,
             duration_ns,
         }
     }
@@ -202,7 +215,7 @@ mod tests {
         steps.get_mut(&30).expect("a step").duration_ns = 5000;
         let counted = Counted::of(&steps, 2);
         assert_eq!((counted.train, counted.evaluate, counted.warm_up), (37, 1, 3));
-        assert_eq!((counted.counted, counted.outliers), (34, 1));
+        assert_eq!((counted.counted, counted.outliers, counted.partial), (34, 1, 2));
         assert_eq!(counted.place(Some(2)), None);
         assert_eq!(counted.place(Some(3)).map(|place| place.block), Some(0));
         assert!(counted.place(Some(30)).is_some_and(|place| place.is_outlier));

@@ -32,7 +32,7 @@ pub fn read(
             let Some(place) = place_at(windows, row.start_ns) else {
                 continue;
             };
-            let time = (row.end_ns - row.start_ns) as f64;
+            let time = row.end_ns.saturating_sub(row.start_ns) as f64;
             match (row.kind, row.name) {
                 (WorkKind::Kernel, Some(name)) => kernels.entry(name).or_default().add(place, time, 0.0),
                 (WorkKind::Copy, _) => {
@@ -84,7 +84,7 @@ fn stalls(directory: &Path, rank: u32, counted: &Counted, sums: &mut Sums) -> Re
     while reader.next_rows(&mut rows)? {
         for row in rows.drain(..) {
             if let Some(place) = counted.place(row.step) {
-                let time = (row.end_ns - row.start_ns) as f64;
+                let time = row.end_ns.saturating_sub(row.start_ns) as f64;
                 sums.add(STALL_TIME, "", place, time, 0.0);
                 sums.add(STALL_CAUSE, row.cause.name(), place, time, 0.0);
             }

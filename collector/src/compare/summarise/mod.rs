@@ -48,14 +48,20 @@ const WORST_STEPS: usize = 3;
 pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseError> {
     let session = Session::read(directory)?;
     let world = main_world(&session);
-    let counted = Counted::read(directory, &session, world)?;
-    let read = read_ranks(directory, &session, world, &counted)?;
+    let members = session
+        .worlds
+        .get(world as usize)
+        .map_or(&[][..], |world| &world.ranks);
+    let is_device = step_parts::is_device(&session, members);
+    let counted = Counted::read(directory, &session, world, is_device)?;
+    let read = read_ranks(directory, &session, members, is_device, &counted)?;
     let mut sums = read.sums;
     operations::instances(directory, &session, world, &counted, &mut sums)?;
     let steps = StepsUsed {
         source: session.steps.source.clone(),
         reason: whole_run::why_no_steps(&session, &counted),
         train: counted.train,
+        partial: counted.partial,
         evaluate: counted.evaluate,
         checkpoint: counted.checkpoint,
         warm_up_rule: WARM_UP_RULE.to_owned(),
@@ -65,7 +71,7 @@ pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseE
         outliers: counted.outliers,
         sequence: sums.sequence.usual(),
     };
-    let parts = step_parts::names(read.is_device);
+    let parts = step_parts::names(is_device);
     let worst_steps = sums.series.longest(&counted, WORST_STEPS);
     let summary = RunSummary {
         tool: session.tool.clone(),
@@ -80,7 +86,7 @@ pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseE
             world,
             &counted,
             &sums,
-            read.is_device,
+            is_device,
             steps.reason.as_deref(),
         ),
         operations: operations::of_run(&sums, &counted),
@@ -106,21 +112,16 @@ fn main_world(session: &Session) -> u32 {
 struct RanksRead {
     ranks: Vec<rankscope_formats::comparison::RankOfRun>,
     sums: Sums,
-    is_device: bool,
 }
 
-/// Reads the tables of all ranks of the world, on as many threads as there are processors.
+/// Reads the tables of these ranks, on as many threads as there are processors.
 fn read_ranks(
     directory: &Path,
     session: &Session,
-    world: u32,
+    members: &[u32],
+    is_device: bool,
     counted: &Counted,
 ) -> Result<RanksRead, TableError> {
-    let members = session
-        .worlds
-        .get(world as usize)
-        .map_or(&[][..], |world| &world.ranks);
-    let is_device = step_parts::is_device(session, members);
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)
         .min(members.len().max(1));
@@ -156,7 +157,6 @@ fn read_ranks(
     let mut read = RanksRead {
         ranks: Vec::new(),
         sums: Sums::new(counted),
-        is_device,
     };
     for part in parts {
         let (ranks, sums) = part?;

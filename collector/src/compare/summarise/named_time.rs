@@ -21,7 +21,7 @@ pub fn read(directory: &Path, rank: u32, counted: &Counted, sums: &mut Sums) -> 
                     PAUSE,
                     row.kind.name(),
                     place,
-                    (row.end_ns - row.start_ns) as f64,
+                    row.end_ns.saturating_sub(row.start_ns) as f64,
                     0.0,
                 );
             }

@@ -1,5 +1,6 @@
 //! Operations of a run's counted steps: by class, by rank, and in which order.
 
+use super::cells::Cells;
 use super::counted::Counted;
 use super::sums::{Class, Sums};
 use crate::compare::metrics::{
@@ -55,6 +56,19 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// A class as people write it: `all-reduce 1-2 MiB world inside-host`.
+    fn label(&self, key: ClassKey) -> String {
+        let (role, scope) = &self.all[key.group];
+        let together = if key.is_launch { " in groups" } else { "" };
+        format!(
+            "{}{together} {} {role} {scope}",
+            key.operation.name(),
+            size_label(key.size)
+        )
+    }
+}
+
 /// A size class as people type it: `1-2 MiB`.
 fn size_label(size: Option<u32>) -> String {
     match size {
@@ -83,7 +97,7 @@ pub fn instances(
         .worlds
         .get(world as usize)
         .map_or(1, |world| world.ranks.len().max(1)) as f64;
-    let mut labels: FxHashMap<ClassKey, String> = FxHashMap::default();
+    let mut classes: FxHashMap<ClassKey, OfClass> = FxHashMap::default();
     let mut reader = TableReader::<ComparedInstance>::open(&path)?;
     let mut rows: Vec<ComparedInstance> = Vec::new();
     while reader.next_rows(&mut rows)? {
@@ -101,42 +115,63 @@ pub fn instances(
                 group,
                 is_launch: row.launch.is_some(),
             };
-            let label = labels.entry(key).or_insert_with(|| {
-                let (role, scope) = &groups.all[group];
-                let together = if key.is_launch { " in groups" } else { "" };
-                format!(
-                    "{}{together} {} {role} {scope}",
-                    row.operation.name(),
-                    size_label(key.size)
-                )
-            });
-            let class = sums.classes.entry(label.clone()).or_insert_with(|| {
-                let (role, scope) = groups.all[group].clone();
-                Class {
-                    operation: row.operation.name().to_owned(),
-                    role,
-                    scope,
-                    size_from_bytes: key
-                        .size
-                        .map(|power| if power == 0 { 0 } else { 1 << (power - 1) }),
-                    ..Class::default()
-                }
-            });
+            let class = classes.entry(key).or_default();
             class.instances += 1;
             class.bytes = class.bytes.saturating_add(bytes.unwrap_or(0));
             if let Some(transfer) = row.transfer_ns {
-                sums.add(TRANSFER_TIME, label, place, transfer as f64, 1.0);
-                sums.add(OPERATION_TRANSFER, label, place, transfer as f64, 0.0);
+                class.transfer.add(place, transfer as f64, 1.0);
             }
             if let Some(bandwidth) = row.bus_bytes_per_s {
-                sums.add(BUSBW, label, place, bandwidth, 1.0);
+                class.bandwidth.add(place, bandwidth, 1.0);
             }
             if let Some(wait) = row.exposed_wait_rank_ns {
-                sums.add(OPERATION_WAIT, label, place, wait as f64 / ranks, 0.0);
+                class.wait.add(place, wait as f64 / ranks, 0.0);
             }
         }
     }
+    let mut classes: Vec<(String, ClassKey, OfClass)> = classes
+        .into_iter()
+        .map(|(key, class)| (groups.label(key), key, class))
+        .collect();
+    classes.sort_by(|one, other| one.0.cmp(&other.0));
+    for (label, key, class) in classes {
+        // What a step takes is the same sum, by steps instead of by launches.
+        let cells = [
+            (TRANSFER_TIME, &class.transfer),
+            (OPERATION_TRANSFER, &class.transfer),
+            (BUSBW, &class.bandwidth),
+            (OPERATION_WAIT, &class.wait),
+        ];
+        for (metric, cells) in cells.into_iter().filter(|(_, cells)| !cells.is_empty()) {
+            sums.cells
+                .entry((metric, label.clone()))
+                .or_default()
+                .merge(cells);
+        }
+        let (role, scope) = groups.all[key.group].clone();
+        let entry = Class {
+            operation: key.operation.name().to_owned(),
+            role,
+            scope,
+            size_from_bytes: key
+                .size
+                .map(|power| if power == 0 { 0 } else { 1 << (power - 1) }),
+            instances: class.instances,
+            bytes: class.bytes,
+        };
+        sums.classes.insert(label, entry);
+    }
     Ok(())
+}
+
+/// What is added up of the instances of a class.
+#[derive(Default)]
+struct OfClass {
+    instances: u64,
+    bytes: u64,
+    transfer: Cells,
+    bandwidth: Cells,
+    wait: Cells,
 }
 
 /// Reads one rank's operations. Of the first rank the sequence of each step is taken, too.
@@ -155,6 +190,7 @@ pub fn of_rank(
     let mut reader = TableReader::<ComparedOperation>::open(&path)?;
     let mut rows: Vec<ComparedOperation> = Vec::new();
     let mut steps: BTreeMap<u32, Vec<(i64, u64)>> = BTreeMap::new();
+    let (mut operations, mut payload, mut waits) = (Cells::default(), Cells::default(), Cells::default());
     while reader.next_rows(&mut rows)? {
         for row in rows.drain(..) {
             let Some(place) = counted.place(row.step) else {
@@ -163,21 +199,16 @@ pub fn of_rank(
             if row.state == OperationState::Captured {
                 continue;
             }
-            sums.add(OPERATIONS, "", place, 1.0, 0.0);
-            sums.add(BYTES, "", place, row.bytes.unwrap_or(0) as f64, 0.0);
+            operations.add(place, 1.0, 0.0);
+            payload.add(place, row.bytes.unwrap_or(0) as f64, 0.0);
             if let (Some(exposed), Some(hidden), Some(leave), 1) = (
                 row.exposed_wait_ns,
                 row.hidden_wait_ns,
                 row.leave_ns,
                 row.launch_operations,
             ) {
-                sums.add(
-                    WAIT_SHARE,
-                    "",
-                    place,
-                    (exposed + hidden) as f64,
-                    (leave - row.enter_ns) as f64,
-                );
+                let inside = leave.saturating_sub(row.enter_ns);
+                waits.add(place, exposed.saturating_add(hidden) as f64, inside as f64);
             }
             if let (true, Some(step)) = (is_first, row.step) {
                 let asked = row.issue_ns.or(row.called_ns).unwrap_or(row.enter_ns);
@@ -186,6 +217,14 @@ pub fn of_rank(
                     .or_default()
                     .push((asked, call_hash(session, &row)));
             }
+        }
+    }
+    for (metric, cells) in [(OPERATIONS, operations), (BYTES, payload), (WAIT_SHARE, waits)] {
+        if !cells.is_empty() {
+            sums.cells
+                .entry((metric, String::new()))
+                .or_default()
+                .merge(&cells);
         }
     }
     for (_, mut calls) in steps {

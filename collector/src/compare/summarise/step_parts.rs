@@ -63,8 +63,9 @@ pub struct RankSteps {
 
 /// Parts of one step, in the order of [`names`]; they add up to it.
 fn parts(row: &StepRow, is_device: bool) -> Option<Vec<i64>> {
-    let wait = row.exposed_wait_ns.clamp(0, row.exposed_communication_ns);
-    let transfer = row.exposed_communication_ns - wait;
+    // A damaged table may have anything; clamp panics where its limits are the wrong way round.
+    let wait = row.exposed_wait_ns.min(row.exposed_communication_ns).max(0);
+    let transfer = row.exposed_communication_ns.saturating_sub(wait);
     Some(if is_device {
         vec![
             row.compute_only_ns?,
@@ -114,14 +115,14 @@ pub fn read(
             let place = counted.steps[step].1;
             let series = &mut sums.series;
             series.span(step, row.start_ns, row.end_ns);
-            series.add(STEP_TIME, step, (row.end_ns - row.start_ns) as f64);
+            series.add(STEP_TIME, step, row.end_ns.saturating_sub(row.start_ns) as f64);
             series.add(COMMUNICATION, step, row.communication_ns as f64);
             series.add(HIDDEN_WAIT, step, row.hidden_wait_ns as f64);
-            // A step of which not all was recorded has no parts; metrics then miss a value and say so.
+            // Of a device a step without parts does not count, so that this is always so.
             if let Some(parts) = parts(&row, is_device) {
                 out.rank.steps += 1;
                 for (at, (&part, metric)) in parts.iter().zip(metrics(is_device)).enumerate() {
-                    out.rank.parts_ns[at] += part;
+                    out.rank.parts_ns[at] = out.rank.parts_ns[at].saturating_add(part);
                     sums.series.add(metric, step, part as f64);
                 }
             }

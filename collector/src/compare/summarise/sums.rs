@@ -186,7 +186,7 @@ impl Series {
                 end_ns: self.end_ns[at],
             })
             .collect();
-        steps.sort_by_key(|step| (step.start_ns - step.end_ns, step.step));
+        steps.sort_by_key(|step| (step.start_ns.saturating_sub(step.end_ns), step.step));
         steps.truncate(most);
         steps
     }
@@ -211,13 +211,13 @@ impl Sequences {
         }
     }
 
-    /// The sequence of at least half of the steps.
+    /// The sequence of most steps: of programs that alternate there is none.
     pub fn usual(&self) -> Option<String> {
         let all: u64 = self.counts.values().sum();
         let usual = self
             .counts
             .iter()
-            .find(|&(_, &count)| count * 2 >= all && count > 1)?;
+            .find(|&(_, &count)| count * 5 >= all * 4 && count > 1)?;
         Some(format!("{:016x}", usual.0))
     }
 }

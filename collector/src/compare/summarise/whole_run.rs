@@ -49,7 +49,7 @@ pub fn name(session: &Session, shown: &str) -> RunName {
         id: format!("{:016x}", hash.hash()),
         directory: shown.to_owned(),
         started_unix_ns: session.axis.origin_unix_ns,
-        duration_ns: session.axis.end_ns - session.axis.start_ns,
+        duration_ns: session.axis.end_ns.saturating_sub(session.axis.start_ns),
     }
 }
 
@@ -298,7 +298,7 @@ pub fn metrics(
     all.by_step(PAUSE, true, usize::MAX);
     of_ranks(session, members, &mut all);
     start_up(session, members, counted, &mut all);
-    let records = session.totals.records + session.totals.lost;
+    let records = session.totals.records.saturating_add(session.totals.lost);
     all.push(
         LOST_SHARE,
         None,
@@ -318,7 +318,11 @@ fn untimed(session: &Session, members: &[u32], is_device: bool) -> Option<String
         .iter()
         .filter(|entry| members.contains(&entry.rank));
     let operations: u64 = of_members
-        .map(|entry| entry.operations_without_times + entry.operations_on_device)
+        .map(|entry| {
+            entry
+                .operations_without_times
+                .saturating_add(entry.operations_on_device)
+        })
         .sum();
     (operations > 0).then(|| {
         format!(
@@ -434,7 +438,9 @@ fn start_up(session: &Session, members: &[u32], counted: &Counted, all: &mut Met
         .filter_map(|&rank| session.ranks.get(rank as usize)?.start_ns.value)
         .min();
     let first = match (counted.first_start_ns, begin) {
-        (Some(first), Some(begin)) if first >= begin => Figure::known(Value::once((first - begin) as f64)),
+        (Some(first), Some(begin)) if first >= begin => {
+            Figure::known(Value::once(first.saturating_sub(begin) as f64))
+        }
         _ => Figure::unknown("there is no step"),
     };
     all.push(TIME_TO_FIRST_STEP, None, first);
@@ -444,7 +450,12 @@ fn recorder_share(session: &Session) -> Figure<Value> {
     let mut cells = (0_i64, 0_i64);
     for activity in session.activity.iter().filter(|activity| activity.covered_ns > 0) {
         match activity.recorder_ns.get() {
-            Ok(ns) => cells = (cells.0 + ns, cells.1 + activity.covered_ns),
+            Ok(ns) => {
+                cells = (
+                    cells.0.saturating_add(*ns),
+                    cells.1.saturating_add(activity.covered_ns),
+                )
+            }
             Err(reason) => return Figure::unknown(reason),
         }
     }
