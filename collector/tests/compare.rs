@@ -467,7 +467,7 @@ fn entries_of_a_baseline_are_batches_and_never_of_the_time_of_new_runs() {
 #[test]
 fn runs_that_are_compared_are_no_noise_of_others() {
     let (base, new) = in_turns(&Job::default(), &Job::default(), 1, 7);
-    let noise = vec![base.clone(), new.clone(), base.clone()].concat();
+    let noise = [base.clone(), new.clone(), base.clone()].concat();
     let comparison = compare(&base, &new, &[noise], &Settings::default()).expect("sides");
     assert_eq!(comparison.method.unit, "none");
     let (mut other, _) = in_turns(&Job::default(), &Job::default(), 5, 9);

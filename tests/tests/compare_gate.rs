@@ -234,10 +234,8 @@ fn actionlint_finds_nothing_in_the_example_workflow() {
         .split("with:\n")
         .find(|part| part.contains("fail-on"))
         .expect("the action's inputs");
-    for line in inputs
-        .lines()
-        .filter(|line| line.starts_with("          ") && !line.starts_with("           "))
-    {
+    let block = inputs.lines().take_while(|line| line.starts_with("          "));
+    for line in block.filter(|line| !line.starts_with("           ")) {
         let name = line.trim().split(':').next().unwrap_or_default();
         assert!(
             action.contains(&format!("\n  {name}:\n")),
