@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     rankscope_collector::heap::give_back_what_is_freed();
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::Cli::try_parse_from(cli::with_sides(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return print_usage(&error),
     };

@@ -40,7 +40,7 @@ measured() {
     /usr/bin/time -f "$name: %e s, %M KiB at most" "$program" compare --json "$@" >"$work/comparison.json" || [ $? -ne 2 ]
     jq -r '"  " + .headline' "$work/comparison.json"
 }
-for size in "1000000 8" "10240000 1024"; do
+for size in "1000000 8" "1024000 1024" "10240000 1024"; do
     read -r operations ranks <<<"$size"
     for side in base new; do
         "$examples/synthetic" "$work/$side" "$operations" "$ranks" $((RANDOM))

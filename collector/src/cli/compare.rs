@@ -16,6 +16,7 @@ use rankscope_collector::report::compare::{
 };
 use rankscope_formats::comparison::{Comparison, StoredBatch, comparison_schema};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,14 +38,14 @@ Exit status: 0 nothing declared is worse, 1 a regression, 2 wrong usage or unrea
 /// declared limits fail a comparison (--fail-on; by default step_time>+2%, exposed_wait>+2%step, exposed_transfer>+2%step). A limit
 /// passes if a change beyond it can be excluded, fails if the change is proven to be beyond it, and is inconclusive otherwise.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "rankscope compare [OPTIONS] BASE… -- NEW… [OPTIONS]")]
 pub struct Compare {
     /// Runs to compare with.
     #[arg(value_name = "BASE", required_unless_present_any = ["baseline", "metrics", "schema"])]
     base: Vec<PathBuf>,
 
-    /// Runs that are judged.
-    #[arg(last = true, value_name = "NEW")]
+    /// Runs that are judged: what follows -- stands for them.
+    #[arg(long, value_name = "NEW", num_args = 1.., hide = true)]
     new: Vec<PathBuf>,
 
     /// Compare with the last entries of this baseline: a directory, or git:BRANCH.
@@ -137,6 +138,17 @@ pub struct Compare {
 
 /// How runs of a batch are called that failed (`rankscope run --repeat`).
 const FAILED: &str = "failed-run-";
+
+/// A command line in which `--` of `rankscope compare` is an option: what follows it are runs, and options may follow those.
+pub fn with_sides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    if arguments.get(1).is_some_and(|command| command == "compare")
+        && let Some(between) = arguments.iter_mut().find(|argument| *argument == "--")
+    {
+        *between = "--new".into();
+    }
+    arguments
+}
 
 /// What becomes of an inconclusive result.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -438,4 +450,35 @@ fn list() -> String {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        compare: Compare,
+    }
+
+    #[test]
+    fn options_may_stand_anywhere() {
+        for line in [
+            "rankscope compare a b -- c d --fail-on step_time>+1% --json",
+            "rankscope compare --fail-on step_time>+1% --json a b -- c d",
+            "rankscope compare a b --json -- c d --fail-on step_time>+1%",
+        ] {
+            let arguments = with_sides(line.split(' ').map(OsString::from));
+            let line = Line::try_parse_from(arguments.into_iter().skip(1))
+                .expect("well formed")
+                .compare;
+            assert_eq!(line.base, ["a", "b"].map(PathBuf::from));
+            assert_eq!(line.new, ["c", "d"].map(PathBuf::from));
+            assert!(line.json && line.fail_on.len() == 1);
+        }
+        let other = with_sides(["rankscope", "run", "--", "x"].map(OsString::from).into_iter());
+        assert_eq!(other[2], "--");
+    }
 }

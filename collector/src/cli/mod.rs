@@ -23,6 +23,7 @@ mod timeline_picture;
 mod view;
 mod worst_steps;
 
+pub use compare::with_sides;
 pub use exit::Exit;
 
 use anyhow::Result;

@@ -101,7 +101,7 @@ pub fn compare(
     let judged = judge::judge(base, new, noise, &layout, settings);
     let attribution = attribution::attribution(base, new, &layout);
     let changes = changes::changes(base, new, &layout, &judged);
-    let (verdict, reasons) = verdict(&judged, &differences);
+    let (verdict, reasons) = verdict(&judged, &differences, layout.unit);
     let mut headline = headline::headline(&judged, &attribution, &changes);
     if let Some(blocking) = differences
         .iter()
@@ -175,7 +175,7 @@ fn same_runs(base: &[Run], new: &[Run]) -> Result<(), CompareError> {
 }
 
 /// What it all comes to, and why there is no verdict.
-fn verdict(judged: &judge::Judged, differences: &[Difference]) -> (&'static str, Vec<String>) {
+fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&'static str, Vec<String>) {
     let of_effect = |effect: &str| -> Vec<String> {
         let found = differences
             .iter()
@@ -204,7 +204,8 @@ fn verdict(judged: &judge::Judged, differences: &[Difference]) -> (&'static str,
             .filter(|gate| gate.verdict == "inconclusive")
             .map(|gate| {
                 let needed = gate.runs_needed.map_or_else(String::new, |runs| {
-                    format!("; about {runs} runs a side would decide")
+                    let repeats = if unit == Unit::Batches { "batches" } else { "runs" };
+                    format!("; about {runs} {repeats} a side would decide")
                 });
                 format!("{}: {}{needed}", gate.rule, gate.reason)
             }),

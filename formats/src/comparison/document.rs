@@ -196,7 +196,7 @@ pub struct GateResult {
     pub verdict: String,
     /// Why, in a sentence.
     pub reason: String,
-    /// Runs a side that would decide, if the estimates stay what they are; `null` if it is decided or no number would.
+    /// Runs a side (batches, where [`Method::unit`] says so) that would decide, if the estimates stay what they are; `null` if it is decided or no number would.
     pub runs_needed: Option<u32>,
 }
 
@@ -242,7 +242,7 @@ pub struct MetricResult {
     pub verdict: String,
     /// Of `unchanged`: within this share of the smaller value.
     pub within: Option<f64>,
-    /// Of `inconclusive`: runs a side that would decide; `null` if more than a thousand.
+    /// Of `inconclusive`: runs (or batches) a side that would decide; `null` if more than a thousand.
     pub runs_needed: Option<u32>,
     /// Value of each base run that is compared.
     pub base_runs: Vec<f64>,

@@ -193,7 +193,7 @@ impl Markdown<'_> {
             units::count(unchanged as u64)
         ));
         let rows = telling.iter().map(|(at, metric)| {
-            let row = rows::metric(metric, *at);
+            let row = rows::metric(self.comparison, metric, *at);
             vec![
                 cell(&row.verdict),
                 code(&row.name.plain()),

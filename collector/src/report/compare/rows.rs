@@ -1,7 +1,7 @@
 //! Rows of a comparison's tables: the terminal, the pull request and the page show the same ones.
 
 use super::{moods, shown, words};
-use crate::report::figures::{self, counted, quoted, time};
+use crate::report::figures::{self, quoted, time};
 use crate::report::prose::{Prose, prose};
 use crate::report::reasons::Reasons;
 use crate::report::words::Mood;
@@ -94,13 +94,13 @@ pub struct MetricRow {
 }
 
 /// The metric at this place of the list.
-pub fn metric(metric: &MetricResult, at: usize) -> MetricRow {
+pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> MetricRow {
     let from = format!("/metrics/{at}");
     let [base, new, change] = values(metric, &from);
     let note = match (metric.verdict.as_str(), metric.runs_needed, metric.within) {
         ("inconclusive", Some(runs), _) => prose![
             "needs ",
-            counted(u64::from(runs), "run", format!("{from}/runs_needed"))
+            words::repeats(comparison, runs, format!("{from}/runs_needed"))
         ],
         ("inconclusive", None, _) if metric.interval.is_some() => "needs too many runs".into(),
         ("unchanged", _, Some(within)) if within.is_finite() => {

@@ -226,7 +226,7 @@ impl Text<'_> {
             .iter()
             .take(most)
             .map(|(at, metric)| {
-                let row = rows::metric(metric, *at);
+                let row = rows::metric(self.comparison, metric, *at);
                 Row {
                     verdict: Some((row.mood, row.verdict.plain())),
                     name: row.name.plain(),

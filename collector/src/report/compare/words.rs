@@ -47,9 +47,18 @@ pub fn gate_reason(comparison: &Comparison, at: usize) -> Prose {
         Some(runs) => prose![
             ended(reason),
             " ",
-            counted(u64::from(runs), "run", of("runs_needed")),
+            repeats(comparison, runs, of("runs_needed")),
             " a side would decide."
         ],
+    }
+}
+
+/// `23 runs`, or batches of them where these are what varies.
+pub fn repeats(comparison: &Comparison, number: u32, from: String) -> Prose {
+    if comparison.method.unit == "batches" {
+        prose![count(u64::from(number), from), " batches"]
+    } else {
+        counted(u64::from(number), "run", from)
     }
 }
 

@@ -160,7 +160,7 @@ pub fn metrics(comparison: &Comparison) -> String {
         Word(""),
     ]);
     for (at, metric) in comparison.metrics.iter().enumerate() {
-        let row = rows::metric(metric, at);
+        let row = rows::metric(comparison, metric, at);
         let from = format!("/metrics/{at}");
         let p = metric.p_value.filter(|p| p.is_finite());
         table.push_as(
