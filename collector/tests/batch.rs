@@ -346,7 +346,7 @@ fn a_signal_to_us_alone_ends_the_run_and_the_batch() {
 #[test]
 fn a_merge_that_is_interrupted_says_how_to_go_on() {
     let batch = Batch::new(2);
-    // A pipe by the name of a log: whoever opens it waits for ever.
+    // A pipe by the name of a log: a reader that opens it waits for ever.
     let job = format!(
         "{}; [ $n -ne 2 ] || mkfifo $RANKSCOPE_DIR/../run-1/z-1-0000000000000001.rslog",
         batch.job("a")

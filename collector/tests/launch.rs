@@ -473,7 +473,7 @@ fn of_two_launches_in_one_directory_the_last_to_end_merges() {
 #[test]
 fn a_merge_that_is_interrupted_leaves_the_recording_and_says_how_to_go_on() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    // A pipe by the name of a log: whoever opens it waits for ever.
+    // A pipe by the name of a log: a reader that opens it waits for ever.
     let script = "mkfifo $RANKSCOPE_DIR/host-1-0000000000000001.rslog; exit 5";
     let mut child = run(dir.path())
         .args(["--", "sh", "-c", script])

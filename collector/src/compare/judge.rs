@@ -319,7 +319,7 @@ fn declare<'a>(
     out
 }
 
-/// How a change is told from noise.
+/// What separates a change from noise.
 #[derive(Clone, Copy)]
 enum Significance {
     /// By an interval with this tail on each side.

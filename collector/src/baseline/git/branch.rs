@@ -89,7 +89,7 @@ impl GitBranch {
         self.change(&lines, &format!("rankscope: remove {} {plural}", names.len()))
     }
 
-    /// A commit would make the files of whoever has checked it out look changed.
+    /// A commit would make the files of a checkout of it look changed.
     pub(super) fn refuse_if_checked_out(&self) -> Result<(), StoreError> {
         let list = self
             .repository

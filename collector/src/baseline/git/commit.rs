@@ -67,7 +67,7 @@ pub(super) enum Replaced {
 }
 
 impl GitBranch {
-    /// Changes files of the branch, whoever else does so at the same time.
+    /// Changes files of the branch, also if other writers do so at the same time.
     pub(super) fn change(&self, lines: &[Line], message: &str) -> Result<(), StoreError> {
         self.retry(|local| {
             let tip = match local {

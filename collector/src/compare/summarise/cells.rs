@@ -10,7 +10,7 @@ pub const FEWEST_BLOCKS: usize = 4;
 /// Shortest block, steps.
 const SHORTEST: usize = 5;
 
-/// Blocks of so many counted steps.
+/// Blocks that N counted steps make.
 pub fn blocks(steps: usize) -> usize {
     match steps / SHORTEST {
         0..FEWEST_BLOCKS => 1,

@@ -21,7 +21,7 @@ const LEAST_DEVIATION: f64 = 0.01;
 pub const OUTLIER_RULE: &str =
     "step time more than 5 scaled median absolute deviations (at least 5 % in all) from the run's median";
 
-/// Training steps that are left out of so many.
+/// Training steps that are left out of N.
 pub fn warm_up(train: usize) -> usize {
     (train / 10).clamp(2, 100).min(train)
 }
