@@ -93,6 +93,15 @@ fn an_added_operation_and_a_halved_bucket_are_named_and_never_pass() {
     let comparison = of(&Job::default(), &added);
     assert_eq!(comparison.exit_status, 3);
     let first = &comparison.changes[0];
+    let mut timed = comparison
+        .changes
+        .iter()
+        .filter(|change| change.step_ns.value.is_some());
+    assert!(
+        timed.all(|change| !change.text.contains("4-8 B")),
+        "what is new takes no longer than before: {:?}",
+        comparison.changes
+    );
     assert_eq!(
         (first.kind.as_str(), first.text.as_str()),
         (

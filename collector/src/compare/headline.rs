@@ -46,16 +46,20 @@ pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -
     } else {
         None
     };
-    match cause.or_else(|| certain(changes).filter(|_| step.verdict == "inconclusive")) {
-        Some(cause) => format!("{out}: {cause}"),
-        None => out,
+    let certain = certain(changes).filter(|_| step.verdict == "inconclusive");
+    match (cause, certain) {
+        (Some(cause), _) => format!("{out}: {cause}"),
+        (None, Some(certain)) => format!("{out}; for sure: {certain}"),
+        (None, None) => out,
     }
 }
 
-/// Where the step time is lost in noise, something in it may still be sure.
-fn certain(changes: &Changes) -> Option<String> {
-    let first = changes.all.iter().find(|change| change.step_ns.value.is_some())?;
-    Some(format!("but surely {}", first.text))
+/// Where the step time is lost in noise, what the program does or how long something takes may still be known.
+fn certain(changes: &Changes) -> Option<&str> {
+    let is_of_program = |kind: &str| kind.starts_with("operation");
+    let mut all = changes.all.iter();
+    let first = all.find(|change| is_of_program(&change.kind) || change.step_ns.value.is_some())?;
+    Some(&first.text)
 }
 
 /// `step time +6.1 % ± 1.2 %`, or that it is the same.

@@ -134,8 +134,8 @@ pub fn boot_id() -> Option<String> {
     read_trimmed("/proc/sys/kernel/random/boot_id")
 }
 
-/// The processor's name, or its number where it has no name. Asked of the processor itself: the kernel interrupts every core
-/// of some machines to fill `/proc/cpuinfo`.
+/// The processor's name, as the processor itself gives it. `/proc/cpuinfo` is not read: on some machines the kernel interrupts
+/// every core to fill it.
 #[cfg(target_arch = "x86_64")]
 fn processor_model() -> Option<String> {
     use std::arch::x86_64::__cpuid;

@@ -32,7 +32,9 @@ pub fn changes(judged: &Judged, base: &[&Run], new: &[&Run]) -> Times {
     let mut all = Vec::new();
     for result in &judged.metrics {
         let is_change = ["regressed", "improved"].contains(&result.verdict.as_str());
-        if !is_change || result.change.abs() < notable_ns {
+        // What one side alone has is a change of the program, not of how long something takes.
+        let is_of_both = result.base != 0.0 && result.new != 0.0;
+        if !is_change || !is_of_both || result.change.abs() < notable_ns {
             continue;
         }
         let Some(subject) = result
@@ -171,6 +173,7 @@ fn most(judged: &Judged, metric: &str) -> Option<(String, f64)> {
     judged
         .metrics
         .iter()
+        .filter(|result| result.base != 0.0 && result.new != 0.0)
         .filter(|result| result.metric == metric && result.p_value.is_some_and(|p| p <= LIKELY))
         .max_by(|one, other| one.change.abs().total_cmp(&other.change.abs()))
         .and_then(|result| Some((result.subject.clone()?, result.change)))

@@ -157,7 +157,8 @@ impl Metrics<'_> {
     fn push(&mut self, metric: &str, subject: Option<&str>, value: Figure<Value>) {
         self.out.push(Measured {
             metric: metric.to_owned(),
-            subject: subject.map(str::to_owned),
+            // Sums without a subject have an empty one.
+            subject: subject.filter(|subject| !subject.is_empty()).map(str::to_owned),
             value,
             quantiles: None,
         });
@@ -199,13 +200,7 @@ impl Metrics<'_> {
             .collect();
         for (subject, value) in found {
             let value = self.of_steps(value, "it never took place in a counted step");
-            self.push(
-                metric,
-                Some(&subject)
-                    .filter(|subject| !subject.is_empty())
-                    .map(String::as_str),
-                value,
-            );
+            self.push(metric, Some(&subject), value);
         }
     }
 
@@ -231,13 +226,7 @@ impl Metrics<'_> {
             .collect();
         for (subject, value) in found {
             let value = self.of_steps(value, "no counted step");
-            self.push(
-                metric,
-                Some(&subject)
-                    .filter(|subject| !subject.is_empty())
-                    .map(String::as_str),
-                value,
-            );
+            self.push(metric, Some(&subject), value);
         }
     }
 }
