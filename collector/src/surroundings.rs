@@ -3,10 +3,14 @@
 use crate::rank::{CUPTI, EVENTS, PLUGIN};
 use crate::summary::Parts;
 use rankscope_formats::session::Surrounding;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The models of the GPUs that ranks use.
+pub const DEVICE_MODEL: &str = "device_model";
 
 /// Properties that are kept as they are.
-const KEPT: [&str; 9] = [
+const KEPT: [&str; 10] = [
+    DEVICE_MODEL,
     "executable",
     "kernel",
     "library.nccl.version",
@@ -41,6 +45,16 @@ pub fn surroundings(parts: &Parts<'_>) -> Vec<Surrounding> {
         let Some(log) = parts.logs.get(rank.log) else {
             continue;
         };
+        // A rank counts once for each model that it uses, however many devices it has of it.
+        let models: BTreeSet<&str> = log
+            .properties
+            .iter()
+            .filter(|(property, _)| property.starts_with("device.") && property.ends_with(".model"))
+            .map(|(_, model)| model.as_str())
+            .collect();
+        for model in models {
+            *found.entry(DEVICE_MODEL).or_default().entry(model).or_default() += 1;
+        }
         for (property, value) in &log.properties {
             let is_kept = KEPT.contains(&property.as_str());
             if is_kept || STEERING.iter().any(|beginning| property.starts_with(beginning)) {

@@ -566,6 +566,10 @@ fn report(path: &Path) {
             "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
              CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT NOT NULL, value TEXT NOT NULL);
              CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);
+             CREATE TABLE TARGET_INFO_GPU (vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT);
+             CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER NOT NULL, cudaId INTEGER NOT NULL, pid INTEGER NOT NULL);
+             INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'NVIDIA A100-SXM4-80GB'), (1, 1, 'NVIDIA H100 80GB HBM3');
+             INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (1, 0, 500), (0, 1, 500), (0, 1, 501);
              CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
              CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
                 contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
@@ -678,6 +682,15 @@ fn a_report_of_nsight_systems_is_a_run_of_all_its_processes() {
     assert_eq!(
         session.imported.as_ref().map(|imported| imported.source.as_str()),
         Some("nsys")
+    );
+    let models = session
+        .surroundings
+        .iter()
+        .filter(|found| found.property == "device_model");
+    let models: Vec<(&str, u32)> = models.map(|found| (found.value.as_str(), found.ranks)).collect();
+    assert_eq!(
+        models,
+        [("NVIDIA A100-SXM4-80GB", 1), ("NVIDIA H100 80GB HBM3", 1)]
     );
     let class = &session.operations[0];
     assert_eq!((class.operation.as_str(), class.operations), ("all-reduce", 16));

@@ -6,7 +6,7 @@
 use crate::communicators;
 use crate::cupti::mode::Wanted;
 use crate::cupti::{control, watch};
-use crate::nccl::{events, plugin, version};
+use crate::nccl::{device_model, events, plugin, version};
 use crate::thread::{self, ThreadState};
 use rankscope_formats::ranklog::clock::ticks;
 use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
@@ -287,6 +287,7 @@ fn ready(set: &LaneSet) {
     plugin::define(set);
     events::define(set);
     version::define(set);
+    device_model::forget();
     // SAFETY: a plain call on the calling thread, the background one; failure leaves it at normal priority.
     unsafe {
         let parameters: libc::sched_param = std::mem::zeroed();

@@ -190,7 +190,7 @@ def check(case):
     for gate, result, detectable in zip(gates, comparison["gates"], comparison["detectable"]):
         key = (gate["metric"], gate.get("subject"))
         worse = 1 if results[key]["better"] == "lower" else -1
-        both, sizes = [], []
+        both, sizes, bounds = [], [], []
         for steps in ("all", "without_outliers"):
             before, after, vb, vn, degrees = found[key][steps]
             allowed = {"of_itself": abs(before), "of_step": step, "by": 1.0}[gate["kind"]] * gate["amount"]
@@ -205,12 +205,15 @@ def check(case):
                 "fail" if beyond - t_fail * error > 0 else "pass" if beyond + t_pass * error <= 0 else "inconclusive"
             )
             sizes.append(allowed + (t_fail + t_pass) * error)
+            bounds.append(worse * (after - before) + t_pass * error)
         here = both[0] if both[0] == both[1] else "inconclusive"
         decisions.append(here)
         if result["verdict"] != here:
             wrong.append(f"{gate}: {result['verdict']}, here {here}")
         if sizes and not near(detectable["change"]["value"], worse * max(sizes)):
             wrong.append(f"{gate} detectable: {detectable['change']['value']}, here {worse * max(sizes)}")
+        if bounds and not near(result["at_most"]["value"], max(bounds)):
+            wrong.append(f"{gate} at most: {result['at_most']['value']}, here {max(bounds)}")
     if not any(difference["effect"] != "accepted" for difference in comparison["differences"]):
         status = 1 if "fail" in decisions else 3 if "inconclusive" in decisions else 0
         if comparison["exit_status"] != status:

@@ -7,6 +7,8 @@
 //          accumulate  the same of two layers in four micro-steps, gradients reduced in the last one only
 //          evaluate    ddp, and after every 50 steps four batches of evaluation, each with one small reduction
 //          pipeline    two stages of 1F1B with 8 micro-batches, SIZE / 2 replicas, gradients reduced among replicas
+//          added       ddp, and one more small reduction behind the others
+//          halved      ddp, each bucket reduced as two halves
 //          exchange    ddp with small buckets of one size, and in the forward pass each rank sends each other one 32 KiB
 //          Each step ends with an optimizer, a tenth of it, behind its last operation.
 // FAULT    none · persistent (every step) · recurrent (3 of every 30 steps) · transient (10 % of the steps, at once)
@@ -158,7 +160,16 @@ class Training {
       }
       for (int bucket = 0; bucket < 4; bucket++) {
         compute(0.15);
-        reduce(world_, pattern_ == "exchange" ? small_ : bucket == 0 ? first_ : large_);
+        std::vector<float>& values = pattern_ == "exchange" ? small_ : bucket == 0 ? first_ : large_;
+        if (pattern_ == "halved") {
+          reduce(world_, values, 0, values.size() / 2);
+          reduce(world_, values, values.size() / 2, values.size());
+        } else {
+          reduce(world_, values);
+        }
+      }
+      if (pattern_ == "added") {
+        reduce(world_, small_);
       }
     }
   }
@@ -223,8 +234,12 @@ class Training {
   }
 
   void reduce(const std::shared_ptr<gloo::Context>& context, std::vector<float>& values) {
+    reduce(context, values, 0, values.size());
+  }
+
+  void reduce(const std::shared_ptr<gloo::Context>& context, std::vector<float>& values, size_t begin, size_t end) {
     gloo::AllreduceOptions options(context);
-    options.setOutput(values.data(), values.size());
+    options.setOutput(values.data() + begin, end - begin);
     options.setReduceFunction([](void* c, const void* a, const void* b, size_t n) { gloo::max<float>(c, a, b, n); });
     gloo::allreduce(options);
   }

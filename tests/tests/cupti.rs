@@ -35,6 +35,16 @@ fn every_version_tells_every_work_with_its_times() {
         for (rank, log) in run.logs().iter().enumerate() {
             log.expect_whole();
             assert_eq!(log.log.properties.get("source.cupti"), Some(&version.to_string()));
+            let models = log
+                .log
+                .properties
+                .iter()
+                .filter(|(key, _)| key.ends_with(".model"));
+            assert!(models.clone().count() > 0, "{:?}", log.log.properties);
+            for (key, model) in models {
+                assert!(key.starts_with("device."), "{key}");
+                assert_eq!(model, "Double of a GPU", "{key}");
+            }
             let said = run.said(rank, "launched");
             let launched = said["launched"].as_u64().expect("a number");
             assert_eq!(launched, WORKS * settings.steps);

@@ -58,6 +58,13 @@ fn calls(recorded: &Recorded) -> Vec<&Record> {
 }
 
 fn check_calls(recorded: &Recorded, truth: &[Value], rank: usize) {
+    let properties = &recorded.log.properties;
+    assert!(
+        properties
+            .iter()
+            .any(|(key, model)| key.starts_with("device.") && model == "Double of a GPU"),
+        "{properties:?}"
+    );
     let calls = calls(recorded);
     let (refused, calls): (Vec<&Record>, Vec<&Record>) = calls
         .into_iter()

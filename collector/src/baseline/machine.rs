@@ -1,11 +1,11 @@
 //! What kind of machine runs ran on, as the machine of a key: runs of different machines must not share one by accident.
 
+use crate::surroundings::DEVICE_MODEL;
 use rankscope_formats::comparison::RunSummary;
 use std::collections::BTreeSet;
 
-/// The machine of a run, for example `AMD EPYC 7B13, 16 processors`; `None` if the run does not say which processor it had.
-///
-/// Recordings do not say which devices there were, but whether there were any. Name the machine where that matters.
+/// The machine of a run, for example `AMD EPYC 7B13, 16 processors, NVIDIA A100-SXM4-80GB`; `None` if the run does not say which
+/// processor it had.
 pub fn machine(run: &RunSummary) -> Option<String> {
     let models = values(run, "processor_model");
     let counts = values(run, "processors");
@@ -19,8 +19,11 @@ pub fn machine(run: &RunSummary) -> Option<String> {
     if run.world.hosts.len() > 1 {
         machine = format!("{} hosts with {machine}", run.world.hosts.len());
     }
-    if ["nccl", "device"].contains(&run.kind.as_str()) {
-        machine.push_str(", devices");
+    let devices: Vec<&str> = values(run, DEVICE_MODEL).into_iter().collect();
+    if !devices.is_empty() {
+        machine = format!("{machine}, {}", devices.join(" and "));
+    } else if ["nccl", "device"].contains(&run.kind.as_str()) {
+        machine.push_str(", unknown devices");
     }
     Some(machine)
 }
@@ -33,7 +36,7 @@ fn values<'a>(run: &'a RunSummary, property: &str) -> BTreeSet<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::made_up::run;
+    use crate::baseline::made_up::{run, surrounding};
 
     #[test]
     fn machines_of_other_kinds_have_other_names() {
@@ -45,8 +48,16 @@ mod tests {
         devices.kind = "nccl".into();
         let mut hosts = run("d");
         hosts.world.hosts.push("b".into());
-        let names: BTreeSet<_> = [&plain, &more, &devices, &hosts].map(machine).into();
-        assert_eq!(names.len(), 4, "{names:?}");
+        let mut model = devices.clone();
+        model
+            .surroundings
+            .push(surrounding(DEVICE_MODEL, "NVIDIA A100-SXM4-80GB"));
+        assert_eq!(
+            machine(&model).as_deref(),
+            Some("Xeon, 16 processors, NVIDIA A100-SXM4-80GB")
+        );
+        let names: BTreeSet<_> = [&plain, &more, &devices, &model, &hosts].map(machine).into();
+        assert_eq!(names.len(), 5, "{names:?}");
     }
 
     #[test]

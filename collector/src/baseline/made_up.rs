@@ -5,13 +5,17 @@ use rankscope_formats::comparison::{
 };
 use rankscope_formats::session::{Surrounding, Tool};
 
-/// A run of this name, with steps.
-pub fn run(id: &str) -> RunSummary {
-    let surrounding = |property: &str, value: &str| Surrounding {
+/// A property that both ranks of a run have.
+pub fn surrounding(property: &str, value: &str) -> Surrounding {
+    Surrounding {
         property: property.to_owned(),
         value: value.to_owned(),
         ranks: 2,
-    };
+    }
+}
+
+/// A run of this name, with steps.
+pub fn run(id: &str) -> RunSummary {
     RunSummary {
         tool: Tool {
             name: "rankscope".into(),

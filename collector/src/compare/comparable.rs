@@ -1,6 +1,7 @@
 //! Whether runs may be compared: what all of them must have in common.
 
 use super::Run;
+use crate::surroundings::DEVICE_MODEL;
 use rankscope_formats::comparison::{Difference, RunSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ pub const NAMES: [&str; 11] = [
 /// Properties that are versions.
 const VERSIONS: [&str; 3] = ["kernel", "library.nccl.version", "rankscope_version"];
 /// Properties that are hardware.
-const HARDWARE: [&str; 2] = ["processor_model", "processors"];
+const HARDWARE: [&str; 3] = ["processor_model", "processors", DEVICE_MODEL];
 /// Steps at the ends of a run that not all ranks need have whole.
 const PARTIAL_AT_ENDS: u64 = 2;
 /// Share of the training steps above which partial ones are missing data.

@@ -499,6 +499,7 @@ impl Judge<'_> {
             rule: declared.gate.rule.clone(),
             metric: declared.name.clone(),
             limit: Figure::unknown("the metric cannot be compared"),
+            at_most: Figure::unknown("the metric cannot be compared"),
             verdict: "inconclusive".to_owned(),
             reason: String::new(),
             runs_needed: None,
@@ -524,11 +525,17 @@ impl Judge<'_> {
         let worse = metric.better.worse_sign();
         let change = shown::change(metric.unit, candidate.all.change(), candidate.all.base);
         let limit = shown::amount(metric.unit, worse * allowed);
+        let at_most = |estimate: &Estimate| self.at_most(declared.gate, metric, estimate);
+        let at_most = at_most(&candidate.all)
+            .zip(at_most(&candidate.without_outliers))
+            .map(|(all, without)| all.max(without));
+        result.at_most = at_most.map_or_else(|| Figure::unknown(self.no_noise()), Figure::known);
+        let bound = at_most.map_or_else(String::new, |bound| shown::amount(metric.unit, worse * bound));
         let (verdict, reason) = match (all, without) {
             (Some(Decision::Fail), Some(Decision::Fail)) => ("fail", format!("{change} is beyond {limit}")),
             (Some(Decision::Pass), Some(Decision::Pass)) => (
                 "pass",
-                format!("{change}; a change beyond {limit} can be excluded"),
+                format!("{change}, at most {bound} with 95 % confidence, which is within {limit}"),
             ),
             (None, _) | (_, None) => ("inconclusive", self.no_noise()),
             (Some(one), Some(other)) if one != other => (
@@ -543,7 +550,9 @@ impl Judge<'_> {
             ),
             _ => (
                 "inconclusive",
-                format!("{change} is not known exactly enough to compare it with {limit}"),
+                format!(
+                    "{change} is not known exactly enough: up to {bound} cannot be excluded, and the limit is {limit}"
+                ),
             ),
         };
         (result.verdict, result.reason) = (verdict.to_owned(), reason);
@@ -567,6 +576,13 @@ impl Judge<'_> {
         "one run a side shows no noise between runs: record at least two runs of each, or name a baseline with --noise-from".to_owned()
     }
 
+    /// The largest change for the worse that is not excluded at [`PASS_ALPHA`]; positive is worse.
+    fn at_most(&self, gate: &Gate, metric: &Metric, estimate: &Estimate) -> Option<f64> {
+        let error = estimate.standard_error(Self::factor(gate, metric))?;
+        let t = T::new(estimate.noise?.degrees)?;
+        Some(metric.better.worse_sign() * estimate.change() + t.upper(PASS_ALPHA) * error)
+    }
+
     fn decide(&self, gate: &Gate, metric: &Metric, estimate: &Estimate) -> Option<Decision> {
         let allowed = self.allowed(gate, estimate).ok()?;
         let beyond = metric.better.worse_sign() * estimate.change() - allowed;
@@ -574,7 +590,7 @@ impl Judge<'_> {
         let t = T::new(estimate.noise?.degrees)?;
         Some(if beyond - t.upper(self.gate_alpha) * error > 0.0 {
             Decision::Fail
-        } else if beyond + t.upper(PASS_ALPHA) * error <= 0.0 {
+        } else if self.at_most(gate, metric, estimate)? <= allowed {
             Decision::Pass
         } else {
             Decision::Inconclusive

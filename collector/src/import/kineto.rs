@@ -49,6 +49,13 @@ struct DistributedInfo {
     pg_config: Vec<GroupConfig>,
 }
 
+/// One of `deviceProperties`.
+#[derive(Deserialize)]
+struct DeviceProperties {
+    id: u32,
+    name: String,
+}
+
 #[derive(Deserialize)]
 struct GroupConfig {
     #[serde(default)]
@@ -182,6 +189,16 @@ impl Reading {
                     .trace
                     .notes
                     .push(format!("distributedInfo is not understood: {error}")),
+            },
+            "deviceProperties" => match serde_json::from_str::<Vec<DeviceProperties>>(value) {
+                Ok(devices) => {
+                    let models = devices.into_iter().map(|device| (device.id, device.name));
+                    self.trace.device_models.extend(models);
+                }
+                Err(error) => self
+                    .trace
+                    .notes
+                    .push(format!("deviceProperties is not understood: {error}")),
             },
             "baseTimeNanoseconds" => self.trace.base_ns = Args::integer(Some(value)).unwrap_or(0),
             "host_name" => {

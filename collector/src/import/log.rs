@@ -110,6 +110,11 @@ fn define<W: io::Write>(
     if let Some(version) = &trace.nccl_version {
         properties.push(("library.nccl.version".to_owned(), version.clone()));
     }
+    for (device, model) in &trace.device_models {
+        if trace.streams.iter().any(|stream| stream.device == *device) {
+            properties.push((format!("device.{device}.model"), model.clone()));
+        }
+    }
     if trace.works > 0 || trace.overheads > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
     }

@@ -541,6 +541,22 @@ impl Reading<'_> {
     }
 
     /// What the report says of host and processes.
+    /// Models of the devices that each process sees. Older reports do not have them.
+    fn device_models(&mut self) {
+        let Ok(mut query) = self.database.prepare(
+            "SELECT device.pid, device.cudaId, gpu.name FROM TARGET_INFO_CUDA_DEVICE AS device \
+             JOIN TARGET_INFO_GPU AS gpu ON gpu.id = device.gpuId",
+        ) else {
+            return;
+        };
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        for (process, device, model) in rows.into_iter().flatten().flatten() {
+            if let Some(trace) = self.traces.get_mut(&process) {
+                trace.device_models.insert(device, model);
+            }
+        }
+    }
+
     fn describe(&mut self) {
         let one = |sql: &str| -> Option<String> {
             let value: rusqlite::types::Value = self.database.query_row(sql, [], |row| row.get(0)).ok()?;
@@ -562,6 +578,7 @@ impl Reading<'_> {
                 Some((process, one(&sql)?))
             })
             .collect();
+        self.device_models();
         for trace in self.traces.values_mut() {
             // Processes of one report have one clock, whatever their host is called.
             trace.host = host.clone().or_else(|| Some(super::shown(self.path)));

@@ -7,6 +7,7 @@ use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::ProblemSummary;
 use rankscope_formats::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +92,8 @@ pub struct Trace {
     pub process_name: Option<String>,
     /// Version of NCCL.
     pub nccl_version: Option<String>,
+    /// Models of the host's devices, by their ordinals.
+    pub device_models: BTreeMap<u32, String>,
     /// What its times count from, ns since 1970.
     pub base_ns: i64,
     /// For how long it was recorded, ns since the base.
@@ -146,6 +149,7 @@ impl Trace {
             process: 0,
             process_name: None,
             nccl_version: None,
+            device_models: BTreeMap::new(),
             base_ns: 0,
             window: None,
             span: None,

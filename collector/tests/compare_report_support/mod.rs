@@ -911,6 +911,7 @@ fn gate(
             || Figure::unknown("there is no base"),
             |base| Figure::known(base * share.abs()),
         ),
+        at_most: Figure::unknown("made up"),
         verdict: verdict.into(),
         reason: reason.into(),
         runs_needed,

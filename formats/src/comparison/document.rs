@@ -192,12 +192,20 @@ pub struct GateResult {
     /// The largest change for the worse that is allowed, in the metric's unit; positive whichever direction is better. Unknown
     /// without a base.
     pub limit: Figure<f64>,
+    /// The largest change for the worse that is not excluded at a one-sided 5 %, in the metric's unit; positive is worse, as in
+    /// `limit`. The gate passes if this is at most the limit. Unknown without noise.
+    #[serde(default = "at_most_was_not_kept")]
+    pub at_most: Figure<f64>,
     /// `pass`, `fail` or `inconclusive`.
     pub verdict: String,
     /// Why, in a sentence.
     pub reason: String,
     /// Runs a side (batches, where [`Method::unit`] says so) that would decide, if the estimates stay what they are; `null` if it is decided or no number would.
     pub runs_needed: Option<u32>,
+}
+
+fn at_most_was_not_kept() -> Figure<f64> {
+    Figure::unknown("an older rankscope did not keep it")
 }
 
 /// From one value to another.

@@ -378,7 +378,7 @@ pub struct Host {
 /// One property of the processes, and on how many ranks it had this value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Surrounding {
-    /// Which: `processors`, `processor_model`, `kernel`, `executable`, `rankscope_version`, `library.nccl.version`,
+    /// Which: `processors`, `processor_model`, `device_model`, `kernel`, `executable`, `rankscope_version`, `library.nccl.version`,
     /// `source.…`, or `env.NAME` of an environment variable.
     pub property: String,
     /// Its value; secrets redacted.

@@ -4,6 +4,7 @@ use super::links;
 use super::names::Names;
 use super::session::{self, Overheads};
 use crate::life;
+use crate::nccl::device_model;
 use crate::thread::ThreadState;
 use rankscope_cupti_sys::bindings as cupti;
 use rankscope_cupti_sys::record as sys;
@@ -298,6 +299,7 @@ impl Records {
                 .count_loss(LossCause::NoDefinition, RecordKind::Activity, 1, now, now);
             return UNKNOWN_STREAM;
         }
+        device_model::learn(place.device);
         self.streams.insert(key, index);
         index
     }

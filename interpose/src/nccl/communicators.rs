@@ -5,7 +5,7 @@
 //! group; it is read again when the group has ended. Rank and size of a split are the library's secret until it is
 //! ready to tell; who is asked too early is asked again when the communicator is first used, and nobody ever waits.
 
-use super::{config, driver, events, groups, result, version};
+use super::{config, device_model, driver, events, groups, result, version};
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
 use crate::in_progress::InProgress;
@@ -171,9 +171,7 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
         settle(handle, real);
     } else if let Some(place) = place_of(handle, real) {
         // Made by a caller that bypasses a preload: what the others call it cannot be known.
-        driver::find();
-        version::learn(real);
-        events::prepare();
+        learn_surroundings(real);
         let expected = Expected {
             place: Some(place),
             ..Expected::new(nobody_elses(b"nccl found"), IdentitySource::Ordinal)
@@ -181,6 +179,14 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
         expected.arrived(handle, real);
     }
     communicators::find(handle)
+}
+
+/// What a first communicator shows: the driver, the library's version, the device.
+fn learn_surroundings(real: usize) {
+    driver::find();
+    version::learn(real);
+    device_model::learn_current();
+    events::prepare();
 }
 
 /// An identity that no other process comes to: better alone than joined with a stranger.
@@ -391,9 +397,7 @@ unsafe fn made(
 ) {
     // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
     life::wait_for_start();
-    driver::find();
-    version::learn(real);
-    events::prepare();
+    learn_surroundings(real);
     if let Some(counted) = expected.counted
         && matches!(outcome, result::INVALID_ARGUMENT | result::INVALID_USAGE)
     {
@@ -554,9 +558,7 @@ pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
     unsafe {
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
             life::wait_for_start();
-            driver::find();
-            version::learn(real);
-            events::prepare();
+            learn_surroundings(real);
             if !result::is_fine(outcome) || handles == 0 {
                 return None;
             }

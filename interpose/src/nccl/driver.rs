@@ -4,7 +4,7 @@
 //! Signatures: the driver interface since CUDA 11.8. A `_v2` is looked for first where a header maps the plain name to
 //! it. A stream or event of the run-time interface is one of the driver's.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// `CUDA_SUCCESS`
@@ -75,6 +75,10 @@ functions! {
     current_context(context: *mut usize) = c"cuCtxGetCurrent";
     /// The device of the current context.
     current_device(device: *mut i32) = c"cuCtxGetDevice";
+    /// The device of an ordinal. Needs no context.
+    device_at(device: *mut i32, ordinal: i32) = c"cuDeviceGet";
+    /// The name of a device's model. Needs no context.
+    device_name(name: *mut c_char, most_bytes: i32, device: i32) = c"cuDeviceGetName";
     /// A number that no other context of the process ever has (since CUDA 12).
     context_id(context: usize, id: *mut u64) = c"cuCtxGetId";
     /// Makes a context current, on top of the one that was.
@@ -160,10 +164,14 @@ fn find_hip() {
 
 /// True if all functions are there that events need.
 pub fn is_whole() -> bool {
+    const OTHERS: [Number; 4] = [
+        Number::context_id,
+        Number::driver_version,
+        Number::device_at,
+        Number::device_name,
+    ];
     FOUND.load(Ordering::Acquire)
         && ADDRESS.iter().enumerate().all(|(number, address)| {
-            number == Number::context_id as usize
-                || number == Number::driver_version as usize
-                || address.load(Ordering::Relaxed) != 0
+            OTHERS.iter().any(|&other| other as usize == number) || address.load(Ordering::Relaxed) != 0
         })
 }

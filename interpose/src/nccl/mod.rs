@@ -9,6 +9,7 @@ pub mod capture;
 pub mod communicators;
 pub mod config;
 pub mod data_type;
+pub mod device_model;
 pub mod driver;
 pub mod events;
 pub mod failures;

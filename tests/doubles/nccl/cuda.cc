@@ -8,6 +8,7 @@
 //   NCCL_DOUBLE_SLOW_US=N     what is put on a stream that the driver made happens so much later, as behind other work
 //   NCCL_DOUBLE_FAILS=N       the N-th question and all after it fail, as when a kernel has crashed
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs so much faster than CLOCK_MONOTONIC_RAW
+//   CUDA_DOUBLE_MODEL=NAME     the name of its devices; default "Double of a GPU"
 //   CUDA_DOUBLE_VERSION=N     what it says that it is; default 13000
 //   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over, and at
 //                             the end for what is not: then its stop is 0, as is its start if it did not begin
@@ -453,6 +454,21 @@ int cuCtxGetId(uintptr_t context, uint64_t* id) {
 int cuCtxGetDevice(int* device) {
   if (depth == 0) return kInvalidContext;
   *device = static_cast<int>((contexts[depth - 1] - contextOf(0)) / 0x100);
+  return kSuccess;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+  if (!isReady) return kNotInitialised;
+  if (ordinal < 0 || ordinal >= kDevices) return kInvalidValue;
+  *device = ordinal;
+  return kSuccess;
+}
+
+int cuDeviceGetName(char* name, int most, int device) {
+  if (!isReady) return kNotInitialised;
+  if (most <= 0 || device < 0 || device >= kDevices) return kInvalidValue;
+  const char* model = std::getenv("CUDA_DOUBLE_MODEL");
+  std::snprintf(name, static_cast<size_t>(most), "%s", model != nullptr ? model : "Double of a GPU");
   return kSuccess;
 }
 

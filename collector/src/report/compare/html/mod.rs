@@ -153,7 +153,7 @@ fn gated(out: &mut String, comparison: &Comparison) {
         let note = prose![
             "A point is the mean of one run, a line across the points the mean of a side. The bar below is the change from the \
              base's mean with its interval. Behind a dashed line a change is beyond the limit. A gate fails if the whole bar is there. \
-             It passes by a bound that is nearer than the bar's end: one-sided, and wrong in at most ",
+             It passes if the short mark on the bar is before the limit: a larger change is excluded but for ",
             percent(comparison.method.pass_alpha, "/method/pass_alpha"),
             " of cases."
         ];

@@ -7,7 +7,8 @@ use crate::report::figures::{self, drawn, quoted, rule, time_f};
 use crate::report::html::svg::{Anchor, Svg, text_width};
 use crate::report::prose::{Prose, prose};
 use crate::report::units;
-use rankscope_formats::comparison::{Comparison, MetricResult, RunUsed};
+use rankscope_formats::comparison::{Comparison, GateResult, MetricResult, RunUsed};
+use rankscope_formats::session::Figure;
 
 const MOST_METRICS: usize = 12;
 /// Boxes of a side.
@@ -28,8 +29,7 @@ pub fn of_gates(comparison: &Comparison) -> Vec<(Prose, String)> {
         let Some((from, metric)) = words::metric(comparison, &gate.metric) else {
             continue;
         };
-        let limit = comparison.gates.get(at).and_then(|gate| gate.limit.value);
-        if let Some(picture) = points(metric, &from, limit) {
+        if let Some(picture) = points(metric, &from, gate) {
             let title = prose![
                 words::name(metric, &from),
                 ": ",
@@ -43,18 +43,23 @@ pub fn of_gates(comparison: &Comparison) -> Vec<(Prose, String)> {
     pictures
 }
 
-fn points(metric: &MetricResult, from: &str, limit: Option<f64>) -> Option<String> {
+fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String> {
     let interval = metric
         .interval
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
-    // A limit is the size of a change for the worse.
+    // Of a gate both are sizes of a change for the worse.
     let worse = if metric.better == "higher" { -1.0 } else { 1.0 };
-    let limit = limit.filter(|limit| limit.is_finite()).map(|limit| worse * limit);
+    let change_of = |figure: &Figure<f64>| {
+        let size = figure.value.filter(|size| size.is_finite())?;
+        Some(worse * size)
+    };
+    let (limit, at_most) = (change_of(&gate.limit), change_of(&gate.at_most));
     let of_change = interval
         .map(|interval| [interval.low, interval.high])
         .into_iter()
         .flatten()
-        .chain(limit);
+        .chain(limit)
+        .chain(at_most);
     let runs = metric.base_runs.iter().chain(&metric.new_runs).copied();
     let values = runs
         .chain(of_change.map(|change| metric.base + change))
@@ -111,6 +116,10 @@ fn points(metric: &MetricResult, from: &str, limit: Option<f64>) -> Option<Strin
         svg.stroke((low, CHANGE), (high, CHANGE), "whisker");
         for x in [low, high] {
             svg.stroke((x, CHANGE - 5.0), (x, CHANGE + 5.0), "whisker");
+        }
+        if let Some(at_most) = at_most {
+            let x = axis.x(metric.base + at_most);
+            svg.stroke((x, CHANGE - 3.0), (x, CHANGE + 3.0), "whisker");
         }
         diamond(&mut svg, axis.x(metric.new), CHANGE, "ink");
         let words = shown::change(metric, from);
