@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 /// Marks without which there are no steps.
 const FEWEST: usize = 3;
+/// Neighbours may overlap by this much: profilers that write whole microseconds round begin and duration separately.
+const ROUNDING_NS: i64 = 1_000;
 /// Words that name an iteration, alone or at the end of another.
 const WORDS: [&str; 4] = ["step", "iter", "iteration", "batch"];
 
@@ -50,7 +52,9 @@ impl Candidate {
             self.consecutive += usize::from(last.checked_add(1) == Some(number));
         }
         self.last_number = number;
-        self.overlaps |= self.intervals.last().is_some_and(|last| start < last.1);
+        self.overlaps |= self.intervals.last().is_some_and(|last| {
+            start.saturating_add(ROUNDING_NS.min(last.1.saturating_sub(last.0) / 10)) < last.1
+        });
         self.intervals.push((start, end));
     }
 
@@ -190,6 +194,12 @@ mod tests {
         assert!(counting.weight() > covering.weight());
         counting.add(1020, 1030, Some(3));
         assert!(!counting.overlaps);
+        counting.add(1029, 1035, Some(4));
+        assert!(!counting.overlaps, "a rounded end");
+        counting.add(1032, 1040, Some(5));
+        assert!(counting.overlaps, "half of a range");
+        let mut counting = Candidate::default();
+        counting.add(1020, 1030, Some(3));
         counting.add(1025, 1030, Some(4));
         assert!(counting.overlaps);
     }
