@@ -55,7 +55,7 @@ fn prepared(command: &mut Command) {
         .env("SLOW", "none")
         // Far more than a busy machine makes runs differ: here it is tried that the gate works, not what it can find.
         .env("SLOW_MS", "150")
-        .env("STEPS", "25");
+        .env("STEPS", "20");
 }
 
 /// The training as a shell starts it.

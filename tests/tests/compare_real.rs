@@ -12,7 +12,7 @@ use rankscope_tests::turn::Turn;
 use rankscope_tests::{compile, process, results, turn};
 
 const ROUNDS: u64 = 5;
-const STEPS: u32 = 60;
+const STEPS: u32 = 40;
 /// What a step computes. About twice as long is spent on transfer.
 const COMPUTE_US: u32 = 10_000;
 /// Of the link, each way. A bucket has 32 KiB.

@@ -75,7 +75,7 @@ fn a_broadcast_waits_for_its_root_alone() {
 }
 
 /// The root is there at 0 and leaves at 20, rank 1 has come at 10 and left at 40. Rank 2 comes at 100 and leaves at 110: it kept
-/// nobody, and waited for nobody. Nor was anything transferred to it while it was not there (ARCHITECTURE.md, *algorithmic
+/// nobody, and waited for nobody. Nor was anything transferred to it while it was not there (docs/adr/0020-waiting-and-lateness.md, *algorithmic
 /// wait*): 110 − 100.
 #[test]
 fn who_comes_late_to_a_broadcast_that_is_over_kept_nobody() {

@@ -30,6 +30,8 @@ table! {
     /// See there.
     hidden_wait_ns: Option<i64> = Delta,
     /// See there.
+    waited_until_ns: Option<i64> = Moment,
+    /// See there.
     launch_operations: u32 = Delta,
 }
 

@@ -3,7 +3,7 @@
 //! Ranks run on several hosts (network namespaces, joined by a router that delays each way differently) and are
 //! recorded by the released library. Then each host is given a clock: offset, drift with wander, a sleep, steps of its
 //! wall clock. Every stamp passes through it, as if the recorder had read it; the stamps as they were are the truth, and
-//! nobody but the judge sees them. ARCHITECTURE.md, "Truth for clocks", says why that is the same.
+//! nobody but the judge sees them. docs/adr/0030-truth-in-tests.md says why that is the same.
 
 #[path = "../../../collector/tests/support/exact.rs"]
 mod exact;

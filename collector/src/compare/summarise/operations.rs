@@ -118,7 +118,8 @@ pub fn instances(
             let class = classes.entry(key).or_default();
             class.instances += 1;
             class.bytes = class.bytes.saturating_add(bytes.unwrap_or(0));
-            if let Some(transfer) = row.transfer_ns {
+            // As in the report: a transfer that took no time is none (METRICS.md, section 2).
+            if let Some(transfer) = row.transfer_ns.filter(|&ns| ns > 0) {
                 class.transfer.add(place, transfer as f64, 1.0);
             }
             if let Some(bandwidth) = row.bus_bytes_per_s {
@@ -207,8 +208,12 @@ pub fn of_rank(
                 row.leave_ns,
                 row.launch_operations,
             ) {
+                // METRICS.md, section 3: only waiting inside the operation counts, not that in a queue before it.
+                let until = row.waited_until_ns.unwrap_or(row.enter_ns);
+                let since_enter = until.saturating_sub(row.enter_ns).max(0);
+                let waited = exposed.saturating_add(hidden).min(since_enter);
                 let inside = leave.saturating_sub(row.enter_ns);
-                waits.add(place, exposed.saturating_add(hidden) as f64, inside as f64);
+                waits.add(place, waited as f64, inside as f64);
             }
             if let (true, Some(step)) = (is_first, row.step) {
                 let asked = row.issue_ns.or(row.called_ns).unwrap_or(row.enter_ns);
