@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod import_support;
 
-use import_support::kineto::{BEGIN, Rank, STEPS, span, write};
+use import_support::kineto::{BEGIN, span, write};
 use import_support::nsys::report;
 use rankscope_collector::import::{self, ImportError, ImportOptions, ReadOptions};
 use rankscope_collector::report::{self, Look, Places};
