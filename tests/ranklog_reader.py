@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a rank log, written from formats/RANKLOG.md alone: the proof that the document is enough.
+"""Reads a rank log, written from formats/ranklog/RANKLOG.md alone: the proof that the document is enough.
 
     ranklog_reader.py LOG.rslog [LIVE.rslive]
 

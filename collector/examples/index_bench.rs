@@ -1,8 +1,8 @@
 //! Makes the viewer's index of a merged session anew and prints what it cost: `index_bench SESSION_DIRECTORY`.
 
 use rankscope_collector::view;
+use rankscope_formats::index::{VIEW_DIRECTORY, ViewFile, view_path};
 use rankscope_formats::session::Session;
-use rankscope_formats::view::{VIEW_DIRECTORY, ViewFile, view_path};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;

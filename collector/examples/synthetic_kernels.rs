@@ -7,10 +7,10 @@
 #[path = "../tests/support/mod.rs"]
 pub mod support;
 
-use rankscope_formats::ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
-use rankscope_formats::ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
-use rankscope_formats::ranklog::record::{Enqueued, FLAG_DIRECT, NO_PEER, Record, RecordKind};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::activity::{Activity, Coverage, HostCall, LinkedTo, Work};
+use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
+use rankscope_ranklog::record::{Enqueued, FLAG_DIRECT, NO_PEER, Record, RecordKind};
+use rankscope_ranklog::{Library, Operation};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

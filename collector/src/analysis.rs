@@ -17,12 +17,12 @@ use crate::stalls::{self, StallBoard};
 use crate::step_board::StepBoard;
 use crate::traffic::TrafficLedger;
 use crate::waiting::{ClockErrors, InstanceWait, MemberWait, waits, waits_of};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::FLAG_CAPTURED;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, Matching, OperationRow, OperationState, ReasonCount, StepKind, Totals,
     Unmatched, WaitClass,
 };
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::FLAG_CAPTURED;
 use std::collections::BTreeMap;
 
 /// Everything that grows while instances come in, bounded.

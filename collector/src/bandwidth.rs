@@ -2,8 +2,8 @@
 
 use crate::rank::RankOperation;
 use crate::waiting::InstanceWait;
-use rankscope_formats::Operation;
 use rankscope_formats::session::WaitClass;
+use rankscope_ranklog::Operation;
 
 /// Bandwidth of one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,8 +3,8 @@
 use crate::covered::{Covered, length};
 use crate::rank::{NO_TIME, RankOperation};
 use crate::waiting::MemberWait;
-use rankscope_formats::Pattern;
 use rankscope_formats::session::{Blame, RankBlame};
+use rankscope_ranklog::Pattern;
 
 /// Members up to which exposed waiting is divided gap by gap; beyond, in proportion to the whole wait.
 const EXACT_MEMBERS: usize = 64;
@@ -411,7 +411,7 @@ mod tests {
             RankOperation::sample(2, 70, 80),
         ];
         for member in &mut members {
-            member.operation = rankscope_formats::Operation::Broadcast;
+            member.operation = rankscope_ranklog::Operation::Broadcast;
             member.peer = 0;
         }
         let (mut waited, mut new) = (Vec::new(), Vec::new());

@@ -9,7 +9,7 @@ use crate::waiting::InstanceWait;
 use rankscope_formats::session::{
     ClassCounts, Figure, LookAt, OperationClass, OperationState, SmallLaunches, TransferBound, WaitClass,
 };
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

@@ -7,9 +7,9 @@
 
 use crate::axis::collect::Learnt;
 use crate::axis::correction::Correction;
-use rankscope_formats::ranklog::clock::{Calibration, Counter};
-use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{Axis, Figure};
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::reader::RankLog;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

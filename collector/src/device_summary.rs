@@ -3,11 +3,11 @@
 use crate::kernel_name::demangled;
 use crate::rank::{ActivitySums, CAUSES, CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
 use crate::summary::Parts;
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::{
     DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio, RecurringStall,
 };
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::RecordKind;
 
 /// One entry per rank whose devices' work was recorded, or should have been.
 pub fn activity(parts: &Parts<'_>) -> Vec<DeviceActivity> {

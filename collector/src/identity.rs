@@ -4,10 +4,10 @@
 //! communicators leave open and is compared with them otherwise. Two rank 0s of different worlds stay two ranks.
 
 use crate::clock::Clocks;
-use rankscope_formats::Library;
-use rankscope_formats::ranklog::definition::{Communicator, IdentitySource};
-use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::MissingRank;
+use rankscope_ranklog::Library;
+use rankscope_ranklog::definition::{Communicator, IdentitySource};
+use rankscope_ranklog::reader::RankLog;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Environment variables that state a rank, in the order in which they are believed.

@@ -4,7 +4,7 @@
 use crate::bandwidth::{bus_bytes, size_bytes};
 use crate::members::Members;
 use crate::rank::{Blocked, RankOperation, SharedLaunch};
-use rankscope_formats::{Operation, Pattern};
+use rankscope_ranklog::{Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

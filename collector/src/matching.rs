@@ -7,7 +7,7 @@ use crate::identity::GlobalCommunicator;
 use crate::members::Members;
 use crate::rank::RankOperation;
 use rankscope_formats::session::{InstanceState, OperationState};
-use rankscope_formats::{Library, Operation, Pattern};
+use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -420,7 +420,7 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
         if rooted && other.peer != first.peer {
             return Some("the members name different roots");
         }
-        let role = rankscope_formats::ranklog::record::FLAG_ROLE_BYTES;
+        let role = rankscope_ranklog::record::FLAG_ROLE_BYTES;
         if same_size
             && (other.flags | first.flags) & role == 0
             && let (Some(one), Some(two)) = (first.known_bytes(), other.known_bytes())
@@ -436,7 +436,7 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rankscope_formats::ranklog::definition::IdentitySource;
+    use rankscope_ranklog::definition::IdentitySource;
 
     fn communicator(size: u32, seen: u32) -> GlobalCommunicator {
         GlobalCommunicator {

@@ -16,11 +16,11 @@ use crate::step_marks;
 use crate::steps::{self, Anchors, StepPlan};
 use crate::structure::{self, Structure};
 use crate::summary;
-use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{
     InstanceRow, LossRow, ProblemRow, ProblemSummary, RowLimits, SUMMARY_FILE, Session, StallRow, StepRow,
     Table, TableError, TableInfo, TableWriter, part_path, rank_path,
 };
+use rankscope_ranklog::reader::RankLog;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -229,7 +229,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
         "traffic",
         "losses",
         "problems",
-        rankscope_formats::view::VIEW_DIRECTORY,
+        rankscope_formats::index::VIEW_DIRECTORY,
     ];
     let unfinished = output.join(UNFINISHED);
     let is_session = output.join(SUMMARY_FILE).exists() || unfinished.exists();

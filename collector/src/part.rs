@@ -7,8 +7,8 @@
 use crate::clock::Clocks;
 use crate::members::Members;
 use crate::rank::{CUPTI, EVENTS, NO_TIME, PLUGIN, RankOperation};
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::{Library, Operation, Pattern};
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

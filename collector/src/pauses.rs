@@ -3,8 +3,8 @@
 //!
 //! Only what a name says is told. Nothing names garbage collection but a program that marks it, or an import.
 
-use rankscope_formats::ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE};
 use rankscope_formats::session::PauseKind;
+use rankscope_ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE};
 
 /// Kinds, in the order in which they are looked for: of what several name the first counts.
 pub const KINDS: [PauseKind; 6] = [

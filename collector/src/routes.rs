@@ -1,9 +1,9 @@
 //! Which way a collective's data goes from member to member, and how much over each way: a model, after what the libraries
 //! do. What is recorded of the ways goes before ([`crate::traffic`]).
 
-use rankscope_formats::ranklog::record::Algorithm;
 use rankscope_formats::session::TrafficRoute;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::record::Algorithm;
+use rankscope_ranklog::{Library, Operation};
 use std::collections::BTreeMap;
 
 /// A way between two members, and the part of S (METRICS.md, section 2) that goes over it.

@@ -9,7 +9,7 @@ use crate::identity::Identities;
 use crate::rank::{RankBatch, RankReader};
 use crate::steps::{AnchorList, Anchors, Key, StepPlan};
 use crate::structure::sample::{Sample, is_counted, message};
-use rankscope_formats::Pattern;
+use rankscope_ranklog::Pattern;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 use crate::rank::{NO_COMMUNICATOR, RankBatch, RankOperation, RankReader};
 use crate::step_marks::Marks;
 use rankscope_formats::session::{OperationState, StepKind};
-use rankscope_formats::{Library, Operation, Pattern};
+use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};

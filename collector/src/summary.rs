@@ -17,13 +17,13 @@ use crate::steps::StepPlan;
 use crate::structure::Structure;
 use crate::structure_summary;
 use crate::surroundings;
-use rankscope_formats::ranklog::definition::IdentitySource;
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::{
     Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, Part,
     PartLeftOut, PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, ReasonCount,
     SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
 };
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::reader::{Ending, RankLog};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Share of completed operations that must be seen to be waited for, in percent; below it overlap is not told.

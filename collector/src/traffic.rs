@@ -5,9 +5,9 @@ use crate::identity::{GlobalCommunicator, Identities};
 use crate::members::Members;
 use crate::rank::{NO_COMMUNICATOR, RankOperation, RankSums};
 use crate::routes::{self, Called, Way};
-use rankscope_formats::ranklog::record::Algorithm;
 use rankscope_formats::session::{InstanceState, OperationState, TrafficRoute, TrafficRow, TrafficSource};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::record::Algorithm;
+use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -434,7 +434,7 @@ impl<'a> Rows<'a> {
         let mut ways = routes::ways(route, called);
         self.routed += ways.len();
         // Of operations with a root the messages do not say which: their ways together are those of all roots.
-        let has_root = called.operation.pattern() != rankscope_formats::Pattern::AllToAll;
+        let has_root = called.operation.pattern() != rankscope_ranklog::Pattern::AllToAll;
         let seen = self.nested.get(&(kind.communicator, kind.operation as u8));
         let strays = seen
             .filter(|seen| !has_root && !goes(&ways, seen))
@@ -518,7 +518,7 @@ fn kind(communicator: u32, first: &RankOperation) -> Kind {
         communicator,
         operation: first.operation,
         root: match first.operation.pattern() {
-            rankscope_formats::Pattern::FromRoot | rankscope_formats::Pattern::ToRoot => {
+            rankscope_ranklog::Pattern::FromRoot | rankscope_ranklog::Pattern::ToRoot => {
                 u32::try_from(first.peer).unwrap_or(0)
             }
             _ => 0,

@@ -2,7 +2,7 @@
 
 use crate::rank::RankOperation;
 use rankscope_formats::session::WaitClass;
-use rankscope_formats::{Operation, Pattern};
+use rankscope_ranklog::{Operation, Pattern};
 
 /// Wait share up to which a launch is transfer-bound, in percent.
 pub const TRANSFER_BOUND_PERCENT: i64 = 20;

@@ -13,11 +13,11 @@ use rankscope_collector::heatmap::steps::{Chosen, StepQuantity};
 use rankscope_collector::heatmap::theme::{DARK, LIGHT, Palette, Theme};
 use rankscope_collector::heatmap::{self, Kind, cividis, png, svg};
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::Operation;
 use rankscope_formats::session::{
     Session, StepKind, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path,
     rank_path,
 };
+use rankscope_ranklog::Operation;
 use report_support::Job;
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;

@@ -6,9 +6,9 @@ mod reclock;
 mod support;
 
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::{AxisEvidence, Session};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::RecordKind;
 use reclock::{TestClock, reclock};
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ fn on_hosts(
     clocks: &[TestClock],
     pause: (i64, i64),
     host: impl Fn(u32) -> usize,
-    mut change: impl FnMut(u32, &mut rankscope_formats::ranklog::record::Record),
+    mut change: impl FnMut(u32, &mut rankscope_ranklog::record::Record),
 ) {
     fs::create_dir_all(to).expect("mkdir");
     for rank in 0..ranks {
@@ -102,7 +102,7 @@ fn judge(
 
 /// When the logs of a job were calibrated, as [`SyntheticLog`] does: at the start and behind the last record.
 fn calibrations(run: &Path) -> Vec<i64> {
-    let log = rankscope_formats::ranklog::reader::RankLog::open(run).expect("a log");
+    let log = rankscope_ranklog::reader::RankLog::open(run).expect("a log");
     log.calibrations.iter().map(|entry| entry.ticks as i64).collect()
 }
 

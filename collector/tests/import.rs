@@ -8,10 +8,10 @@ use import_support::nsys::report;
 use rankscope_collector::import::{self, ImportError, ImportOptions, ReadOptions};
 use rankscope_collector::report::{self, Look, Places};
 use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_formats::index::{LaneKind, ViewFile, overhead, view_path};
 use rankscope_formats::session::{
     Figure, ProblemSummary, Session, SpanKind, SpanRow, TableReader, rank_path,
 };
-use rankscope_formats::view::{LaneKind, ViewFile, overhead, view_path};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;

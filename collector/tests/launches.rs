@@ -4,13 +4,13 @@ mod support;
 
 use rankscope_collector::part::Last;
 use rankscope_collector::{MergeOptions, merge, merge_last};
-use rankscope_formats::ranklog::record::{
-    DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
-};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,
 };
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::record::{
+    DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
+};
+use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
 use support::{START, SyntheticLog};
 

@@ -5,14 +5,14 @@ mod support;
 use proptest::prelude::*;
 use rankscope_collector::export::perfetto::{PerfettoOptions, export};
 use rankscope_collector::{MergeError, MergeOptions, merge};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
-use rankscope_formats::ranklog::loss::{Loss, LossCause};
-use rankscope_formats::ranklog::record::{BlockedIn, Record, RecordKind};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, OperationState, Session, StepRow, TableReader, WorkRow,
     part_path, rank_path,
 };
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
+use rankscope_ranklog::loss::{Loss, LossCause};
+use rankscope_ranklog::record::{BlockedIn, Record, RecordKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
@@ -719,7 +719,7 @@ proptest! {
         for rank in 0..2u32 {
             let mut log = SyntheticLog::create(folder.path(), rank, 2, "host-a").expect("create");
             log.property("source.nccl_plugin", &version).expect("property");
-            log.communicator_of(rankscope_formats::Library::Nccl, 0, rank, 2, 9).expect("communicator");
+            log.communicator_of(rankscope_ranklog::Library::Nccl, 0, rank, 2, 9).expect("communicator");
             log.communicator(1, rank, 2, 10).expect("communicator");
             let mut at = START;
             for &(kind, operation, flags, communicator, sequence, peer, object, aux, bytes, duration) in &records {
@@ -763,7 +763,7 @@ proptest! {
         for rank in 0..2u32 {
             let mut log = SyntheticLog::create(folder.path(), rank, 2, "host-a").expect("create");
             log.property("source.cupti", "18").expect("property");
-            log.communicator_of(rankscope_formats::Library::Nccl, 0, rank, 2, 9).expect("communicator");
+            log.communicator_of(rankscope_ranklog::Library::Nccl, 0, rank, 2, 9).expect("communicator");
             log.communicator(1, rank, 2, 10).expect("communicator");
             for (number, name) in ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "my_kernel", "ncclDevKernel_SendRecv"]
                 .iter()

@@ -6,12 +6,12 @@ mod support;
 use rankscope_collector::import::{self, ImportOptions};
 use rankscope_collector::part::Last;
 use rankscope_collector::{MergeOptions, merge, merge_last};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::BlockedIn;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, WorkClass, WorkKind, WorkRow,
     part_path, rank_path,
 };
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::BlockedIn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use support::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};

@@ -9,10 +9,10 @@ use findings_support::{is_silent, only};
 use pipeline_support::{Log, MS, Pipelined, WORLD, session_of};
 use rankscope_collector::part::Last;
 use rankscope_collector::{MergeOptions, merge, merge_last};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::definition::Payload;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{InstanceState, OperationRow, Session, StepRow, TableReader, rank_path};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::definition::Payload;
+use rankscope_ranklog::record::{Record, RecordKind};
 use support::{START, SyntheticLog, call};
 
 #[test]
@@ -145,9 +145,9 @@ fn a_late_replica_is_named_and_its_stage_is_not() {
 /// A job of two ranks that reduce once a step of 10 ms, whose program marks parts of it.
 mod marked {
     use super::*;
-    use rankscope_formats::ranklog::definition::KIND_TEXT;
-    use rankscope_formats::ranklog::marks::CHECKPOINT_SAVE;
     use rankscope_formats::session::{PauseKind, PauseRow, StepKind};
+    use rankscope_ranklog::definition::KIND_TEXT;
+    use rankscope_ranklog::marks::CHECKPOINT_SAVE;
 
     const TEXTS: [&str; 5] = [
         "tokens #",

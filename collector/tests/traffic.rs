@@ -3,11 +3,11 @@
 mod support;
 
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::ranklog::record::{Algorithm, DeviceWork, Enqueued, FLAG_TRAFFIC, Record, RecordKind};
 use rankscope_formats::session::{
     TableReader, TrafficRoute as Route, TrafficRow, TrafficSource as Source, part_path,
 };
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::record::{Algorithm, DeviceWork, Enqueued, FLAG_TRAFFIC, Record, RecordKind};
+use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
 use support::{START, SyntheticLog, call};
 

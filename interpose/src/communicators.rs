@@ -5,14 +5,14 @@ use crate::gloo::sampling::Sampling;
 use crate::life;
 use crate::nccl::events::OfCommunicator;
 use crate::nccl::plugin::{self, pending::Pending};
-use rankscope_formats::Library;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::definition::{
+use rankscope_ranklog::Library;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::definition::{
     IdentitySource, KIND_COMMUNICATOR, KIND_COMMUNICATOR_ALIAS, KIND_COMMUNICATOR_END, Payload,
 };
-use rankscope_formats::ranklog::lanes::LaneSet;
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::{NO_COMMUNICATOR, RecordKind};
+use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::{NO_COMMUNICATOR, RecordKind};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -2,9 +2,9 @@
 
 use crate::life;
 use crate::thread::ThreadState;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
-use rankscope_formats::ranklog::record::{FLAG_FAILED, Record};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::lanes::{Lane, LaneSet};
+use rankscope_ranklog::record::{FLAG_FAILED, Record};
 use std::cell::Cell;
 
 /// Commits its record when it is dropped: also when the call is left by an exception or by a cancelled thread, and then

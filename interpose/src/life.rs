@@ -8,11 +8,11 @@ use crate::cupti::mode::Wanted;
 use crate::cupti::{control, watch};
 use crate::nccl::{device_model, events, plugin, version};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::ranklog::recorder::{Options, Recorder};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::lanes::{Lane, LaneSet};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::recorder::{Options, Recorder};
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -339,7 +339,7 @@ extern "C" fn keep(_: *mut c_void) -> *mut c_void {
     }
     // The background thread goes first: it needs some microseconds, and is idle by intention.
     for _ in 0..1000 {
-        if rankscope_formats::ranklog::process::only_own_threads_are_left(1) {
+        if rankscope_ranklog::process::only_own_threads_are_left(1) {
             break;
         }
         std::thread::sleep(Duration::from_millis(1));

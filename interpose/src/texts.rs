@@ -3,10 +3,10 @@
 
 use crate::hash::Hash128;
 use crate::life;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::RecordKind;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

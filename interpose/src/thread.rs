@@ -4,7 +4,7 @@
 use crate::gloo::evidence::Sampler;
 use crate::gloo::rendezvous::ConnectFrame;
 use crate::nccl::events::{Launch, STREAMS};
-use rankscope_formats::ranklog::lanes::Lane;
+use rankscope_ranklog::lanes::Lane;
 use std::cell::Cell;
 
 /// One thread's state.

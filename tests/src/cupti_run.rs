@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rankscope_formats::ranklog::activity::{Activity, Work};
-use rankscope_formats::ranklog::clock::Calibration;
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::{TableReader, rank_path};
+use rankscope_ranklog::activity::{Activity, Work};
+use rankscope_ranklog::clock::Calibration;
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::RecordKind;
 use serde_json::Value;
 use tempfile::TempDir;
 

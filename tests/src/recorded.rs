@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::definition::Communicator;
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::reader::{Ending, RankLog, Thread, ThreadRecord};
-use rankscope_formats::ranklog::record::{
-    FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_FAILED, Record, RecordKind,
-};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::definition::Communicator;
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::reader::{Ending, RankLog, Thread, ThreadRecord};
+use rankscope_ranklog::record::{FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_FAILED, Record, RecordKind};
 
 /// The log of one process.
 pub struct Recorded {

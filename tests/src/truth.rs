@@ -1,7 +1,7 @@
 //! What a program says it did, line by line (`tests/programs/truth.h`, `tests/programs/torch/rank.py`).
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::NO_PEER;
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::NO_PEER;
 use serde_json::Value;
 
 /// The operation that the programs call by this name.

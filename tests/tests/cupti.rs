@@ -6,13 +6,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
 use std::time::Duration;
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::activity::{Activity, ActivityKind, Coverage, overhead};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{
     NameRow, OperationRow, OperationState, SpanKind, SpanRow, StepRow, WorkClass, WorkKind, WorkRow,
 };
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::activity::{Activity, ActivityKind, Coverage, overhead};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_tests::cupti_run::{
     RANKS, Settings, Taken, Truth, WORKS, activities, expect_true, expect_true_overheads, job, lost,
     overheads, raw_ns, run, told, true_works, work_of, works,

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rankscope_formats::ranklog::activity::{Activity, Coverage};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_ranklog::activity::{Activity, Coverage};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::cupti_run::{
     Run, Settings, Told, WORKS, activities, lost, run, told, true_works, works,
 };

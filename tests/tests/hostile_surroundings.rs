@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::collect::{CollectError, Collected, collect};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::collect::{CollectError, Collected, collect};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::job::{Finished, Job, for_each_python};
 use rankscope_tests::recorded::{self, Recorded};
 use rankscope_tests::turn::{self, Turn};

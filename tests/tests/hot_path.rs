@@ -3,10 +3,10 @@
 //! leaves nothing behind. The real functions are doubles (`tests/doubles/rows`), so this says nothing about Gloo.
 
 use rankscope::{gloo, nccl, torch};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
-use rankscope_formats::ranklog::record::{FLAG_DIRECT, FLAG_FAILED, NO_COMMUNICATOR, Record, RecordKind};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::record::{FLAG_DIRECT, FLAG_FAILED, NO_COMMUNICATOR, Record, RecordKind};
 use rankscope_tests::artefacts::{root, target_directory};
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::{skip, turn};

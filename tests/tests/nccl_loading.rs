@@ -1,7 +1,7 @@
 //! However a program comes to NCCL: each call reaches the library that its caller is linked to, and is recorded where a
 //! preload can see it.
 
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::job::Job;
 use rankscope_tests::process;
 use rankscope_tests::recorded::{self, Recorded};

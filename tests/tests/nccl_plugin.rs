@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::{
+use rankscope_formats::session::{OperationRow, OperationState, TableReader, rank_path};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN,
     FLAG_TRAFFIC, Protocol, RecordKind,
 };
-use rankscope_formats::session::{OperationRow, OperationState, TableReader, rank_path};
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::{Finished, Job};
 use rankscope_tests::recorded::{self, Recorded};

@@ -1,7 +1,7 @@
 //! NVTX ranges of a program, through NVTX's real header: they become spans, in nobody's way.
 
-use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::{SpanRow, TableReader, rank_path};
+use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::python::Python;

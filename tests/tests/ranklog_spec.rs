@@ -1,17 +1,17 @@
-//! formats/RANKLOG.md is enough to read a rank log: `ranklog_reader.py` was written from it alone, and says about real
+//! formats/ranklog/RANKLOG.md is enough to read a rank log: `ranklog_reader.py` was written from it alone, and says about real
 //! and synthetic logs exactly what the Rust reader says, record by record.
 
-use rankscope_formats::ranklog::area::Area;
-use rankscope_formats::ranklog::clock::{Calibration, Counter};
-use rankscope_formats::ranklog::codec::{self, Group};
-use rankscope_formats::ranklog::definition::{self, IdentitySource, Payload};
-use rankscope_formats::ranklog::lanes::{FreeRing, LaneSet};
-use rankscope_formats::ranklog::layout::{self, LiveLayout};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::ranklog::segment::{self, FileHeader, FrameKind};
-use rankscope_formats::{Library, ranklog};
+use rankscope_ranklog::Library;
+use rankscope_ranklog::area::Area;
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::codec::{self, Group};
+use rankscope_ranklog::definition::{self, IdentitySource, Payload};
+use rankscope_ranklog::lanes::{FreeRing, LaneSet};
+use rankscope_ranklog::layout::{self, LiveLayout};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::segment::{self, FileHeader, FrameKind};
 use rankscope_tests::artefacts::root;
 use rankscope_tests::job::Job;
 use rankscope_tests::{compile, turn};
@@ -803,8 +803,9 @@ fn what_segments_and_live_area_both_hold_is_taken_once() {
 /// The offsets in the document are those of the code.
 #[test]
 fn the_tables_of_the_document_are_the_code() {
-    use ranklog::layout::{chunk, header, lane};
-    let document = std::fs::read_to_string(root().join("formats/RANKLOG.md")).expect("the specification");
+    use rankscope_ranklog::layout::{chunk, header, lane};
+    let document =
+        std::fs::read_to_string(root().join("formats/ranklog/RANKLOG.md")).expect("the specification");
     let row = |section: &str, name: &str| -> usize {
         let after = document
             .split(&format!("### {section}\n"))
@@ -883,7 +884,7 @@ fn the_tables_of_the_document_are_the_code() {
             "{cause:?}"
         );
     }
-    for operation in rankscope_formats::Operation::ALL {
+    for operation in rankscope_ranklog::Operation::ALL {
         let row = format!("| {} | {} |", *operation as u8, operation.name());
         assert!(document.contains(&row) || *operation as u8 == 255, "{row}");
     }

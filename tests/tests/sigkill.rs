@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rankscope_formats::ranklog::collect::{Collected, collect};
-use rankscope_formats::ranklog::reader::{Ending, OpenError, RankLog, ThreadRecord};
-use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
+use rankscope_ranklog::collect::{Collected, collect};
+use rankscope_ranklog::reader::{Ending, OpenError, RankLog, ThreadRecord};
+use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use rankscope_tests::job::{Finished, Job, Running};
 use rankscope_tests::python::Python;
 use rankscope_tests::recorded::{self, Recorded};

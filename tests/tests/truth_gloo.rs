@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::definition::IdentitySource;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::record::{
     CONTINUATION_COUNTS, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, RecordKind,
 };
 use rankscope_tests::compile;

@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rankscope_formats::ranklog::definition::IdentitySource;
-use rankscope_formats::ranklog::record::{
+use rankscope_formats::session::{OperationRow, TableReader, rank_path};
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::record::{
     Enqueued, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, MemoryCall,
     NO_COMMUNICATOR, Record, RecordKind,
 };
-use rankscope_formats::session::{OperationRow, TableReader, rank_path};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::{Library, Operation};
 use rankscope_tests::compile;
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::{Finished, Job};

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::definition::IdentitySource;
-use rankscope_formats::ranklog::reader::{Ending, ThreadRecord};
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::reader::{Ending, ThreadRecord};
+use rankscope_ranklog::record::{
     BlockedIn, FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
 use rankscope_tests::job::{Finished, Job, for_each_python};

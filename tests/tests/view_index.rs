@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rankscope_collector::view;
+use rankscope_formats::index::{LaneKind, Span, ViewFile, part, view_path};
 use rankscope_formats::session::{
     OperationRow, OperationState, Session, StepRow, Table, TableReader, rank_path,
 };
-use rankscope_formats::view::{LaneKind, Span, ViewFile, part, view_path};
 use rankscope_tests::job::Job;
 use rankscope_tests::{compile, results, turn};
 

@@ -6,8 +6,8 @@
 //! with the mouse over the rows; the same where all spans have names; a selection's panels; memory after all that.
 
 use rankscope_collector::selection::{Wanted, select};
+use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
-use rankscope_formats::view::{ViewFile, view_path};
 use rankscope_viewer::model::{Action, Window};
 use rankscope_viewer::workspace::Workspace;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Colours: by what they mean, distinguishable for the colour-blind (Okabe and Ito's palette), in light and dark.
 
 use egui::Color32;
-use rankscope_formats::view::{CLASSES, LaneKind, call, operation, overhead, part, step, work};
+use rankscope_formats::index::{CLASSES, LaneKind, call, operation, overhead, part, step, work};
 
 /// Colours of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ mod support;
 
 use egui::{Key, Modifiers, Pos2, pos2, vec2};
 use rankscope_collector::{MergeOptions, merge, view};
-use rankscope_formats::view::{LaneKind, Span};
+use rankscope_formats::index::{LaneKind, Span};
 use rankscope_tests::artefacts::root;
 use rankscope_viewer::app::Start;
 use rankscope_viewer::model::{PanelTab, Window};
@@ -307,7 +307,7 @@ fn a_file_that_is_broken_says_what_was_read() {
     let bytes = std::fs::read(&table).expect("read");
     std::fs::write(&table, &bytes[..bytes.len() / 2]).expect("cut");
     // The index of it goes with it, and is made anew of what can be read.
-    let index = rankscope_formats::view::view_path(&session, 1);
+    let index = rankscope_formats::index::view_path(&session, 1);
     std::fs::remove_file(&index).expect("removed");
     let mut driven = Driven::open(vec![folder.path().join("run")], dark(), SIZE);
     let problems = driven.workspace().opened.problems();

@@ -11,8 +11,8 @@ use crate::clock::Clocks;
 use crate::identity::Identities;
 use crate::matching::Matcher;
 use crate::rank::{EvidenceMessage, RankBatch, RankReader};
-use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::InstanceState;
+use rankscope_ranklog::reader::RankLog;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -3,7 +3,7 @@
 use super::hull::Bound;
 use crate::rank::{NO_TIME, RankOperation};
 use rankscope_formats::session::OperationState;
-use rankscope_formats::{Operation, Pattern};
+use rankscope_ranklog::{Operation, Pattern};
 use std::collections::BTreeMap;
 
 /// Members up to which those of variable operations are looked at one by one.

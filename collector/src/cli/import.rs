@@ -8,7 +8,7 @@ use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use rankscope_collector::import::{self, ImportOptions, ReadOptions};
-use rankscope_formats::ranklog::reader::RankLog;
+use rankscope_ranklog::reader::RankLog;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! What of the devices' work is asked for, as an option's value.
 
-use rankscope_formats::wanted::Wanted;
+use rankscope_ranklog::wanted::Wanted;
 
 /// The value, if it means something.
 pub fn wanted(text: &str) -> Result<String, String> {

@@ -17,7 +17,7 @@ use crate::launch::stop::StopWatch;
 use crate::launch::{library, nccl, nvtx, preload, program, room};
 use anyhow::Result;
 use clap::Args;
-use rankscope_formats::wanted::CONTROL_FILE;
+use rankscope_ranklog::wanted::CONTROL_FILE;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
 //! The streams of one rank's devices as tracks: each work a slice, with an arrow from the call that launched it.
 
 use crate::kernel_name;
-use rankscope_formats::Operation;
 use rankscope_formats::perfetto::{
     Arg, ArgValue, Error, FlowId, LaneStyle, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
 };
 use rankscope_formats::session::{
     DeviceActivity, IdleCause, NameRow, OperationRow, TableError, TableReader, WorkClass, WorkKind, WorkRow,
 };
+use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -6,16 +6,16 @@
 
 use super::device_tracks::{DeviceTracks, flow_of};
 use super::ordered::Ordered;
-use rankscope_formats::Library;
 use rankscope_formats::perfetto::{
     Arg, ArgValue, ClockAnchor, CounterId, CounterUnit, CounterValue, Error, FlowId, LaneStyle, Lanes,
     Options, ProcessTrack, Slice, ThreadTrack, TraceWriter, TrackId, TrackOptions, Written,
 };
-use rankscope_formats::ranklog::record::{Algorithm, Protocol};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow,
     StallRow, StepKind, StepRow, Table, TableError, TableReader, WorkRow, part_path, rank_path,
 };
+use rankscope_ranklog::Library;
+use rankscope_ranklog::record::{Algorithm, Protocol};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -666,7 +666,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             && !is_on_device
             && matches!(
                 row.operation,
-                rankscope_formats::Operation::Send | rankscope_formats::Operation::Receive
+                rankscope_ranklog::Operation::Send | rankscope_ranklog::Operation::Receive
             );
         if is_on_device && let Some(streams) = &mut self.streams {
             streams.saw(row);

@@ -5,7 +5,7 @@ use super::facts::exposed_transfer_ns;
 use super::shown::percent;
 use super::{Draft, Facts, rules::Rule, shown};
 use crate::pairs::{Kind, Path, Transfers};
-use rankscope_formats::Operation;
+use rankscope_ranklog::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Transfers of a path that are needed.

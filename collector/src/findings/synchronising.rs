@@ -3,7 +3,7 @@
 use super::draft::part::{HOST, IDLE};
 use super::shown::{percent, some};
 use super::{Draft, Facts, rules::Rule, shown};
-use rankscope_formats::ranklog::cuda_calls::CUDA_FUNCTIONS;
+use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
 use std::collections::BTreeMap;
 
 /// Idle time after such calls from which it is told, percent of the recorded steps.

@@ -3,8 +3,8 @@
 use super::grid::{Axis, Cell, Grid, Origin, Reduction};
 use super::scale::Unit;
 use super::steps::rank_item;
-use rankscope_formats::Operation;
 use rankscope_formats::session::{LeftOut, Pair, Session, TrafficRow, TrafficSource};
+use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
 
 /// What a cell shows.

@@ -2,8 +2,8 @@
 //! clock is whose.
 
 use super::trace::{Call, Group, Trace};
-use rankscope_formats::ranklog::definition::IdentitySource;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::{Library, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A communicator as one rank sees it.

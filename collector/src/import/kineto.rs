@@ -4,11 +4,11 @@
 use super::hta::HtaTrace;
 use super::trace::{Call, DEVICE_LANE, Group, Trace};
 use super::words;
-use rankscope_formats::communication_kernel::is_communication;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part};
-use rankscope_formats::ranklog::activity::{Activity, HostCall, Work, overhead};
-use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::activity::{Activity, HostCall, Work, overhead};
+use rankscope_ranklog::communication_kernel::is_communication;
+use rankscope_ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function};
+use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::cell::Cell;

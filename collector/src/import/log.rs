@@ -4,17 +4,15 @@ use super::join::{CallKey, Joined};
 use super::trace::{Call, DEVICE_LANE, FIRST_TEXT, Trace};
 use super::{HTA, NOTE, SOURCE, shown};
 use crate::rank::{CUPTI, OVERHEAD, OVERHEAD_RECORDED};
-use rankscope_formats::ranklog::activity::{Activity, Coverage, LinkedTo};
-use rankscope_formats::ranklog::clock::{Calibration, Counter};
-use rankscope_formats::ranklog::definition::{
-    KIND_COMMUNICATOR, KIND_PROPERTY, KIND_STREAM, KIND_TEXT, Payload,
-};
-use rankscope_formats::ranklog::record::{
+use rankscope_formats::session::HtaFigures;
+use rankscope_ranklog::activity::{Activity, Coverage, LinkedTo};
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::definition::{KIND_COMMUNICATOR, KIND_PROPERTY, KIND_STREAM, KIND_TEXT, Payload};
+use rankscope_ranklog::record::{
     CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_LINKED, NO_PEER, Record, RecordKind,
 };
-use rankscope_formats::ranklog::writer::LogWriter;
-use rankscope_formats::session::HtaFigures;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::writer::LogWriter;
+use rankscope_ranklog::{Library, Operation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -371,7 +369,7 @@ fn linked(call: &Call, key: &CallKey) -> LinkedTo {
         communicator: key.communicator,
         operation,
         sequence: key.sequence,
-        peer: rankscope_formats::ranklog::activity::peer_of(operation, key.peer.unwrap_or(NO_PEER)),
+        peer: rankscope_ranklog::activity::peer_of(operation, key.peer.unwrap_or(NO_PEER)),
     }
 }
 

@@ -6,10 +6,10 @@
 
 use super::trace::{Call, DEVICE_LANE, LaunchGroup, Trace};
 use super::words;
-use rankscope_formats::Library;
-use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::ranklog::activity::{Activity, HostCall, Work};
-use rankscope_formats::ranklog::cuda_calls::CUDA_FUNCTIONS;
+use rankscope_ranklog::Library;
+use rankscope_ranklog::activity::{Activity, HostCall, Work};
+use rankscope_ranklog::communication_kernel::is_communication;
+use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
 use rusqlite::{Connection, OpenFlags, Row, params};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

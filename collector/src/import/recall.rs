@@ -1,8 +1,8 @@
 //! What the logs of an import say of where they come from.
 
 use super::{HTA, SOURCE};
-use rankscope_formats::ranklog::reader::RankLog;
 use rankscope_formats::session::{HtaFigures, Imported};
+use rankscope_ranklog::reader::RankLog;
 
 /// What a session of these logs says of its origin; `None` if they were recorded.
 pub fn of_logs(logs: &[RankLog]) -> Option<Imported> {

@@ -1,7 +1,7 @@
 //! Records that come in any order, put in the order of their end: as many as fit in memory at once, the rest in files that
 //! nobody else sees.
 
-use rankscope_formats::ranklog::record::{RECORD_BYTES, Record};
+use rankscope_ranklog::record::{RECORD_BYTES, Record};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -165,7 +165,7 @@ fn read_entry(file: &mut BufReader<File>) -> io::Result<Option<Entry>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_formats::ranklog::record::RecordKind;
+    use rankscope_ranklog::record::RecordKind;
 
     #[test]
     fn records_come_in_the_order_of_their_end_whether_they_were_spilled_or_not() {

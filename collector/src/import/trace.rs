@@ -2,10 +2,10 @@
 
 use super::hta::HtaTrace;
 use super::spool::Spool;
-use rankscope_formats::ranklog::definition::Stream;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::ProblemSummary;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::definition::Stream;
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::io;

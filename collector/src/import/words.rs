@@ -1,6 +1,6 @@
 //! What PyTorch's process groups call their operations and elements, in our words.
 
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::{Library, Operation};
 
 /// The library that stands before the colon of a range: `nccl:all_reduce`.
 pub fn library(backend: &str) -> Option<Library> {

@@ -3,10 +3,10 @@
 //! Nothing is lost quietly: a file that cannot be read becomes a problem, and the rest is read all the same.
 
 use crate::import::NOTE;
-use rankscope_formats::ranklog::collect::{self, Collected};
-use rankscope_formats::ranklog::place::SEGMENT_EXTENSION;
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
 use rankscope_formats::session::ProblemSummary;
+use rankscope_ranklog::collect::{self, Collected};
+use rankscope_ranklog::place::SEGMENT_EXTENSION;
+use rankscope_ranklog::reader::{Ending, RankLog};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;

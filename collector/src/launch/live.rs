@@ -3,8 +3,8 @@
 use super::record::LaunchRecord;
 use super::run_directory;
 use anyhow::Result;
-use rankscope_formats::ranklog::collect::{Collected, collect};
-use rankscope_formats::ranklog::reader::RankLog;
+use rankscope_ranklog::collect::{Collected, collect};
+use rankscope_ranklog::reader::RankLog;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};

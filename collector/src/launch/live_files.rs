@@ -1,11 +1,11 @@
 //! Live areas that lie around on this machine: of processes that record now, and of those that nobody collected.
 
 use super::run_directory;
-use rankscope_formats::ranklog::collect::{Collected, collect};
-use rankscope_formats::ranklog::definition::{self, Definition, Scanned};
-use rankscope_formats::ranklog::layout::{LIVE_MAGIC, header};
-use rankscope_formats::ranklog::place::LIVE_EXTENSION;
-use rankscope_formats::ranklog::process;
+use rankscope_ranklog::collect::{Collected, collect};
+use rankscope_ranklog::definition::{self, Definition, Scanned};
+use rankscope_ranklog::layout::{LIVE_MAGIC, header};
+use rankscope_ranklog::place::LIVE_EXTENSION;
+use rankscope_ranklog::process;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};

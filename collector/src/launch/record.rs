@@ -5,7 +5,7 @@
 
 use super::ending::Ending;
 use anyhow::{Context, Result};
-use rankscope_formats::ranklog::process;
+use rankscope_ranklog::process;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,6 @@
 //! Whether there is room to record: the library stops before it fills somebody's disk, and its user is told.
 
-use rankscope_formats::ranklog::place::Room;
+use rankscope_ranklog::place::Room;
 use std::path::Path;
 
 /// Replaces the rule, in MiB; read by the library and so by us.

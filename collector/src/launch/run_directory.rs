@@ -2,7 +2,7 @@
 
 use super::record;
 use anyhow::{Context, Result, bail};
-use rankscope_formats::ranklog::place::{self, SEGMENT_EXTENSION};
+use rankscope_ranklog::place::{self, SEGMENT_EXTENSION};
 use std::env;
 use std::ffi::OsStr;
 use std::fs;

@@ -12,17 +12,15 @@ use super::stream_order::{self, StreamOrder};
 use crate::clock::Line;
 use crate::device_overlap::{DeviceBreakdown, DeviceParts};
 use crate::kernel_name::demangled;
-use rankscope_formats::Operation;
-use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::ranklog::activity::{
-    Activity, ActivityKind, Coverage, HostCall, LinkedTo, Work, overhead,
-};
-use rankscope_formats::ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{
     IdleCause, NameRow, SpanKind, SpanRow, StallRow, WorkClass, WorkKind, WorkRow,
 };
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::activity::{Activity, ActivityKind, Coverage, HostCall, LinkedTo, Work, overhead};
+use rankscope_ranklog::communication_kernel::is_communication;
+use rankscope_ranklog::cuda_calls::{CUDA_FUNCTIONS, cuda_function_position};
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::{Record, RecordKind};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -8,8 +8,8 @@
 //! taken for what the offset is at most, window by window, because no drift stays even for long.
 
 use crate::clock::Line;
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::{
     DeviceWork, FLAG_CAPTURED, FLAG_CLOCK, FLAG_SEQUENCE_UNKNOWN, FLAG_TRAFFIC, Record, RecordKind,
 };
 use rustc_hash::FxHashMap;

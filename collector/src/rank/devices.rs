@@ -4,9 +4,9 @@ use super::activity::OfCall;
 use super::device_clock::{DeviceClock, is_usable};
 use super::launches::ALONE;
 use super::operation::RankOperation;
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::activity::LinkedTo;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::activity::LinkedTo;
+use rankscope_ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
 };
 use rustc_hash::FxHashMap;
@@ -643,7 +643,7 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_formats::ranklog::record::RecordKind;
+    use rankscope_ranklog::record::RecordKind;
 
     fn call(sequence: u32, parts: u8, flags: u8) -> Record {
         Record {

@@ -1,6 +1,6 @@
 //! Groups of calls that reach their streams together: what became of each.
 
-use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record};
+use rankscope_ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Outcomes that are remembered before old ones are looked for.

@@ -2,8 +2,8 @@
 //! for each communicator, so two of them in one group are two launches; and it orders all streams that a communicator's
 //! calls name around one of them, so they are one.
 
-use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
-use rankscope_formats::{Operation, Pattern};
+use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
+use rankscope_ranklog::{Operation, Pattern};
 
 /// Of a call that is in no group.
 pub const ALONE: u32 = u32::MAX;
@@ -154,7 +154,7 @@ fn close(slots: &mut [Launch], free: &mut Vec<u32>, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_formats::ranklog::record::RecordKind;
+    use rankscope_ranklog::record::RecordKind;
 
     fn call(operation: Operation, sequence: u32, communicator: u32) -> Record {
         Record {

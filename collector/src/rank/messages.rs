@@ -1,7 +1,7 @@
 //! Point-to-point messages: a post joined with the wait that completes it, on (buffer, direction), first in first out.
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::Record;
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::Record;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 

@@ -38,16 +38,16 @@ use launches::{ALONE, Launches};
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
 use pauses::Pauses;
-use rankscope_formats::ranklog::marks::{FORWARD_BEGINS, UNUSED_SEARCH};
-use rankscope_formats::ranklog::reader::{Ending, RankLog, RecordStream, ThreadRecord};
-use rankscope_formats::ranklog::record::{
-    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN,
-    FLAG_TRAFFIC, MemoryCall, Protocol, ProxyWaits, Record, RecordKind,
-};
 use rankscope_formats::session::{
     NameRow, OperationState, PauseKind, PauseRow, SpanKind, SpanRow, StallRow, StepKind, WorkRow,
 };
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::marks::{FORWARD_BEGINS, UNUSED_SEARCH};
+use rankscope_ranklog::reader::{Ending, RankLog, RecordStream, ThreadRecord};
+use rankscope_ranklog::record::{
+    Algorithm, BlockedIn, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN,
+    FLAG_TRAFFIC, MemoryCall, Protocol, ProxyWaits, Record, RecordKind,
+};
+use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -543,7 +543,7 @@ impl<'a> RankReader<'a> {
     }
 
     /// Problems met in the records.
-    pub fn problems(&self) -> &[rankscope_formats::ranklog::reader::Problem] {
+    pub fn problems(&self) -> &[rankscope_ranklog::reader::Problem] {
         self.stream.problems()
     }
 

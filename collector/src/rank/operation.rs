@@ -1,10 +1,10 @@
 //! One operation of one rank, joined from its records.
 
-use rankscope_formats::ranklog::record::{
+use rankscope_formats::session::OperationState;
+use rankscope_ranklog::record::{
     Algorithm, FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Protocol,
 };
-use rankscope_formats::session::OperationState;
-use rankscope_formats::{Library, Operation, Pattern};
+use rankscope_ranklog::{Library, Operation, Pattern};
 
 /// A time that is not known.
 pub const NO_TIME: i64 = i64::MIN;

@@ -2,7 +2,7 @@
 //! a group, must not shift its later operations against the other ranks'.
 
 use super::operation::RankOperation;
-use rankscope_formats::ranklog::record::FLAG_SEQUENCE_UNKNOWN;
+use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
 use rustc_hash::FxHashMap;
 
 /// What is counted together: collectives of a communicator, its messages by direction and peer, its one-sided calls by
@@ -48,7 +48,7 @@ impl Ordinals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_formats::Operation;
+    use rankscope_ranklog::Operation;
 
     fn operation(operation: Operation, peer: i32, sequence: u32) -> RankOperation {
         RankOperation {

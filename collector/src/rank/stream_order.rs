@@ -5,12 +5,12 @@
 //! kernels tell the operation; where they contradict the order, what was passed over is given up. Where records were
 //! lost, nothing is put in order any more until recording begins anew.
 
-use rankscope_formats::Operation;
-use rankscope_formats::communication_kernel::unmangled_beginning;
-use rankscope_formats::ranklog::activity::{LinkedTo, peer_of};
-use rankscope_formats::ranklog::definition::Stream;
-use rankscope_formats::ranklog::loss::Loss;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::activity::{LinkedTo, peer_of};
+use rankscope_ranklog::communication_kernel::unmangled_beginning;
+use rankscope_ranklog::definition::Stream;
+use rankscope_ranklog::loss::Loss;
+use rankscope_ranklog::record::{
     Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, Record,
     RecordKind,
 };

@@ -19,8 +19,8 @@ mod stalls;
 pub use marks::{Mark, Marks, marks};
 pub(crate) use operations::payload_bytes;
 
+use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::{Selection, Session, TableError};
-use rankscope_formats::view::ViewFile;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -4,11 +4,11 @@ use super::bins::Bins;
 use super::scopes::Scopes;
 use crate::matching::size_class;
 use crate::quantiles::Sketch;
-use rankscope_formats::Operation;
 use rankscope_formats::session::{
     ClassCounts, Figure, InstanceState, SelectedInstance, SelectedOperations, SelectionTotals,
     SlowestInstance, TimeHistogram, WaitClass,
 };
+use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 
 /// Size class of what has no known size.

@@ -3,8 +3,8 @@
 use super::parallel::stop_if;
 use super::{SelectError, Wanted};
 use crate::report;
+use rankscope_formats::index::{Lane, LaneKind, ViewFile, part};
 use rankscope_formats::session::{Figure, Parts, RankParts, Session};
-use rankscope_formats::view::{Lane, LaneKind, ViewFile, part};
 use std::sync::Arc;
 
 const HOST: &str = "host";

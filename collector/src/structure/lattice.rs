@@ -4,7 +4,7 @@
 use super::names;
 use super::sample::{Sample, Usage};
 use crate::identity::Identities;
-use rankscope_formats::Operation;
+use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
 
 /// Collectives in so many bursts a step, in percent, are those of its end: gradients.

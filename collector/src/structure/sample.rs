@@ -3,7 +3,7 @@
 use crate::identity::Identities;
 use crate::rank::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankBatch, RankOperation, RankReader, StepCut};
 use rankscope_formats::session::OperationState;
-use rankscope_formats::{Operation, Pattern};
+use rankscope_ranklog::{Operation, Pattern};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Records that are read at most for a sample: a rank that hardly communicates must not cost a whole pass.

@@ -3,15 +3,15 @@
 use super::ViewBuildError;
 use super::parts::Parts;
 use super::stream::Stream;
+use rankscope_formats::index::{
+    Footer, LaneKind, Layers, Name, OTHER_THREADS, Span, ViewError, ViewWriter, call, operation, overhead,
+    step, view_path, work,
+};
 use rankscope_formats::session::{
     IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, IndexedStep, IndexedWork, InstanceState,
     NameRow, OperationState, Session, SpanKind, StepKind, WaitClass, WorkClass,
 };
-use rankscope_formats::view::{
-    Footer, LaneKind, Layers, Name, OTHER_THREADS, Span, ViewError, ViewWriter, call, operation, overhead,
-    step, view_path, work,
-};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Makes what is missing of a session's index, several ranks at once.
 
 use super::{ViewBuildError, build};
+use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
-use rankscope_formats::view::{ViewFile, view_path};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;

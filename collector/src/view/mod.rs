@@ -15,8 +15,8 @@ mod stream;
 pub use build::build;
 pub use ensure::{ensure, is_current};
 
+use rankscope_formats::index::ViewError;
 use rankscope_formats::session::TableError;
-use rankscope_formats::view::ViewError;
 
 /// An index could not be made.
 #[derive(Debug, thiserror::Error)]

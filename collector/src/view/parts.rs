@@ -2,7 +2,7 @@
 
 use super::classify::classify;
 use crate::intervals::Intervals;
-use rankscope_formats::view::{LaneKind, Span, ViewError, ViewWriter, part};
+use rankscope_formats::index::{LaneKind, Span, ViewError, ViewWriter, part};
 
 /// Intervals of one kind that are collected at most before they are laid out.
 const FOLD_AT: usize = 1 << 15;

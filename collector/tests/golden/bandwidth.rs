@@ -1,8 +1,8 @@
 //! Bandwidth (METRICS.md, section 2): algbw = S / t, busbw = algbw · f.
 
 use crate::scene::{at, once, rooted};
-use rankscope_formats::Operation::{self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
 use rankscope_formats::session::InstanceRow;
+use rankscope_ranklog::Operation::{self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
 
 const MIB: u64 = 1 << 20;
 
@@ -12,7 +12,7 @@ fn four(operation: Operation) -> InstanceRow {
         Operation::Broadcast => rooted(operation, [0, 100], 0),
         _ => at(operation, [0, 100], 0, MIB),
     };
-    let call = rankscope_formats::ranklog::record::Record { bytes: MIB, ..call };
+    let call = rankscope_ranklog::record::Record { bytes: MIB, ..call };
     once(&[call; 4]).1
 }
 

@@ -2,8 +2,8 @@
 //! missing gets k · gap / (n − k).
 
 use crate::scene::{US, at, of, once, rooted};
-use rankscope_formats::Operation::{AllReduce, Broadcast};
 use rankscope_formats::session::Session;
+use rankscope_ranklog::Operation::{AllReduce, Broadcast};
 
 /// Per rank: waiting that it caused, job time lost, times it arrived last.
 fn blame(session: &Session) -> Vec<(i64, i64, u64)> {

@@ -2,9 +2,9 @@
 
 use crate::support::{START, SyntheticLog, call};
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::Record;
 use rankscope_formats::session::{InstanceRow, Session, TableReader, part_path};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::Record;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;

@@ -3,8 +3,8 @@
 
 use crate::scene::{US, at, logs, merged, rooted};
 use proptest::prelude::*;
-use rankscope_formats::Operation::{AllReduce, Barrier, Broadcast};
-use rankscope_formats::ranklog::record::Record;
+use rankscope_ranklog::Operation::{AllReduce, Barrier, Broadcast};
+use rankscope_ranklog::record::Record;
 
 /// One rank's calls: so many barriers before, then steps of one broadcast and some all-reduces, `period` µs each.
 fn calls(before: u64, steps: u64, reduces: u64, period: u64) -> Vec<Record> {

@@ -12,9 +12,9 @@
 //! begins where nothing ended: thirty-nine are whole.
 
 use crate::scene::{US, at, logs, merged, rooted};
-use rankscope_formats::Operation::{AllReduce, Broadcast};
-use rankscope_formats::ranklog::record::Record;
 use rankscope_formats::session::{Finding, RankBlame, Session};
+use rankscope_ranklog::Operation::{AllReduce, Broadcast};
+use rankscope_ranklog::record::Record;
 
 const STEPS: u64 = 40;
 const WHOLE: i64 = STEPS as i64 - 1;

@@ -3,10 +3,10 @@
 use crate::scene::{US, at, logs, merged, of, once};
 use crate::support::{START, SyntheticLog};
 use rankscope_collector::report::{document, page};
-use rankscope_formats::Operation::AllReduce;
-use rankscope_formats::ranklog::loss::{Loss, LossCause};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::{InstanceState, Session, WaitClass};
+use rankscope_ranklog::Operation::AllReduce;
+use rankscope_ranklog::loss::{Loss, LossCause};
+use rankscope_ranklog::record::{Record, RecordKind};
 use serde_json::Value;
 
 /// Figures that have neither a value nor a reason, by their place.

@@ -1,8 +1,8 @@
 //! Waiting and transfer (METRICS.md, section 3).
 
 use crate::scene::{US, at, once, rooted};
-use rankscope_formats::Operation::{AllReduce, Broadcast, Reduce};
 use rankscope_formats::session::{InstanceRow, InstanceState, WaitClass};
+use rankscope_ranklog::Operation::{AllReduce, Broadcast, Reduce};
 
 fn wait_and_transfer(row: &InstanceRow) -> (Option<i64>, Option<i64>, WaitClass) {
     assert_eq!(row.state, InstanceState::Complete);

@@ -2,10 +2,10 @@
 // Each test program uses its part.
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::ranklog::recorder::{Options, Recorder};
-use rankscope_formats::ranklog::{clock, place};
+use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::recorder::{Options, Recorder};
+use rankscope_ranklog::{clock, place};
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

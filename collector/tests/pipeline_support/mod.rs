@@ -4,10 +4,10 @@
 
 use crate::support::{START, SyntheticLog, call};
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
 use rankscope_formats::session::Session;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::{Library, Operation};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;

@@ -4,8 +4,8 @@
 
 use rankscope_collector::scorecard::scorecard;
 use rankscope_collector::stated::{Stated, latency_limit};
-use rankscope_formats::Operation;
 use rankscope_formats::session::*;
+use rankscope_ranklog::Operation;
 
 const MS: i64 = 1_000_000;
 const STEP: i64 = 100 * MS;

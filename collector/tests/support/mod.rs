@@ -4,15 +4,13 @@
 //! Shared by tests and by the examples `synthetic` and `merge_bench`.
 #![allow(dead_code, reason = "each test and example uses its part")]
 
-use rankscope_formats::ranklog::clock::{Calibration, Counter};
-use rankscope_formats::ranklog::definition::{
-    IdentitySource, KIND_COMMUNICATOR, KIND_PROPERTY, KIND_TEXT, Payload,
-};
-use rankscope_formats::ranklog::loss::Loss;
-use rankscope_formats::ranklog::marks::UNUSED_SEARCH;
-use rankscope_formats::ranklog::record::{BlockedIn, FLAG_DIRECT, Record, RecordKind};
-use rankscope_formats::ranklog::writer::LogWriter;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, KIND_PROPERTY, KIND_TEXT, Payload};
+use rankscope_ranklog::loss::Loss;
+use rankscope_ranklog::marks::UNUSED_SEARCH;
+use rankscope_ranklog::record::{BlockedIn, FLAG_DIRECT, Record, RecordKind};
+use rankscope_ranklog::writer::LogWriter;
+use rankscope_ranklog::{Library, Operation};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -1,14 +1,12 @@
 //! A recorded log as it would be had its host another clock: every stamp, calibration and creation passes through a
 //! known function of true time, and the host gets another boot id. Records stay what they are in all else.
 
-use rankscope_formats::ranklog::clock::{CALIBRATION_BYTES, Calibration, Counter};
-use rankscope_formats::ranklog::codec;
-use rankscope_formats::ranklog::definition::{
-    KIND_COMMUNICATOR, KIND_PROPERTY, Payload, commit_word, framed_bytes,
-};
-use rankscope_formats::ranklog::layout::LOSS_ENTRY_BYTES;
-use rankscope_formats::ranklog::record::{RECORD_BYTES, Record, RecordKind};
-use rankscope_formats::ranklog::segment::{
+use rankscope_ranklog::clock::{CALIBRATION_BYTES, Calibration, Counter};
+use rankscope_ranklog::codec;
+use rankscope_ranklog::definition::{KIND_COMMUNICATOR, KIND_PROPERTY, Payload, commit_word, framed_bytes};
+use rankscope_ranklog::layout::LOSS_ENTRY_BYTES;
+use rankscope_ranklog::record::{RECORD_BYTES, Record, RecordKind};
+use rankscope_ranklog::segment::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, put_frame,
 };
 use std::path::Path;

@@ -458,12 +458,12 @@ pub(super) fn statistics(
 #[cfg(test)]
 mod tests {
     use super::super::table::table;
-    use crate::Library;
     use crate::session::{RowLimits, TableReader, TableWriter};
     use parquet::file::reader::FileReader;
     use parquet::file::serialized_reader::SerializedFileReader;
     use parquet::file::statistics::Statistics;
     use proptest::prelude::*;
+    use rankscope_ranklog::Library;
     use std::borrow::Cow;
 
     table! {

@@ -2,7 +2,7 @@
 
 use super::rows::{IdleCause, InstanceState, OperationState, StepKind, WorkClass, WorkKind};
 use super::table::table;
-use crate::operation::Operation;
+use rankscope_ranklog::operation::Operation;
 
 table! {
     /// What a comparison takes of an [`super::OperationRow`].

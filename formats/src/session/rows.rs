@@ -1,10 +1,10 @@
 //! The rows of a session's tables.
 
 use super::table::{Cell, Named, named_cell, table};
-use crate::operation::{Library, Operation};
-use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
+use rankscope_ranklog::operation::{Library, Operation};
+use rankscope_ranklog::record::{Algorithm, Protocol};
 use std::borrow::Cow;
 
 macro_rules! names {

@@ -2,7 +2,7 @@
 
 use super::rows::{InstanceState, StallCause, WaitClass};
 use super::table::table;
-use crate::operation::Operation;
+use rankscope_ranklog::operation::Operation;
 
 table! {
     /// What a selection takes of an [`super::InstanceRow`].

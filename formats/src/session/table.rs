@@ -5,8 +5,6 @@
 use super::column::Column;
 use super::parquet_file::{FileError, ParquetFile};
 use super::row_groups::RowGroups;
-use crate::operation::{Library, Operation};
-use crate::ranklog::record::{Algorithm, Protocol};
 use arrow::array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
@@ -15,6 +13,8 @@ use arrow::datatypes::{DataType, Field, Schema, UInt8Type};
 use arrow::error::ArrowError;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::errors::ParquetError;
+use rankscope_ranklog::operation::{Library, Operation};
+use rankscope_ranklog::record::{Algorithm, Protocol};
 use std::borrow::Cow;
 use std::fs;
 use std::io;

@@ -4,7 +4,7 @@ use super::rows::{
     InstanceState, OperationState, PauseKind, SpanKind, StallCause, StepKind, WaitClass, WorkClass, WorkKind,
 };
 use super::table::table;
-use crate::operation::{Library, Operation};
+use rankscope_ranklog::operation::{Library, Operation};
 use std::borrow::Cow;
 
 table! {

@@ -3,7 +3,7 @@
 
 use super::mode::Wanted;
 use super::watch;
-use rankscope_formats::wanted::CONTROL_FILE;
+use rankscope_ranklog::wanted::CONTROL_FILE;
 use std::fs;
 use std::io::Read;
 use std::path::Path;

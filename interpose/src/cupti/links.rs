@@ -1,9 +1,9 @@
 //! The number that stands for a call of NCCL while it launches: 64 bits that CUPTI hands back with the launch's
 //! correlation.
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::activity::LinkedTo;
-use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_PEER, Record};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::activity::LinkedTo;
+use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_PEER, Record};
 
 /// What a number stands for: in its two highest bits. 0 is no number.
 const KIND_SHIFT: u32 = 62;
@@ -80,7 +80,7 @@ pub fn meaning(number: u64) -> Option<LinkedTo> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_formats::ranklog::record::RecordKind;
+    use rankscope_ranklog::record::RecordKind;
 
     #[test]
     fn every_call_that_fits_comes_back() {

@@ -1,7 +1,7 @@
 //! The program's own marks of steps, where a window of steps is asked for.
 
 use super::watch;
-pub use rankscope_formats::wanted::{Mode, Wanted, Window};
+pub use rankscope_ranklog::wanted::{Mode, Wanted, Window};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The number of the program's last mark of a step; [`NO_STEP`] before the first.

@@ -1,11 +1,11 @@
 //! Names of kernels: CUPTI hands out a pointer that stays good; the log gets each name once, as a text.
 
-use rankscope_formats::communication_kernel::is_communication;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::definition::{KIND_TEXT, MAX_PAYLOAD_BYTES, Payload, framed_bytes};
-use rankscope_formats::ranklog::lanes::LaneSet;
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::communication_kernel::is_communication;
+use rankscope_ranklog::definition::{KIND_TEXT, MAX_PAYLOAD_BYTES, Payload, framed_bytes};
+use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::RecordKind;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 

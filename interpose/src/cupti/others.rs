@@ -8,7 +8,7 @@
 
 use super::session::{self, Whose};
 use crate::stub::{Call, Narrow};
-use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
+use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Returned where no loaded library has the function: `CUPTI_ERROR_NOT_INITIALIZED`.

@@ -5,9 +5,9 @@ use super::session;
 use crate::life;
 use crate::nccl::driver;
 use crate::thread::ThreadState;
-use rankscope_formats::ranklog::activity::Activity;
-use rankscope_formats::ranklog::clock::{ticks, ticks_per_second};
-use rankscope_formats::ranklog::record::{FLAG_CAPTURED, Record};
+use rankscope_ranklog::activity::Activity;
+use rankscope_ranklog::clock::{ticks, ticks_per_second};
+use rankscope_ranklog::record::{FLAG_CAPTURED, Record};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Handles that are remembered; what finds its place taken takes it over, and is told once more.

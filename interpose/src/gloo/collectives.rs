@@ -6,10 +6,10 @@ use crate::communicators::{self, Entry};
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::lanes::{Lane, LaneSet};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::{
     CONTINUATION_COUNTS, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record,
     RecordKind,
 };

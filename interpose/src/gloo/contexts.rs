@@ -9,8 +9,8 @@ use crate::hash::Hash128;
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread;
-use rankscope_formats::Library;
-use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_ranklog::Library;
+use rankscope_ranklog::definition::IdentitySource;
 
 /// `gloo::Context::Context(int rank, int size, int base)`.
 ///

@@ -7,8 +7,8 @@
 
 use crate::life;
 use crate::thread::ThreadState;
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::{Record, RecordKind};
 
 /// Peers whose messages are kept, each way; of those that come in on several buffers, fewer.
 const PEERS: usize = 16;

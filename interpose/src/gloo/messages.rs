@@ -7,9 +7,9 @@ use crate::communicators;
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{
     FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_FAILED, NO_PEER, Record, RecordKind,
 };
 

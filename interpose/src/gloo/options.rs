@@ -3,7 +3,7 @@
 //! what does not look right is recorded as unknown.
 
 use super::memory::{read, vector_words};
-use rankscope_formats::Operation;
+use rankscope_ranklog::Operation;
 
 /// Where the bytes of an operation are told.
 #[derive(Clone, Copy)]

@@ -9,11 +9,11 @@ use crate::hash::Hash128;
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::definition::IdentitySource;
-use rankscope_formats::ranklog::lanes::{Lane, LaneSet};
-use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::lanes::{Lane, LaneSet};
+use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
+use rankscope_ranklog::{Library, Operation};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const KEY_BYTES: usize = 512;

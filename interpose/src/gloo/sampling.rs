@@ -4,7 +4,7 @@
 //! two ranks soon take turns of their own, but the collective's key, which all members know: whoever takes fewer takes
 //! those that the others take too.
 
-use rankscope_formats::ranklog::clock::ticks_per_second;
+use rankscope_ranklog::clock::ticks_per_second;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One in 2²⁴ at least.

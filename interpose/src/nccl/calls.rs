@@ -10,9 +10,9 @@ use crate::in_progress::InProgress;
 use crate::life;
 use crate::stub::{Call, Wide};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{
     CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_DIRECT, FLAG_FAILED,
     FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };

@@ -2,7 +2,7 @@
 
 use super::driver;
 use crate::life;
-use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
+use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use std::ffi::c_char;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

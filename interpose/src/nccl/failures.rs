@@ -5,8 +5,8 @@ use crate::communicators;
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
 /// `ncclCommGetAsyncError(communicator, error)`. An answer is recorded once per communicator and error.
 ///

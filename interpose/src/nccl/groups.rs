@@ -5,8 +5,8 @@ use crate::cupti::session;
 use crate::in_progress::InProgress;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Groups of this process are numbered from 1.

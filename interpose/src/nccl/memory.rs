@@ -5,8 +5,8 @@ use crate::communicators;
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
 use std::cell::Cell;
 
 /// Where a function has what is worth telling, by position.

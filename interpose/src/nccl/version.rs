@@ -2,8 +2,8 @@
 
 use crate::life;
 use crate::resolve;
-use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
-use rankscope_formats::ranklog::lanes::LaneSet;
+use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
+use rankscope_ranklog::lanes::LaneSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 

@@ -6,8 +6,8 @@
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 
 /// `Work::wait(timeout)` and its overrides: `this` is the work.
 ///

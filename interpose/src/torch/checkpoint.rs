@@ -6,7 +6,7 @@
 use super::mark;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, OpenFile, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
+use rankscope_ranklog::clock::ticks;
 
 /// `PyTorchStreamWriter(…)` and `PyTorchStreamReader(…)`: `this` is opened.
 ///

@@ -3,8 +3,8 @@
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
 use crate::{life, texts};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
 /// Marks `what` for as long as the call takes.
 ///

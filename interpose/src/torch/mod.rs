@@ -10,9 +10,9 @@ pub mod work;
 use crate::gloo::rendezvous;
 use crate::stub::{Narrow, Wide};
 use process_group::asked;
-use rankscope_formats::Operation as O;
-use rankscope_formats::ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS, UNUSED_SEARCH};
-use rankscope_formats::ranklog::record::BlockedIn as B;
+use rankscope_ranklog::Operation as O;
+use rankscope_ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS, UNUSED_SEARCH};
+use rankscope_ranklog::record::BlockedIn as B;
 
 /// There is nothing sensible to return from a C++ function that is not there.
 const MISSING: usize = 0;

@@ -3,7 +3,7 @@
 
 use crate::stub::Call;
 use crate::thread::{self, ThreadState};
-use rankscope_formats::Operation;
+use rankscope_ranklog::Operation;
 
 /// Names the operation of the works that the real function queues.
 ///

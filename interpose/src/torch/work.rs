@@ -5,8 +5,8 @@ use crate::gloo::memory::read;
 use crate::life;
 use crate::stub::{Call, Narrow};
 use crate::thread::{self, ThreadState};
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{FLAG_FAILED, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
 /// `ProcessGroupGloo::enqueue(intrusive_ptr<AsyncWork>)`: the argument behind `this` points to a temporary that holds
 /// the work's address until the real function takes it.

@@ -1,14 +1,14 @@
 //! Makes the committed seeds of the corpus anew, after a change of the format: `cargo run --example seeds`.
 
-use rankscope_formats::ranklog::area::Area;
-use rankscope_formats::ranklog::clock::{Calibration, Counter};
-use rankscope_formats::ranklog::codec::{self, Group};
-use rankscope_formats::ranklog::definition::{self, IdentitySource, Payload};
-use rankscope_formats::ranklog::layout::LiveLayout;
-use rankscope_formats::ranklog::loss::{Loss, LossCause};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::ranklog::writer::LogWriter;
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::area::Area;
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::codec::{self, Group};
+use rankscope_ranklog::definition::{self, IdentitySource, Payload};
+use rankscope_ranklog::layout::LiveLayout;
+use rankscope_ranklog::loss::{Loss, LossCause};
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::writer::LogWriter;
+use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
 
 fn records(count: u64, start: u64) -> Vec<Record> {
@@ -173,7 +173,7 @@ fn main() {
 
 /// An index with a lane of spans of every shape, and one that is empty.
 fn view(spans: i64) -> Vec<u8> {
-    use rankscope_formats::view::{Footer, LaneKind, Name, Span, ViewWriter};
+    use rankscope_formats::index::{Footer, LaneKind, Name, Span, ViewWriter};
     let path = std::env::temp_dir().join(format!("seed-{}.view", std::process::id()));
     let mut writer = ViewWriter::create(&path).expect("a file");
     let lane = writer.lane(LaneKind::Operations { communicator: Some(1) }, 0);

@@ -4,13 +4,13 @@
 //! Checksums and deflate would stop a fuzzer at the door, so the first byte of an input chooses: 0 takes the rest as
 //! the file it is, anything else takes it as instructions from which a file with right checksums is made.
 
-use rankscope_formats::ranklog::area::Area;
-use rankscope_formats::ranklog::codec;
-use rankscope_formats::ranklog::definition::{self, Scanned};
-use rankscope_formats::ranklog::layout::{FORMAT_VERSION, LiveLayout};
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::RecordKind;
-use rankscope_formats::ranklog::segment::{self, FileHeader, FrameKind};
+use rankscope_ranklog::area::Area;
+use rankscope_ranklog::codec;
+use rankscope_ranklog::definition::{self, Scanned};
+use rankscope_ranklog::layout::{FORMAT_VERSION, LiveLayout};
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::RecordKind;
+use rankscope_ranklog::segment::{self, FileHeader, FrameKind};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -320,7 +320,7 @@ pub fn kineto(input: &[u8]) {
 
 /// An index of the viewer. Its footer has a checksum, which is mended first: what lies behind it is to be reached.
 pub fn view(input: &[u8]) {
-    use rankscope_formats::view::{BLOCK_SPANS, Sweep, ViewFile};
+    use rankscope_formats::index::{BLOCK_SPANS, Sweep, ViewFile};
     let mut bytes = input.to_vec();
     if let Some(at) = bytes.len().checked_sub(32) {
         let number = |from: usize| {

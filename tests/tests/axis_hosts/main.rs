@@ -17,9 +17,9 @@ mod recording;
 use std::collections::BTreeSet;
 
 use rankscope_collector::{MergeOptions, merge};
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::RecordKind;
 use rankscope_formats::session::Session;
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::job::Job;
 use rankscope_tests::python::Python;
 use rankscope_tests::turn::Turn;

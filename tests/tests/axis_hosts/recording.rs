@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::collect::collect;
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::collect::collect;
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_tests::job::Job;
 use rankscope_tests::network::{Link, Network};
 use rankscope_tests::recorded;

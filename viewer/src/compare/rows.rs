@@ -70,7 +70,7 @@ impl Compared {
             let RowKind::Other {
                 rank,
                 of,
-                kind: rankscope_formats::view::LaneKind::Parts { .. },
+                kind: rankscope_formats::index::LaneKind::Parts { .. },
                 ..
             } = row.kind
             else {

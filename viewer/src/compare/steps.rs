@@ -1,6 +1,6 @@
 //! The steps of a rank, each with that of the same number in the other session.
 
-use rankscope_formats::view::{LaneKind, Span, ViewFile};
+use rankscope_formats::index::{LaneKind, Span, ViewFile};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 pub enum Same {
     /// Nothing.
     Lacking,
-    /// A step of another kind ([`rankscope_formats::view::step`]): kinds are never mixed (METRICS.md, section 7).
+    /// A step of another kind ([`rankscope_formats::index::step`]): kinds are never mixed (METRICS.md, section 7).
     OtherKind(u8),
     /// This one, ns on the other session's axis.
     Step {
@@ -25,7 +25,7 @@ pub enum Same {
 pub struct Step {
     /// Its number.
     pub number: u32,
-    /// Its kind: [`rankscope_formats::view::step`].
+    /// Its kind: [`rankscope_formats::index::step`].
     pub class: u8,
     /// Begin, ns.
     pub start_ns: i64,

@@ -8,8 +8,8 @@ use crate::workspace::Workspace;
 use egui::{Event, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_formats::index::{LaneKind, Name, Span, operation, part};
 use rankscope_formats::session::{Part, Session, StepKind, StepRow, TableWriter, rank_path};
-use rankscope_formats::view::{LaneKind, Name, Span, operation, part};
 use std::time::{Duration, Instant};
 
 const MS: i64 = 1_000_000;

@@ -7,7 +7,7 @@ use crate::model::{Opened, View, duration_text};
 use crate::timeline::layout::parts_lane;
 use crate::timeline::tooltip;
 use egui::{Grid, RichText, Ui};
-use rankscope_formats::view::{Lane, LaneKind, Sums, ViewFile, part, step};
+use rankscope_formats::index::{Lane, LaneKind, Sums, ViewFile, part, step};
 
 /// Steps of which the parts are summed up for a tooltip, at most: each is two look-ups.
 const MOST_SUMMED: usize = 512;

@@ -1,8 +1,8 @@
 //! The session that is open: its summary, and the indices of its ranks, opened when they are first drawn.
 
 use rankscope_collector::view;
+use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
-use rankscope_formats::view::{ViewFile, view_path};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

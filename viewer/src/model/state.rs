@@ -1,8 +1,8 @@
 //! What is looked at: the part of time, what is selected, what the mouse points at.
 
 use super::{Action, PanelTab, Window};
+use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::Session;
-use rankscope_formats::view::{LaneKind, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The time of each class in every column of pixels.
 
 use crate::model::Window;
-use rankscope_formats::view::{Lane, Span, Sums, Sweep};
+use rankscope_formats::index::{Lane, Span, Sums, Sweep};
 
 /// Columns of pixels of a window, from left to right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Columns {
 pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rankscope_formats::view::{Footer, LaneKind, ViewFile, ViewWriter, view_path};
+    use rankscope_formats::index::{Footer, LaneKind, ViewFile, ViewWriter, view_path};
 
     pub(crate) fn lane_of(spans: &[(i64, i64, i64, u8)]) -> (tempfile::TempDir, ViewFile) {
         let folder = tempfile::tempdir().expect("a temporary folder");

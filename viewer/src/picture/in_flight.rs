@@ -8,7 +8,7 @@ use super::columns::Columns;
 use super::paint::{Picture, Style};
 use crate::model::Window;
 use egui::{Color32, ColorImage};
-use rankscope_formats::view::{Lane, LaneKind, Span, Sums, ViewFile, operation};
+use rankscope_formats::index::{Lane, LaneKind, Span, Sums, ViewFile, operation};
 
 /// At one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::theme::Theme;
     use proptest::prelude::*;
-    use rankscope_formats::view::{Footer, ViewWriter, view_path};
+    use rankscope_formats::index::{Footer, ViewWriter, view_path};
     use std::collections::BTreeSet;
 
     fn view_of(lanes: &[Vec<(i64, i64)>]) -> (tempfile::TempDir, ViewFile) {

@@ -1,7 +1,7 @@
 //! Which spans are wide enough to be drawn one by one, and which to be named.
 
 use crate::model::Window;
-use rankscope_formats::view::{Lane, Span, Sweep};
+use rankscope_formats::index::{Lane, Span, Sweep};
 
 /// Spans of a row that are named at most.
 pub const WIDEST_NAMES: usize = 128;

@@ -10,7 +10,7 @@ use super::names::{Named, names, wide_spans};
 use crate::model::Window;
 use crate::theme::{Shade, Theme, dimmed, faded};
 use egui::{Color32, ColorImage};
-use rankscope_formats::view::{CLASSES, Lane, LaneInfo, LaneKind, Span, Sums, ViewFile, operation};
+use rankscope_formats::index::{CLASSES, Lane, LaneInfo, LaneKind, Span, Sums, ViewFile, operation};
 use std::collections::BTreeSet;
 
 /// Spans from so many pixels on are drawn one by one.

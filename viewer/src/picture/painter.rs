@@ -5,7 +5,7 @@ use super::paint::{IsWanted, Picture, Style, paint};
 use crate::model::{Opened, View, Window};
 
 use crate::theme::Theme;
-use rankscope_formats::view::{LaneInfo, Span, ViewFile};
+use rankscope_formats::index::{LaneInfo, Span, ViewFile};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};

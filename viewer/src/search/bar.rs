@@ -9,7 +9,7 @@ use crate::model::{Action, Opened, PickedInstance, State, Window, bytes_text, du
 use egui::text::{CCursor, CCursorRange, LayoutJob, TextFormat};
 use egui::{Align, EventFilter, FontSelection, Id, Key, Modifiers, ScrollArea, Stroke, TextEdit, Ui};
 use rankscope_collector::time_range::TimeRange;
-use rankscope_formats::view::LaneKind;
+use rankscope_formats::index::LaneKind;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -457,7 +457,7 @@ fn cells_of(opened: &Opened, found: &Found) -> [Cell; 4] {
         let kind = view.footer().lanes.get(found.lane).map(|lane| lane.kind);
         match (kind, view.name(span.name)) {
             (Some(LaneKind::Steps), _) => format!("step {}", span.name),
-            (Some(LaneKind::Parts { .. }), _) => rankscope_formats::view::part::NAMES
+            (Some(LaneKind::Parts { .. }), _) => rankscope_formats::index::part::NAMES
                 .get(usize::from(span.class))
                 .map_or(String::new(), |name| (*name).to_owned()),
             (_, Some(name)) => match name.bytes {

@@ -1,8 +1,8 @@
 //! What a filter asks for. It prints as it is typed: what is printed is read as the same filter again.
 
 use super::parse::Key;
-use rankscope_formats::Operation;
-use rankscope_formats::view::LaneKind;
+use rankscope_formats::index::LaneKind;
+use rankscope_ranklog::Operation;
 use std::fmt::{self, Display, Formatter, Write};
 
 /// What spans must be like.
@@ -184,14 +184,14 @@ impl Kind {
 
     /// What the classes of its lanes are called; nothing where there is only one.
     pub fn classes(self) -> &'static [&'static str] {
-        use rankscope_formats::view;
+        use rankscope_formats::index;
         match self {
-            Self::Step => &view::step::NAMES,
-            Self::Part => &view::part::NAMES,
-            Self::Call => &view::call::NAMES,
-            Self::Overhead => &view::overhead::NAMES,
-            Self::Operation => &view::operation::NAMES,
-            Self::Kernel => &view::work::NAMES,
+            Self::Step => &index::step::NAMES,
+            Self::Part => &index::part::NAMES,
+            Self::Call => &index::call::NAMES,
+            Self::Overhead => &index::overhead::NAMES,
+            Self::Operation => &index::operation::NAMES,
+            Self::Kernel => &index::work::NAMES,
             Self::Stall | Self::Mark | Self::Pause => &[],
         }
     }

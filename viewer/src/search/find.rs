@@ -2,7 +2,7 @@
 
 use super::matcher::{LaneMatch, Matcher};
 use crate::model::{Opened, View};
-use rankscope_formats::view::{Lane, Span};
+use rankscope_formats::index::{Lane, Span};
 use std::cmp::Ordering as Order;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -389,7 +389,7 @@ mod tests {
     use super::super::fixture::{Made, Planned, RANKS};
     use super::super::parse::parse;
     use super::*;
-    use rankscope_formats::view::{LaneKind, Name};
+    use rankscope_formats::index::{LaneKind, Name};
     use std::sync::atomic::AtomicUsize;
     use std::time::Instant;
 
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn the_newest_question_wins_and_missing_indices_are_waited_for() {
         let made = Made::new();
-        std::fs::remove_file(rankscope_formats::view::view_path(&made.opened.path, 2)).expect("remove");
+        std::fs::remove_file(rankscope_formats::index::view_path(&made.opened.path, 2)).expect("remove");
         let ask = |text: &str| Arc::new(parse(text).expect(text).compile(&made.opened));
         let mut search = Search::default();
         search.start(&made.opened, &ask("kind:step"), || {});

@@ -10,11 +10,11 @@ mod job;
 use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, SCOPES, Test};
 use crate::model::{Opened, View};
 use proptest::prelude::*;
-use rankscope_formats::Operation;
-use rankscope_formats::session::Session;
-use rankscope_formats::view::{
+use rankscope_formats::index::{
     Footer, LaneKind, Layers, Name, Span, ViewFile, ViewWriter, call, operation, overhead, view_path, work,
 };
+use rankscope_formats::session::Session;
+use rankscope_ranklog::Operation;
 use std::sync::Arc;
 
 pub const RANKS: u32 = 4;

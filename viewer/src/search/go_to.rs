@@ -4,7 +4,7 @@ use super::expression::{Filter, Test};
 use super::parse::parse;
 use crate::model::{Opened, State, View, Window, duration_text, moment_text};
 use rankscope_collector::time_range::TimeRange;
-use rankscope_formats::view::LaneKind;
+use rankscope_formats::index::LaneKind;
 
 /// A place in time.
 #[derive(Clone, Debug, PartialEq, Eq)]

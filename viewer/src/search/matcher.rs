@@ -5,8 +5,8 @@
 
 use super::expression::{Communicator, Comparison, Filter, Kind, Ranges, Test};
 use crate::model::Opened;
+use rankscope_formats::index::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, operation};
 use rankscope_formats::session::{CommunicatorSummary, Session, StepSummary};
-use rankscope_formats::view::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, operation};
 use std::sync::OnceLock;
 
 /// How much of a lane is meant, as far as it can be told without its spans.
@@ -470,7 +470,7 @@ mod tests {
     use super::super::parse::parse;
     use super::*;
     use proptest::prelude::*;
-    use rankscope_formats::view::Name;
+    use rankscope_formats::index::Name;
 
     /// What a span is, without tables.
     struct Seen<'a> {

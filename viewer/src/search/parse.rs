@@ -13,7 +13,7 @@
 use super::expression::{
     Communicator, Comparison, Filter, Kind, ROLES, Ranges, SCOPES, SIZES, TIMES, Test, Units,
 };
-use rankscope_formats::Operation;
+use rankscope_ranklog::Operation;
 use std::ops::Range;
 
 /// Where a filter cannot be read, and what would be right.

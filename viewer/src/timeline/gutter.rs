@@ -2,8 +2,8 @@
 
 use super::layout::RowKind;
 use crate::model::Opened;
+use rankscope_formats::index::{LaneKind, OTHER_THREADS};
 use rankscope_formats::session::{CommunicatorSummary, Session};
-use rankscope_formats::view::{LaneKind, OTHER_THREADS};
 
 /// What a row is called.
 pub fn title(opened: &Opened, kind: RowKind) -> String {

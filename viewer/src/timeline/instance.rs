@@ -4,8 +4,8 @@
 //! thousand files.
 
 use crate::model::{Opened, PickedInstance, View};
+use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::{InstanceRow, RowGroups, part_path};
-use rankscope_formats::view::{LaneKind, Span};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

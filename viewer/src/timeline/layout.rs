@@ -3,7 +3,7 @@
 use crate::compare::Counterparts;
 use crate::model::{Opened, View, ViewState};
 use crate::picture::Subject;
-use rankscope_formats::view::{LaneInfo, LaneKind};
+use rankscope_formats::index::{LaneInfo, LaneKind};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 

@@ -4,7 +4,7 @@ use crate::theme::Theme;
 use crate::timeline::tooltip::class_name;
 use egui::scroll_area::ScrollBarVisibility;
 use egui::{Align2, FontId, Pos2, Rect, ScrollArea, Sense, Ui, Vec2};
-use rankscope_formats::view::{self, LaneKind, call, operation, part, work};
+use rankscope_formats::index::{self, LaneKind, call, operation, part, work};
 
 /// Side of a swatch, points.
 const SWATCH: f32 = 11.0;
@@ -68,7 +68,7 @@ pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
             if overhead {
                 let kind = LaneKind::Overhead { thread_id: 0 };
                 heading(ui, "overhead");
-                for class in [view::overhead::RECORDER, view::overhead::DRIVER] {
+                for class in [index::overhead::RECORDER, index::overhead::DRIVER] {
                     swatch(ui, theme, kind, class, class_name(kind, class));
                 }
             }

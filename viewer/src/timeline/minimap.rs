@@ -4,7 +4,7 @@ use crate::model::{Opened, View, Window};
 use crate::picture::Columns;
 use crate::theme::{Shade, Theme};
 use egui::{Color32, ColorImage, Rect, TextureHandle, TextureOptions};
-use rankscope_formats::view::{CLASSES, LaneKind, Sums};
+use rankscope_formats::index::{CLASSES, LaneKind, Sums};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 

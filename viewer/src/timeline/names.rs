@@ -5,7 +5,7 @@ use crate::model::{Opened, View, bytes_text};
 use crate::picture::{Named, Subject};
 use crate::theme::Theme;
 use egui::{Align2, FontId, Painter, Pos2};
-use rankscope_formats::view::LaneKind;
+use rankscope_formats::index::LaneKind;
 
 /// Names that are drawn in one frame, at most: what a person can read is a tenth of it.
 pub const MOST_NAMES: usize = 1200;

@@ -4,7 +4,7 @@ use super::gutter::lane_title;
 use crate::model::{Hovered, Opened, bytes_text, duration_text, moment_text};
 use crate::picture::in_flight::InFlight;
 use egui::{Grid, RichText, Ui};
-use rankscope_formats::view::{LaneKind, call, operation, overhead, part, step, work};
+use rankscope_formats::index::{LaneKind, call, operation, overhead, part, step, work};
 
 /// What a class of a lane is called.
 pub fn class_name(kind: LaneKind, class: u8) -> &'static str {

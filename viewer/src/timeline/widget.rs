@@ -20,7 +20,7 @@ use egui::{
     Align2, Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rangef, Rect, Response, Sense, Shape, Stroke,
     StrokeKind, Ui, Vec2,
 };
-use rankscope_formats::view::{LaneKind, Span};
+use rankscope_formats::index::{LaneKind, Span};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rankscope_collector::report::Look;
 use rankscope_collector::report::compare::{Listed, comparison_text};
-use rankscope_formats::ranklog::place;
+use rankscope_ranklog::place;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};

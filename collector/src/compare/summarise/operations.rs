@@ -22,7 +22,7 @@ use std::path::Path;
 /// What tells classes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct ClassKey {
-    operation: rankscope_formats::Operation,
+    operation: rankscope_ranklog::Operation,
     size: Option<u32>,
     group: usize,
     is_launch: bool,

@@ -22,9 +22,9 @@ use crate::life;
 use crate::resolve;
 use crate::thread::ThreadState;
 use pool::{Found, Held, Told};
-use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
-use rankscope_formats::ranklog::lanes::LaneSet;
-use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
+use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
+use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
 use rate::Rate;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

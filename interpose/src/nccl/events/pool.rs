@@ -10,8 +10,8 @@ use super::super::driver::{self, NOT_READY, RELAXED, SUCCESS};
 use super::super::plugin::handles::Call;
 use crate::life;
 use crate::thread::ThreadState;
-use rankscope_formats::ranklog::clock::{clock_ns, ticks, ticks_per_second};
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::clock::{clock_ns, ticks, ticks_per_second};
+use rankscope_ranklog::record::{
     DeviceWork, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

@@ -2,7 +2,7 @@
 //!
 //! By the call's ordinal, so that members agree: whoever takes fewer takes calls that the others take too.
 
-use rankscope_formats::ranklog::clock::ticks_per_second;
+use rankscope_ranklog::clock::ticks_per_second;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Every 2²⁰-th at least.

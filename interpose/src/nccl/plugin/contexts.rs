@@ -3,8 +3,8 @@
 
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
-use rankscope_formats::Library;
-use rankscope_formats::ranklog::definition::IdentitySource;
+use rankscope_ranklog::Library;
+use rankscope_ranklog::definition::IdentitySource;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -3,7 +3,7 @@
 //! A handle says all that is needed and points nowhere, so nothing is freed too early: the library goes on to name the
 //! call of a captured operation as long as its graph lives, long after that event was stopped.
 
-use rankscope_formats::ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_COMMUNICATOR};
+use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_COMMUNICATOR};
 
 const KIND_SHIFT: u32 = 61;
 const CALL: u64 = 1;

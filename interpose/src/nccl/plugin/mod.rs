@@ -26,14 +26,14 @@ use abi::{Narrow, Plugin, Wide, event, state};
 use contexts::Context;
 use handles::Call;
 use pending::Asked;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::definition::{KIND_PROPERTY, Payload};
-use rankscope_formats::ranklog::lanes::LaneSet;
-use rankscope_formats::ranklog::record::{
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
+use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_DIRECT, FLAG_SEQUENCE_UNKNOWN,
     NO_COMMUNICATOR, NO_PEER, Record, RecordKind,
 };
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::{Library, Operation};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 

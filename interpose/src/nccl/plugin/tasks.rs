@@ -4,8 +4,8 @@
 use super::handles::{self, Call, Slot};
 use crate::life;
 use crate::thread;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::record::{DeviceWork, Record, RecordKind};
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::record::{DeviceWork, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Operations that may be under way at one time, of all communicators.
@@ -148,10 +148,10 @@ impl Task {
 const CLOSING: u64 = 1 << 62;
 
 const NOBODY: Call = Call {
-    communicator: rankscope_formats::ranklog::record::NO_COMMUNICATOR,
+    communicator: rankscope_ranklog::record::NO_COMMUNICATOR,
     sequence: 0,
     operation: 0,
-    flags: rankscope_formats::ranklog::record::FLAG_SEQUENCE_UNKNOWN,
+    flags: rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN,
 };
 
 /// An operation reached its stream. Its handle.

@@ -7,10 +7,10 @@ use super::contexts::Context;
 use super::handles::{self, Slot};
 use crate::life;
 use crate::thread;
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::clock::ticks;
-use rankscope_formats::ranklog::loss::LossCause;
-use rankscope_formats::ranklog::record::{FLAG_TRAFFIC, NO_COMMUNICATOR, ProxyWaits, Record, RecordKind};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::{FLAG_TRAFFIC, NO_COMMUNICATOR, ProxyWaits, Record, RecordKind};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -3,8 +3,8 @@
 //! Source: `ncclFuncToString`, `ncclDatatypeToString`, `ncclAlgoToString`, `ncclProtoToString` (src/collectives.cc of
 //! NCCL 2.30.7) and, for version 1, `ncclFunc_t` of NCCL 2.23.
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::record::{Algorithm, Protocol};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::{Algorithm, Protocol};
 use std::ffi::{CStr, c_char};
 
 /// # Safety

@@ -3,8 +3,8 @@
 use crate::theme::{Pattern, Shade, Theme};
 use egui::{Color32, ColorImage, Context, Rect, TextureHandle, TextureOptions, Ui, pos2};
 use rankscope_collector::report::units;
+use rankscope_formats::index::{LaneKind, part};
 use rankscope_formats::session::Parts;
-use rankscope_formats::view::{LaneKind, part};
 
 /// Height of a bar, points.
 const HEIGHT: f32 = 11.0;

@@ -293,8 +293,8 @@ impl Histogram<'_> {
                 () if is_marked => theme.mark(),
                 () if at_mouse == Some(at) => theme.accent(),
                 () => {
-                    theme.classes(rankscope_formats::view::LaneKind::Operations { communicator: None })
-                        [usize::from(rankscope_formats::view::operation::TRANSFER)]
+                    theme.classes(rankscope_formats::index::LaneKind::Operations { communicator: None })
+                        [usize::from(rankscope_formats::index::operation::TRANSFER)]
                     .colour
                 }
             };

@@ -6,12 +6,12 @@ use egui::{Event, Key, Modifiers, OutputCommand, PointerButton, Pos2, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT, Queryable};
 use rankscope_collector::report::selection_rows::table_of;
-use rankscope_formats::Operation;
+use rankscope_formats::index::{Footer, LaneKind, Span, ViewWriter, part, view_path};
 use rankscope_formats::session::{
     DeviceActivity, Figure, InstanceRow, InstanceState, Pipeline, Selection, Session, Stage as PipelineStage,
     StallCause, StallRow, TableWriter, WaitClass, WorldStructure, part_path, rank_path,
 };
-use rankscope_formats::view::{Footer, LaneKind, Span, ViewWriter, part, view_path};
+use rankscope_ranklog::Operation;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 

@@ -1,12 +1,12 @@
 //! A log from its first record to its reading: written by the real recorder, closed, killed, torn, damaged.
 
-use rankscope_formats::ranklog::collect::{Collected, collect};
-use rankscope_formats::ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
-use rankscope_formats::ranklog::lanes::LaneSet;
-use rankscope_formats::ranklog::reader::{Ending, RankLog};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::ranklog::recorder::{Options, Recorder};
-use rankscope_formats::{Library, Operation};
+use rankscope_ranklog::collect::{Collected, collect};
+use rankscope_ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
+use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::recorder::{Options, Recorder};
+use rankscope_ranklog::{Library, Operation};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

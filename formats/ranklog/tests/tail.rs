@@ -1,11 +1,11 @@
 //! The last part of a log is what the whole log tells from there on: the same records in the same order, wherever it begins.
 
-use rankscope_formats::ranklog::clock::Counter;
-use rankscope_formats::ranklog::lanes::LaneSet;
-use rankscope_formats::ranklog::reader::{RankLog, ThreadRecord};
-use rankscope_formats::ranklog::record::{Record, RecordKind};
-use rankscope_formats::ranklog::recorder::{Options, Recorder};
-use rankscope_formats::ranklog::writer::LogWriter;
+use rankscope_ranklog::clock::Counter;
+use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::reader::{RankLog, ThreadRecord};
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::recorder::{Options, Recorder};
+use rankscope_ranklog::writer::LogWriter;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
@@ -140,8 +140,8 @@ fn records_that_are_in_both_files_come_once() {
         let mut paths = entries.map(|entry| entry.path());
         paths.find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
     };
-    let commit = |lane: &'static rankscope_formats::ranklog::lanes::Lane, tag: u32| {
-        let now = rankscope_formats::ranklog::clock::ticks();
+    let commit = |lane: &'static rankscope_ranklog::lanes::Lane, tag: u32| {
+        let now = rankscope_ranklog::clock::ticks();
         while !lane.commit(set, &left_at(now, tag)) {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -351,7 +351,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranklog::layout::LiveLayout;
+    use crate::layout::LiveLayout;
 
     /// A lane set over ordinary, never freed memory.
     pub(crate) fn lane_set(total_bytes: u64) -> &'static LaneSet {

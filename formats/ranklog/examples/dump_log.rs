@@ -1,8 +1,8 @@
 //! Prints rank logs as text: for people who look at a log, and for tests. `dump_log FILE…`
 
-use rankscope_formats::Operation;
-use rankscope_formats::ranklog::reader::RankLog;
-use rankscope_formats::ranklog::record::RecordKind;
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::RecordKind;
 use std::path::Path;
 
 fn main() {

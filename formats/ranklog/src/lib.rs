@@ -1,0 +1,29 @@
+//! The rank log: what one process recorded, and the vocabulary of its records.
+//!
+//! The recorder in the preloaded library writes it ([`lanes`], [`recorder`], [`segment`]), RANKLOG.md specifies it, and
+//! [`reader`] reads it. [`Operation`] and [`Library`] name what was called.
+
+pub mod activity;
+pub mod area;
+pub mod clock;
+pub mod codec;
+pub mod collect;
+pub mod communication_kernel;
+pub mod cuda_calls;
+pub mod definition;
+pub mod lanes;
+pub mod layout;
+pub mod loss;
+pub mod marks;
+pub mod operation;
+pub mod place;
+pub mod process;
+pub mod reader;
+pub mod record;
+pub mod recorder;
+pub mod segment;
+pub mod tail;
+pub mod wanted;
+pub mod writer;
+
+pub use operation::{Library, Operation, Pattern};
