@@ -1,6 +1,6 @@
-//! The files that rankscope writes from rank logs, and the traces of other profilers that it reads.
+//! Formats of the files that rankscope writes from rank logs, and of other profilers' traces that it reads.
 //!
-//! Each module is one format. A rank log and the vocabulary of its records are in the crate `rankscope_ranklog`.
+//! Each module is one format. The crate `rankscope_ranklog` contains the rank log and the vocabulary of its records.
 
 #[cfg(feature = "session")]
 pub mod comparison;

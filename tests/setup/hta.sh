@@ -5,7 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"
 venv=${XDG_CACHE_HOME:-$HOME/.cache}/rankscope/hta
-# The version whose rules collector/src/import/hta.rs follows.
+# The version whose rules collector/import/src/hta.rs follows.
 version=0.5.0
 
 has_hta() {

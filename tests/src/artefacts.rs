@@ -1,4 +1,4 @@
-//! The things under test: the released library and program, as `make build` leaves them.
+//! Paths of the tested artefacts: the released library and program, as `make build` leaves them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("tests/ lies in the repository")
 }
 
-/// Where cargo builds.
+/// Returns cargo's target directory.
 pub fn target_directory() -> PathBuf {
     let directory = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(directory) => root().join(directory),
@@ -23,7 +23,7 @@ pub fn target_directory() -> PathBuf {
     directory
 }
 
-/// The library to preload: `librankscope.so`.
+/// Returns the library to preload: `librankscope.so`.
 pub fn library() -> PathBuf {
     built(
         "librankscope.so",
@@ -32,7 +32,7 @@ pub fn library() -> PathBuf {
     )
 }
 
-/// The command-line program: `rankscope`.
+/// Returns the command-line program: `rankscope`.
 pub fn program() -> PathBuf {
     built("rankscope", "rankscope", &["formats", "collector"])
 }
@@ -57,7 +57,8 @@ fn built(file: &str, package: &str, sources: &[&str]) -> PathBuf {
     let Some(made) = modified(&path) else {
         panic!("{} was not built from {package}", path.display())
     };
-    // Building by itself might be what the caller just avoided; testing old code in silence is worse.
+    // The function does not rebuild, because the caller may have avoided a build on purpose. It must not test old code
+    // silently either, so it warns.
     static LOOKED_AT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut looked_at = LOOKED_AT.lock().unwrap_or_else(|broken| broken.into_inner());
     if looked_at.insert(path.clone()) && sources.iter().any(|source| newer(&root().join(source), made)) {

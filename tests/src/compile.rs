@@ -1,4 +1,4 @@
-//! Compiles the programs of `tests/programs/` when a test wants them.
+//! Compiles the programs of `tests/programs/` when a test needs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,12 @@ use crate::artefacts::{root, target_directory};
 use crate::python::Python;
 use crate::skip;
 
-/// The folder of the programs.
+/// Returns the folder of the programs.
 pub fn programs() -> PathBuf {
     root().join("tests/programs")
 }
 
-/// A C++ program on Debian's Gloo, or nothing (and a skip) where Gloo or a compiler is missing.
+/// Compiles a C++ program with Debian's Gloo. Skips and returns `None` if Gloo or a compiler is missing.
 pub fn gloo(source: &str) -> Option<PathBuf> {
     if !Path::new("/usr/include/gloo/config.h").exists() {
         skip(&format!("{source}: no Gloo headers (Debian: libgloo-dev)"));
@@ -22,7 +22,7 @@ pub fn gloo(source: &str) -> Option<PathBuf> {
     compile("c++", source, &["-std=c++17", "-lgloo", "-pthread"])
 }
 
-/// The test double of NCCL (`tests/doubles/nccl/`): the directory that holds its `libnccl.so.2`.
+/// Compiles the test double of NCCL (`tests/doubles/nccl/`) and returns the directory of its `libnccl.so.2`.
 pub fn nccl_double() -> Option<PathBuf> {
     let driver = root().join("tests/doubles/nccl/cuda.cc");
     let arguments = ["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"];
@@ -30,7 +30,7 @@ pub fn nccl_double() -> Option<PathBuf> {
     nccl_library("libnccl.so.2", &[])?.parent().map(Path::to_owned)
 }
 
-/// The double's library under this name.
+/// Compiles the double's library under this name.
 fn nccl_library(name: &str, more: &[&str]) -> Option<PathBuf> {
     let sources = root().join("tests/doubles/nccl");
     let profiler = sources.join("profiler.cc");
@@ -53,7 +53,8 @@ fn nccl_library(name: &str, more: &[&str]) -> Option<PathBuf> {
     )
 }
 
-/// A C++ program on the double of RCCL: the same with a few functions more, and with HIP for a driver.
+/// Compiles a C++ program with the double of RCCL: NCCL's double with a few additional functions and with HIP as its
+/// driver.
 pub fn rccl(source: &str) -> Option<PathBuf> {
     let driver = root().join("tests/doubles/nccl/hip.cc");
     let arguments = ["-std=c++17", "-fPIC", "-shared", "-Wl,-soname,libamdhip64.so.6"];
@@ -65,7 +66,7 @@ pub fn rccl(source: &str) -> Option<PathBuf> {
     compile("c++", source, &arguments)
 }
 
-/// Versions of CUPTI that the double stands in for, each with the name of its library.
+/// Versions of CUPTI that the double replaces, each with the name of its library.
 pub const CUPTI_VERSIONS: [(u32, &str); 7] = [
     (18, "libcupti.so.11.8"),
     (24, "libcupti.so.12"),
@@ -76,7 +77,7 @@ pub const CUPTI_VERSIONS: [(u32, &str); 7] = [
     (130_500, "libcupti.so.13"),
 ];
 
-/// The test double of CUPTI (`tests/doubles/cupti/`) in one of its versions: the directory that holds it, and its name.
+/// Compiles one version of the test double of CUPTI (`tests/doubles/cupti/`). Returns its directory and its name.
 pub fn cupti_double(version: u32) -> Option<(PathBuf, &'static str)> {
     let (_, name) = CUPTI_VERSIONS.into_iter().find(|&(known, _)| known == version)?;
     let source = root().join("tests/doubles/cupti/cupti.cc");
@@ -91,7 +92,7 @@ pub fn cupti_double(version: u32) -> Option<(PathBuf, &'static str)> {
         "-pthread",
         &number,
         &soname,
-        // A thread of its own runs in it.
+        // The library runs a thread, so it must not be unloaded.
         "-Wl,-z,nodelete",
         "-ldl",
     ];
@@ -104,12 +105,12 @@ pub fn cupti_double(version: u32) -> Option<(PathBuf, &'static str)> {
     Some((library.parent()?.to_owned(), name))
 }
 
-/// A C++ program on the doubles of NCCL and of the driver that loads more by itself.
+/// Compiles a C++ program with the doubles of NCCL and of the driver that itself loads further libraries.
 pub fn nccl_loading(source: &str) -> Option<PathBuf> {
     nccl_with(source, &["-ldl"])
 }
 
-/// A C++ program on the double of NCCL.
+/// Compiles a C++ program with the double of NCCL.
 pub fn nccl(source: &str) -> Option<PathBuf> {
     nccl_with(source, &[])
 }
@@ -122,7 +123,7 @@ fn nccl_with(source: &str, more: &[&str]) -> Option<PathBuf> {
     compile("c++", source, &arguments)
 }
 
-/// What links to the double of NCCL, or to a copy of it of this name.
+/// Returns the linker arguments for the double of NCCL, or for a copy of it with this name.
 fn on_nccl(library: &str) -> Option<[String; 3]> {
     let directory = nccl_double()?;
     let directory = directory
@@ -135,8 +136,8 @@ fn on_nccl(library: &str) -> Option<[String; 3]> {
     ])
 }
 
-/// A library that is linked to the double of NCCL, or to a copy of it that has another name: what a program loads that
-/// knows nothing of NCCL.
+/// Compiles a library that is linked to the double of NCCL, or to a copy with a different name. A program that does not
+/// use NCCL itself loads it.
 pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
     let name = match copy {
         None => "libnccl.so.2".to_owned(),
@@ -153,7 +154,7 @@ pub fn nccl_user(copy: Option<&str>) -> Option<PathBuf> {
     build("c++", &programs().join("nccl_user.cc"), &output, &arguments)
 }
 
-/// A C++ program on the double of NCCL and the real header of NVTX, which comes with the PyTorch wheel.
+/// Compiles a C++ program with the double of NCCL and the real header of NVTX from the PyTorch wheel.
 pub fn nvtx(source: &str) -> Option<PathBuf> {
     let python = Python::wheel()?;
     let environment = python.path.parent()?.parent()?;
@@ -173,26 +174,26 @@ pub fn nvtx(source: &str) -> Option<PathBuf> {
     nccl_with(source, &["-isystem", include.to_str()?, "-ldl"])
 }
 
-/// A shared object of `tests/doubles/`, by the name of its C source.
+/// Compiles a shared object of `tests/doubles/`, by the name of its C source.
 pub fn shared(source: &str) -> Option<PathBuf> {
     let input = root().join("tests/doubles").join(source);
     let stem = input.file_stem().expect("a source has a name").to_str()?;
     build("cc", &input, &format!("doubles/{stem}.so"), &["-fPIC", "-shared"])
 }
 
-/// A plain C++ program, with further arguments for the compiler.
+/// Compiles a plain C++ program, with further arguments for the compiler.
 pub fn cc(source: &str, arguments: &[&str]) -> Option<PathBuf> {
     let mut all = vec!["-std=c++17", "-pthread"];
     all.extend(arguments);
     compile("c++", source, &all)
 }
 
-/// A plain C program, with further arguments for the compiler.
+/// Compiles a plain C program, with further arguments for the compiler.
 pub fn c(source: &str, arguments: &[&str]) -> Option<PathBuf> {
     compile("cc", source, arguments)
 }
 
-/// A Rust program on the double of NCCL.
+/// Compiles a Rust program with the double of NCCL.
 pub fn nccl_rust(source: &str) -> Option<PathBuf> {
     let linked = on_nccl("libnccl.so.2")?;
     let input = programs().join(source);
@@ -211,9 +212,10 @@ fn compile(compiler: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> 
     build(compiler, &input, stem, arguments)
 }
 
-/// Compiles `input` into `output` under the directory of test programs, unless it is there and newer than all sources.
+/// Compiles `input` into `output` in the directory of test programs, unless the output exists and is newer than all
+/// sources.
 fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Option<PathBuf> {
-    // Two tests that want the same program: the second finds it made.
+    // If two tests need the same program, the second one finds it compiled.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|broken| broken.into_inner());
 
@@ -224,7 +226,7 @@ fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Opti
         return Some(output);
     }
     let source = input.display();
-    // Made under another name and moved: another process may be running it.
+    // Compile under a different name and rename: another process may be running the old program.
     let fresh = output.with_extension(format!("{}.fresh", std::process::id()));
     let optimised: &[&str] = if compiler == "rustc" {
         &["-O", "-g"]
@@ -255,7 +257,7 @@ fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Opti
     Some(output)
 }
 
-/// Newer than every source: the headers count too.
+/// Returns whether the output is newer than every source, headers included.
 fn is_current(output: &Path) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let Some(made) = modified(output) else {

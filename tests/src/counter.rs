@@ -1,5 +1,6 @@
-//! Descriptor 3 of a rank: eight bytes after each finished operation. What was read when the rank is
-//! killed is the least that must have been recorded.
+//! Counting of finished operations on descriptor 3 of a rank: eight bytes after each operation.
+//!
+//! The number that was read when the rank is killed is the minimum that must have been recorded.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::job::Running;
 
-/// A pipe whose writing end the command, not yet started, will have as descriptor 3.
+/// A pipe whose write end becomes descriptor 3 of a command that has not started yet.
 #[derive(Debug)]
 pub struct Attached {
     reader: File,
@@ -26,12 +27,12 @@ pub fn attach(command: &mut Command) -> Attached {
     // SAFETY: pipe2 writes two descriptors into the array of two.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
     assert!(made == 0, "pipe: {}", std::io::Error::last_os_error());
-    // SAFETY: pipe2 has just made both, and nobody else knows them.
+    // SAFETY: pipe2 has just made both descriptors, and nothing else owns them.
     let (reader, writer) = unsafe { (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
     let source = writer.as_raw_fd();
     let take_three = move || {
         // dup2 onto itself would leave close-on-exec set.
-        // SAFETY: both calls only touch descriptors of the child.
+        // SAFETY: both calls only affect descriptors of the child.
         let done = unsafe {
             if source == 3 {
                 libc::fcntl(3, libc::F_SETFD, 0)
@@ -51,9 +52,9 @@ pub fn attach(command: &mut Command) -> Attached {
 }
 
 impl Attached {
-    /// Starts to listen; to be called when the process has been started.
+    /// Starts to read. Call it after the start of the process.
     pub fn listen(self) -> Counter {
-        // Ours must go, or the pipe never ends.
+        // This write end must be closed, or the pipe never ends.
         drop(self.writer);
         let told = Arc::new(AtomicU64::new(0));
         let mut reader = self.reader;
@@ -68,7 +69,7 @@ impl Attached {
     }
 }
 
-/// The number that a rank last told.
+/// The number that a rank last reported.
 #[derive(Debug)]
 pub struct Counter {
     told: Arc<AtomicU64>,
@@ -76,19 +77,19 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Until now; the rank goes on.
+    /// Returns the current number. The rank continues.
     pub fn so_far(&self) -> u64 {
         self.told.load(Ordering::Acquire)
     }
 
-    /// For good: when the rank has ended.
+    /// Returns the final number, after the rank has ended.
     pub fn last(self) -> u64 {
         let _ = self.listener.join();
         self.told.load(Ordering::Acquire)
     }
 }
 
-/// Waits until each of the first `ranks` ranks has told at least this number.
+/// Waits until each of the first `ranks` ranks has reported at least this number.
 ///
 /// # Panics
 /// After a minute.

@@ -1,5 +1,7 @@
-//! A training-like job with devices (`tests/programs/cupti_job.cc`) on the test doubles of CUPTI, the driver and NCCL:
-//! started with what a test asks for, and read beside what the doubles say that they did.
+//! Runs of a training-like job with devices (`tests/programs/cupti_job.cc`) on the test doubles of CUPTI, the driver
+//! and NCCL.
+//!
+//! A test chooses the settings, and compares the recording with the truth that the doubles report.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,64 +19,64 @@ use crate::recorded::{self, Recorded};
 use crate::turn::Turn;
 use crate::{compile, process, results};
 
-/// Ranks of every job.
+/// Number of ranks of every job.
 pub const RANKS: usize = 2;
-/// Works of a step: a copy, 20 kernels, a set, five nodes of a graph, and two launches of NCCL.
+/// Number of works in a step: a copy, 20 kernels, a set, five nodes of a graph, and two launches of NCCL.
 pub const WORKS: u64 = 29;
-/// Stamps are rounded, and the double converts by a line between two readings.
+/// Largest error of a timestamp. Timestamps are rounded, and the double converts them linearly between two readings.
 pub const STAMPS_NS: i64 = 2_000;
-/// The newest version of the double.
+/// Newest version of the double.
 pub const NEWEST: u32 = 130_500;
 
-/// What is left of a job.
+/// Remains of a job.
 pub struct Run {
-    /// What was recorded.
+    /// Run directory.
     pub directory: TempDir,
-    /// What the double of the driver says.
+    /// Directory with the truth that the driver's double wrote.
     pub truth: TempDir,
-    /// How the ranks ended.
+    /// Exit statuses and outputs of the ranks.
     pub finished: Finished,
 }
 
-/// What the double of the driver says of a work.
+/// A work as the driver's double reports it.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// kernel, copy or set
+    /// `kernel`, `copy` or `set`.
     pub kind: String,
-    /// Of a kernel.
+    /// Name of a kernel.
     pub name: String,
-    /// By CLOCK_MONOTONIC_RAW.
+    /// Start by CLOCK_MONOTONIC_RAW.
     pub start_ns: i64,
-    /// By CLOCK_MONOTONIC_RAW.
+    /// End by CLOCK_MONOTONIC_RAW.
     pub stop_ns: i64,
-    /// Of a copy or a set.
+    /// Bytes of a copy or a set.
     pub bytes: u64,
-    /// 0: it is of no graph.
+    /// Node of a graph. 0: the work is in no graph.
     pub graph_node: u64,
 }
 
-/// Time that the recorder or the driver took for itself: as the double says, or as the log does.
+/// Time that the recorder or the driver used for itself, from the double or from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taken {
-    /// By the clock that was registered: ours, in ticks.
+    /// Start in ticks of the clock that rankscope registered.
     pub start_ticks: u64,
-    /// By that clock.
+    /// End by that clock.
     pub end_ticks: u64,
-    /// System id of the thread, 0 if the record tells of none.
+    /// System id of the thread, 0 if the record names none.
     pub thread: u32,
     /// A number of `CUpti_ActivityOverheadKind`.
     pub what: u32,
 }
 
-/// What a test asks of a job.
+/// Settings of a job.
 pub struct Settings<'a> {
-    /// Of the double of CUPTI.
+    /// Version of CUPTI's double.
     pub version: u32,
-    /// Each of two milliseconds and a half.
+    /// Number of steps, of 2.5 ms each.
     pub steps: u64,
-    /// `RANKSCOPE_KERNELS`
+    /// Value of `RANKSCOPE_KERNELS`.
     pub kernels: Option<&'a str>,
-    /// More of the environment.
+    /// Further environment variables.
     pub more: &'a [(&'a str, &'a str)],
 }
 
@@ -89,8 +91,8 @@ impl Default for Settings<'_> {
     }
 }
 
-/// A job that was not started; nothing (and a skip) where it cannot be compiled. The doubles of the driver tell the truth
-/// into the one directory, those of NCCL meet in the other.
+/// Prepares a job. Skips and returns `None` if it cannot be compiled. The driver's doubles write the truth into
+/// `truth`, and the ranks' doubles of NCCL meet in `meet`.
 pub fn job(settings: &Settings<'_>, truth: &Path, meet: &Path) -> Option<Job> {
     let program = compile::nccl_loading("cupti_job.cc")?;
     let (library, name) = compile::cupti_double(settings.version)?;
@@ -110,7 +112,7 @@ pub fn job(settings: &Settings<'_>, truth: &Path, meet: &Path) -> Option<Job> {
     Some(job)
 }
 
-/// Records a job from its begin to its end.
+/// Records a job from start to end.
 pub fn run(turn: &Turn, settings: &Settings<'_>) -> Option<Run> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let truth = tempfile::tempdir().expect("a temporary directory");
@@ -125,24 +127,26 @@ pub fn run(turn: &Turn, settings: &Settings<'_>) -> Option<Run> {
 }
 
 impl Run {
+    /// Asserts that all ranks exited with 0.
+    ///
     /// # Panics
-    /// If a rank ended otherwise than by 0.
+    /// If a rank ended with any other status.
     pub fn expect_well(&self) -> &Self {
         self.finished.expect_status(0);
         self
     }
 
-    /// The logs of the ranks.
+    /// Returns the logs of the ranks.
     pub fn logs(&self) -> Vec<Recorded> {
         recorded::read_ranks(self.directory.path(), &self.finished.pids)
     }
 
-    /// What the double of the driver says of a rank.
+    /// Returns the works of a rank as the driver's double reports them.
     pub fn truth(&self, rank: usize) -> Vec<Truth> {
         truth_of(self.truth.path(), self.finished.pids[rank])
     }
 
-    /// What the double of CUPTI took of a rank, in order; nothing where it was not asked to tell.
+    /// Returns the overheads of CUPTI's double on a rank, in order. Empty if overheads were not requested.
     pub fn true_overheads(&self, rank: usize) -> Vec<Taken> {
         let name = format!("{}.overheads.jsonl", self.finished.pids[rank]);
         let text = std::fs::read_to_string(self.truth.path().join(name)).unwrap_or_default();
@@ -161,7 +165,7 @@ impl Run {
         overheads
     }
 
-    /// The last line of a rank that has this field.
+    /// Returns the last line of a rank that has this field.
     pub fn said(&self, rank: usize, field: &str) -> Value {
         let text = self.finished.ranks[rank].text();
         let lines = text
@@ -171,20 +175,20 @@ impl Run {
         said.unwrap_or_else(|| panic!("rank {rank} said nothing of {field}: {text}"))
     }
 
-    /// Merges the run, and reports it.
+    /// Merges the run and returns its report.
     pub fn session(&self) -> Value {
         results::merge(self.directory.path());
         results::report(self.directory.path())
     }
 
-    /// A table of the merged session.
+    /// Returns a table of the merged session.
     pub fn rows<T: rankscope_formats::session::Table>(&self, rank: usize) -> Vec<T> {
         let session = self.directory.path().join("session");
         TableReader::read_all(&rank_path::<T>(&session, rank as u32)).expect("a table")
     }
 }
 
-/// What the double of the driver says of a process.
+/// Returns the works of a process as the driver's double reports them.
 pub fn truth_of(directory: &Path, pid: u32) -> Vec<Truth> {
     let path = directory.join(format!("{pid}.jsonl"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -205,7 +209,7 @@ pub fn truth_of(directory: &Path, pid: u32) -> Vec<Truth> {
         .collect()
 }
 
-/// Ticks as CLOCK_MONOTONIC_RAW, by the log's own calibrations.
+/// Converts ticks to CLOCK_MONOTONIC_RAW, by the log's own calibrations.
 pub fn raw_ns(calibrations: &[Calibration], ticks: u64) -> i64 {
     let (first, last) = (calibrations[0], calibrations[calibrations.len() - 1]);
     let after = calibrations.partition_point(|known| known.ticks <= ticks);
@@ -219,14 +223,14 @@ pub fn raw_ns(calibrations: &[Calibration], ticks: u64) -> i64 {
     one.monotonic_raw_ns + ((ticks as i64 - one.ticks as i64) as f64 * rate) as i64
 }
 
-/// What the log says of devices.
+/// Returns the log's records about devices.
 pub fn activities(log: &Recorded) -> Vec<Activity> {
     log.of_kind(RecordKind::Activity)
         .map(|record| Activity::of(record).expect("a known kind"))
         .collect()
 }
 
-/// What the log says that recorder and driver took for themselves, in order.
+/// Returns the overheads of recorder and driver in the log, in order.
 pub fn overheads(log: &Recorded) -> Vec<Taken> {
     let told = |activity: &Activity| match *activity {
         Activity::Overhead {
@@ -247,9 +251,9 @@ pub fn overheads(log: &Recorded) -> Vec<Taken> {
     overheads
 }
 
-/// Compares what recorder and driver took with the truth, to the tick.
+/// Compares the recorded overheads with the truth, to the tick.
 pub fn expect_true_overheads(log: &Recorded, truth: &[Taken]) {
-    // Of a stamp the bits are cut off that say less than reading the counter takes.
+    // The recorder truncates bits of a timestamp that are below the time of a counter reading.
     let quantum: u64 = log.log.properties["clock.quantum_ticks"]
         .parse()
         .expect("a number");
@@ -264,7 +268,7 @@ pub fn expect_true_overheads(log: &Recorded, truth: &[Taken]) {
     assert_eq!(overheads(log), rounded);
 }
 
-/// What all works have.
+/// Returns the common fields of all works.
 pub fn work_of(activity: &Activity) -> Option<&Work> {
     match activity {
         Activity::Kernel { work, .. }
@@ -275,12 +279,12 @@ pub fn work_of(activity: &Activity) -> Option<&Work> {
     }
 }
 
-/// Works in the log.
+/// Counts the works in the log.
 pub fn works(log: &Recorded) -> u64 {
     activities(log).iter().filter_map(work_of).count() as u64
 }
 
-/// Records of devices' work that are known to be missing.
+/// Returns the numbers of device records that are reported as missing.
 pub fn lost(log: &Recorded) -> BTreeMap<LossCause, u64> {
     log.log
         .losses
@@ -290,10 +294,10 @@ pub fn lost(log: &Recorded) -> BTreeMap<LossCause, u64> {
         .collect()
 }
 
-/// Works as both sides tell of them, in order: (begin, end, name or kind, bytes, graph node).
+/// Works in order, as from either source: (start, end, name or kind, bytes, graph node).
 pub type Told = (i64, i64, String, u64, u64);
 
-/// Works as the log tells of them.
+/// Returns the works in the log.
 pub fn told(log: &Recorded) -> Vec<Told> {
     let calibrations = &log.log.calibrations;
     let mut out: Vec<Told> = activities(log)
@@ -320,7 +324,7 @@ pub fn told(log: &Recorded) -> Vec<Told> {
     out
 }
 
-/// Works as the double of the driver tells of them.
+/// Returns the works of the driver's double.
 pub fn true_works(truth: &[Truth]) -> Vec<Told> {
     let mut out: Vec<Told> = truth
         .iter()
@@ -338,7 +342,7 @@ pub fn true_works(truth: &[Truth]) -> Vec<Told> {
     out
 }
 
-/// Compares what was recorded with the truth, work by work.
+/// Compares the recording with the truth, work by work.
 pub fn expect_true(log: &Recorded, truth: &[Truth]) {
     let by_name = |works: Vec<Told>| {
         let mut named: BTreeMap<(String, u64, u64), Vec<(i64, i64)>> = BTreeMap::new();

@@ -1,14 +1,14 @@
-//! The real Perfetto engine (`tests/perfetto-engine`) on a trace.
+//! Runs the real Perfetto engine (`tests/perfetto-engine`) on a trace.
 
 use std::process::Command;
 
 use crate::artefacts;
 use crate::skip;
 
-/// `tpwasm.mjs ARGUMENTS`: its output; nothing (and a skip) where there is no engine.
+/// Returns the output of `tpwasm.mjs ARGUMENTS`. Skips and returns `None` if there is no engine.
 ///
 /// # Panics
-/// If it fails: `check` does where the engine has complaints.
+/// If it fails. `check` fails if the engine has complaints.
 pub fn engine(arguments: &[&str]) -> Option<String> {
     let script = artefacts::root().join("tests/perfetto-engine/tpwasm.mjs");
     let run = |arguments: &[&str]| Command::new("node").arg(&script).args(arguments).output();
@@ -26,10 +26,10 @@ pub fn engine(arguments: &[&str]) -> Option<String> {
     Some(text)
 }
 
-/// The one number that a query answers.
+/// Returns the single number that a query gives.
 ///
 /// # Panics
-/// If it answers anything else.
+/// If the query gives anything else.
 pub fn count(trace: &str, query: &str) -> Option<u64> {
     let text = engine(&["query", trace, query])?;
     let number = text.lines().nth(1).and_then(|line| line.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! A job: the ranks of one of our programs, with what they say they did.
+//! A job: the ranks of one of the test programs, and their own reports of what they did.
 
 use std::ffi::{OsStr, OsString};
 use std::net::TcpListener;
@@ -48,12 +48,12 @@ enum Preload {
 }
 
 impl Job {
-    /// Ranks of a compiled program of `tests/programs/` ([`compile`]), started as `program RANK SIZE STORE`.
+    /// Makes ranks of a compiled program of `tests/programs/` ([`compile`]), started as `program RANK SIZE STORE`.
     pub fn program(program: &Path, size: usize) -> Job {
         Job::new(Kind::Program(program.to_owned()), size)
     }
 
-    /// Ranks of a Python program of `tests/programs/torch/`.
+    /// Makes ranks of a Python program of `tests/programs/torch/`.
     pub fn torch(python: &Python, source: &str, size: usize) -> Job {
         let script = compile::programs().join("torch").join(source);
         Job::new(Kind::Torch(python.clone(), script), size)
@@ -75,33 +75,33 @@ impl Job {
         }
     }
 
-    /// One more argument for each rank.
+    /// Adds an argument for each rank.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Job {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// One more variable in each rank's environment.
+    /// Adds a variable to each rank's environment.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Job {
         self.environment
             .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Preloads the library, which records into this directory. The live areas lie in memory, in a place of
-    /// this job alone, and go with [`Finished`]: read the directory before that, or merge it.
+    /// Preloads the library, which records into this directory. The live areas are in memory, in a directory of this
+    /// job alone. They are deleted with [`Finished`]: read or merge the run before that.
     pub fn record_into(mut self, directory: &Path) -> Job {
         self.preload = Preload::Into(directory.to_owned());
         self
     }
 
-    /// Preloads the library, but names no directory: it has to do nothing.
+    /// Preloads the library without a directory: it must do nothing.
     pub fn preload_idle(mut self) -> Job {
         self.preload = Preload::Idle;
         self
     }
 
-    /// How long the ranks may take (two minutes if not said).
+    /// Sets the time limit of the ranks. The default is two minutes.
     pub fn limit(mut self, limit: Duration) -> Job {
         self.limit = limit;
         self
@@ -113,14 +113,14 @@ impl Job {
         self
     }
 
-    /// Starts each rank on the host of this network that stands at its place in the list.
+    /// Starts each rank on the host of this network at its index in the list.
     pub fn on_hosts(mut self, network: &Arc<Network>, hosts: &[usize]) -> Job {
         assert_eq!(hosts.len(), self.size, "one host per rank");
         self.hosts = Some((Arc::clone(network), hosts.to_vec()));
         self
     }
 
-    /// Gives each rank a descriptor 3 to tell its finished operations on: [`Running::counter`].
+    /// Gives each rank a descriptor 3 on which it reports its finished operations: [`Running::counter`].
     pub fn counted(mut self) -> Job {
         self.counted = true;
         self
@@ -148,7 +148,7 @@ impl Job {
                 }
                 Kind::Torch(python, script) => {
                     let mut command = self.command(&python.path);
-                    // -B: the checkout stays as it is.
+                    // -B: do not write bytecode into the checkout.
                     command.arg("-B").arg(script);
                     let master = self.address(0);
                     command
@@ -195,7 +195,7 @@ impl Job {
         }
     }
 
-    /// Of the host of a rank.
+    /// Returns the address of a rank's host.
     fn address(&self, rank: usize) -> Option<String> {
         let (_, hosts) = self.hosts.as_ref()?;
         Some(Network::address(hosts[rank]).to_string())
@@ -210,13 +210,13 @@ impl Job {
         command
     }
 
-    /// Starts all ranks and waits for all.
+    /// Starts all ranks and waits for them.
     pub fn run(self, turn: &Turn) -> Finished {
         self.start(turn).wait()
     }
 }
 
-/// A started job; its ranks die with this value.
+/// A started job. Dropping the value kills its ranks.
 #[derive(Debug)]
 pub struct Running<'turn> {
     ranks: Vec<Process>,
@@ -229,12 +229,12 @@ pub struct Running<'turn> {
 }
 
 impl Running<'_> {
-    /// The process of a rank, to be signalled.
+    /// Returns the process of a rank, to be signalled.
     pub fn rank(&self, rank: usize) -> &Process {
         &self.ranks[rank]
     }
 
-    /// What a [`Job::counted`] rank has told so far.
+    /// Returns the counter of a [`Job::counted`] rank.
     pub fn counter(&self, rank: usize) -> &Counter {
         &self.counters[rank]
     }
@@ -257,28 +257,28 @@ impl Running<'_> {
     }
 }
 
-/// What is left of a job.
+/// Remains of a job.
 #[derive(Debug)]
 pub struct Finished {
-    /// How each rank ended.
+    /// Exit status and output of each rank.
     pub ranks: Vec<Ended>,
-    /// The process id that each rank had.
+    /// Process id of each rank.
     pub pids: Vec<u32>,
-    /// From the start of the first to the end of the last.
+    /// Time from the start of the first rank to the end of the last one.
     pub duration: Duration,
-    /// The last number that each counted rank told.
+    /// Last number that each counted rank reported.
     pub counts: Vec<u64>,
     scratch: TempDir,
     live: TempDir,
 }
 
 impl Finished {
-    /// Where the ranks' live areas lie, until this value goes.
+    /// Returns the directory of the ranks' live areas. It is deleted with this value.
     pub fn live(&self) -> &Path {
         self.live.path()
     }
 
-    /// What a rank says it did, operation by operation (`tests/programs/truth.h`).
+    /// Returns the operations that a rank reports about itself (`tests/programs/truth.h`).
     pub fn truth(&self, rank: usize) -> Vec<Value> {
         let path = self.scratch.path().join(format!("truth/rank{rank}.jsonl"));
         let Ok(text) = std::fs::read_to_string(&path) else {
@@ -288,19 +288,23 @@ impl Finished {
         text.lines().map(parse).collect()
     }
 
-    /// A file that the ranks wrote into TRUTH_DIR; empty if they did not.
+    /// Returns a file that the ranks wrote into TRUTH_DIR. Empty if they wrote none.
     pub fn told(&self, name: &str) -> String {
         std::fs::read_to_string(self.scratch.path().join("truth").join(name)).unwrap_or_default()
     }
 
+    /// Asserts the exit status of all ranks.
+    ///
     /// # Panics
-    /// If any rank ended otherwise; with its output.
+    /// If any rank ended with a different status. The message has its output.
     pub fn expect_status(&self, code: i32) {
         self.expect_statuses(&vec![code; self.ranks.len()]);
     }
 
+    /// Asserts the exit status of each rank.
+    ///
     /// # Panics
-    /// If the ranks ended otherwise; with their output.
+    /// If the ranks ended with different statuses. The message has their output.
     pub fn expect_statuses(&self, codes: &[i32]) {
         let got: Vec<i32> = self.ranks.iter().map(Ended::code).collect();
         let told: Vec<String> = self
@@ -330,11 +334,11 @@ fn scratch(place: &Path) -> TempDir {
         .unwrap_or_else(|error| panic!("a temporary directory in {}: {error}", place.display()))
 }
 
-/// A port that nobody has now, and nobody is given without asking for it.
+/// Returns a port that is free, and that nobody gets without a request for it.
 ///
-/// Not one of those that the kernel gives to connections that name none: a rank that tries to reach rank 0 before that
-/// listens can be given the very port it is trying, reaches itself, and then nobody can listen there (seen once in some
-/// hundred runs).
+/// It is outside the range that the kernel assigns to unbound connections. A rank that connects to rank 0 before that
+/// listens may be assigned the very port that it connects to. It then reaches itself, and rank 0 cannot listen there
+/// (seen once in some hundred runs).
 fn free_port() -> u16 {
     static TRIED: AtomicU16 = AtomicU16::new(0);
     let given = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
@@ -344,10 +348,10 @@ fn free_port() -> u16 {
         .and_then(|first| first.parse().ok())
         .unwrap_or(32768);
     const FIRST: u16 = 11000;
-    // Some programs take the next few as well.
+    // Some programs also use the next few ports.
     const MORE: u16 = 16;
     let count = first_given.saturating_sub(FIRST + MORE).max(1);
-    // Where two test programs begin differs, so that they seldom try the same.
+    // Two test programs start at different ports, so that they seldom try the same one.
     let start = (std::process::id() as u16).wrapping_mul(7919);
     for _ in 0..count {
         let step = TRIED.fetch_add(MORE, Ordering::Relaxed);

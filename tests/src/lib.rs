@@ -1,7 +1,7 @@
-//! What the end-to-end tests in `tests/tests/` stand on: real processes, with and without the preload.
+//! Foundations of the end-to-end tests in `tests/tests/`: real processes, with and without the preload.
 //!
-//! A test takes its turn, makes a job, runs it and compares what was recorded with what the program says
-//! it did (its *truth*):
+//! A test takes its turn, makes a job, runs it and compares the recording with the program's own report of what it did
+//! (its *truth*):
 //!
 //! ```no_run
 //! use rankscope_tests::{compile, job::Job, turn};
@@ -14,8 +14,8 @@
 //! let truth = finished.truth(0);
 //! ```
 //!
-//! The programs are in `tests/programs/`, each with its purpose in its first lines. What a machine lacks is
-//! skipped aloud ([`skip()`]); with `CI=true` a skip is a failure.
+//! The programs are in `tests/programs/`. The first lines of each describe its purpose. Tests of anything that a
+//! machine lacks are skipped with a message ([`skip()`]). With `CI=true` a skip is a failure.
 
 pub mod artefacts;
 pub mod compile;

@@ -1,4 +1,4 @@
-//! Real NCCL libraries, of several versions, to check the tables against (`tests/setup/nccl.sh`).
+//! Real NCCL libraries of several versions, against which the tables are checked (`tests/setup/nccl.sh`).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::skip;
 /// A real library.
 #[derive(Debug, Clone)]
 pub struct Nccl {
-    /// `2.28.9`
+    /// Version, such as `2.28.9`.
     pub version: String,
-    /// The directory that holds its `libnccl.so.2`.
+    /// Directory of its `libnccl.so.2`.
     pub directory: PathBuf,
 }
 
 impl Nccl {
-    /// All versions that are tested against, oldest first; what is missing is fetched.
+    /// Returns all tested versions, oldest first. Missing ones are fetched.
     pub fn all() -> &'static [Nccl] {
         static FOUND: OnceLock<Vec<Nccl>> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -46,16 +46,16 @@ impl Nccl {
         })
     }
 
-    /// Major and minor number.
+    /// Returns the major and minor number.
     pub fn series(&self) -> (u32, u32) {
         series(&self.version)
     }
 }
 
-/// Major and minor number of a version.
+/// Returns the major and minor number of a version.
 ///
 /// # Panics
-/// If there are none.
+/// If the text has none.
 pub fn series(version: &str) -> (u32, u32) {
     let mut numbers = version.split('.').map(|number| number.parse().expect("a number"));
     (

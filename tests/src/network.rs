@@ -1,12 +1,12 @@
-//! Several hosts on one machine: network namespaces, joined by a router of our own that delays what it passes on.
+//! Several hosts on one machine: network namespaces, joined by a router that delays packets.
 //!
-//! Each host has a network namespace with a TUN device, and all that is sent into one comes to the router, a thread of
-//! the test: it hands a packet on when the link's delay is over, in order per direction, at most as fast as the link
-//! is. (`tc netem` would do the same where the kernel has it.) Namespaces are held by descriptors only: however a test
-//! ends, nothing of them stays.
+//! Each host has a network namespace with a TUN device. All packets sent into it arrive at the router, a thread of the
+//! test. The router forwards a packet when the link's delay is over, in order per direction and at most at the link's
+//! rate. (`tc netem` would do the same on kernels that have it.) Namespaces are held by descriptors only, so nothing
+//! remains after a test, however it ends.
 //!
-//! What a host cannot have here is a kernel, and so a clock, of its own: all stamps are of one clock, which is what a
-//! judge of clocks needs.
+//! Hosts here share one kernel and therefore one clock: all timestamps are of one clock. That is what a test of clocks
+//! needs.
 
 use std::collections::VecDeque;
 use std::ffi::c_ulong;
@@ -26,30 +26,30 @@ use crate::skip;
 
 /// Name of each host's device towards the router.
 pub const DEVICE: &str = "rs0";
-/// Largest packet: jumbo frames, so that the router's own work stays small.
+/// Largest packet, in bytes: jumbo frames, so that the router's own work stays small.
 const MTU_BYTES: usize = 9000;
-/// Packets that may wait in a device for the router.
+/// Maximum number of packets that wait in a device for the router.
 const DEVICE_QUEUE: i32 = 10_000;
-/// Bytes that may be under way in one direction. What comes beyond that is dropped, as a router does.
+/// Maximum number of bytes in flight in one direction. On overflow the router drops packets, as a real one does.
 const MOST_UNDER_WAY_BYTES: usize = 64 << 20;
 
 /// One direction between two hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// Every packet takes at least that long.
+    /// Minimum delay of a packet.
     pub least_delay: Duration,
-    /// Mean of what it takes more, exponentially distributed; nobody overtakes.
+    /// Mean of the additional delay, which is exponentially distributed. Packets stay in order.
     pub mean_jitter: Duration,
-    /// Packets leave one after the other, each after its bytes at this rate. `None`: at once.
+    /// Rate at which packets leave one after the other. `None`: unlimited.
     pub bytes_per_second: Option<u64>,
 }
 
-/// What the router did.
+/// Counters of the router.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Packets that were handed on.
+    /// Forwarded packets.
     pub passed: AtomicU64,
-    /// Packets that found no room, or were for nobody.
+    /// Packets that exceeded the capacity or had no destination.
     pub dropped: AtomicU64,
 }
 
@@ -63,17 +63,17 @@ struct Host {
 pub struct Network {
     hosts: Vec<Host>,
     counts: Arc<Counts>,
-    /// Written to, it ends the router.
+    /// Writing to it stops the router.
     stop: File,
     router: Option<JoinHandle<()>>,
 }
 
 impl Network {
-    /// So many hosts; `link` says how a packet goes from one to another. Nothing, and a skip, where this machine allows
-    /// no namespaces.
+    /// Makes this many hosts. `link` describes the direction from one host to another. Skips and returns `None` if this
+    /// machine allows no namespaces.
     ///
     /// # Panics
-    /// If a namespace can be made, and yet not be used.
+    /// If a namespace can be made but not used.
     pub fn new(hosts: usize, seed: u64, link: impl Fn(usize, usize) -> Link) -> Option<Network> {
         let mut made = Vec::new();
         for host in 0..hosts {
@@ -120,7 +120,7 @@ impl Network {
         })
     }
 
-    /// Address of a host.
+    /// Returns the address of a host.
     pub fn address(host: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, 0, 1 + host as u8)
     }
@@ -128,17 +128,17 @@ impl Network {
     /// Makes a command run on a host.
     pub fn place(&self, host: usize, command: &mut Command) {
         let namespace = self.hosts[host].namespace.as_raw_fd();
-        // SAFETY: between fork and exec only setns is called, which is a system call. Should the network be gone when the
-        // command starts, the number is no namespace's, and the start fails.
+        // SAFETY: between fork and exec the closure only calls setns, a system call. If the network is dropped before
+        // the command starts, the descriptor is no namespace's, and the start fails.
         unsafe {
             command.pre_exec(move || enter(namespace));
         }
     }
 
-    /// Runs this on a host: sockets that it makes are that host's for ever.
+    /// Runs a closure on a host. Sockets that it makes belong to that host permanently.
     ///
     /// # Panics
-    /// If it does.
+    /// If the closure does.
     pub fn on<T: Send>(&self, host: usize, run: impl FnOnce() -> T + Send) -> T {
         let namespace = self.hosts[host].namespace.as_raw_fd();
         let run = move || {
@@ -149,7 +149,7 @@ impl Network {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// What the router did so far.
+    /// Returns the router's counters.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -157,7 +157,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // If it cannot be told it has ended.
+        // The write fails only if the router has ended.
         let _ = self.stop.write_all(&[0]);
         if let Some(router) = self.router.take() {
             let _ = router.join();
@@ -181,22 +181,22 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 fn enter(namespace: libc::c_int) -> io::Result<()> {
-    // SAFETY: a system call without memory.
+    // SAFETY: the system call accesses no memory.
     checked(unsafe { libc::setns(namespace, libc::CLONE_NEWNET) }).map(drop)
 }
 
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
-    // SAFETY: two descriptors are written to an array of two; they are nobody else's.
+    // SAFETY: pipe2 writes two descriptors into an array of two, and nothing else owns them.
     unsafe {
         checked(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
         Ok((File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])))
     }
 }
 
-/// A namespace, and its device's other end. Runs on a thread that ends with it.
+/// Makes a namespace and the router's end of its device. Runs on a thread that ends afterwards.
 fn host_of_its_own(host: usize) -> io::Result<(Host, File)> {
-    // SAFETY: a system call without memory; this thread alone moves.
+    // SAFETY: the system call accesses no memory and moves only this thread.
     checked(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     let namespace = File::open("/proc/thread-self/ns/net")?.into();
     let device = File::options()
@@ -212,7 +212,7 @@ fn host_of_its_own(host: usize) -> io::Result<(Host, File)> {
         &mut request,
     )?;
 
-    // SAFETY: a system call without memory; the descriptor is nobody else's.
+    // SAFETY: the system call accesses no memory, and nothing else owns the descriptor.
     let socket = unsafe {
         let socket = checked(libc::socket(
             libc::AF_INET,
@@ -250,7 +250,7 @@ fn host_of_its_own(host: usize) -> io::Result<(Host, File)> {
 }
 
 fn named(device: &str) -> libc::ifreq {
-    // SAFETY: plain data for which zero is a value.
+    // SAFETY: ifreq is plain data for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
         *to = from as libc::c_char;
@@ -260,7 +260,7 @@ fn named(device: &str) -> libc::ifreq {
 
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     let mut data = [0; 14];
-    // Behind the port.
+    // The address follows the port.
     for (to, from) in data[2..].iter_mut().zip(address.octets()) {
         *to = from as libc::c_char;
     }
@@ -275,9 +275,10 @@ fn control(descriptor: libc::c_int, what: c_ulong, request: &mut libc::ifreq) ->
     checked(unsafe { libc::ioctl(descriptor, what as libc::Ioctl, std::ptr::from_mut(request)) }).map(drop)
 }
 
-/// A delay should be the link's, not that of a busy machine: where this is not allowed it is what it is.
+/// Raises the thread's priority, so that a delay is the link's and not that of a busy machine. If this is not allowed,
+/// the delay is less exact.
 fn be_punctual() {
-    // SAFETY: system calls about this thread; the parameter is read during the call.
+    // SAFETY: the system calls concern this thread, and the parameter is valid during the call.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let priority = libc::sched_param { sched_priority: 1 };
@@ -288,10 +289,10 @@ fn be_punctual() {
 #[derive(Debug)]
 struct Direction {
     link: Link,
-    /// Packets with the time at which they are handed on, in order.
+    /// Packets in order, each with the time at which it is forwarded.
     under_way: VecDeque<(Instant, Vec<u8>)>,
     bytes: usize,
-    /// When the last byte so far is through.
+    /// Time at which the last byte has passed.
     free: Option<Instant>,
 }
 
@@ -305,7 +306,7 @@ impl Direction {
         }
     }
 
-    /// False if there is no room.
+    /// Queues a packet. Returns false if the capacity is exceeded.
     fn take(&mut self, packet: &[u8], now: Instant, jitter: Duration) -> bool {
         if self.bytes + packet.len() > MOST_UNDER_WAY_BYTES {
             return false;
@@ -330,7 +331,7 @@ impl Direction {
 
 struct Router {
     devices: Vec<File>,
-    /// From, to.
+    /// Directions by source and destination.
     directions: Vec<Vec<Direction>>,
     random: u64,
     counts: Arc<Counts>,
@@ -354,7 +355,7 @@ impl Router {
         }
     }
 
-    /// Waits for packets at most so long; true if this is the end.
+    /// Waits for packets up to the limit. Returns true at the end.
     fn wait(&self, wakes: &File, limit: Option<Duration>) -> io::Result<bool> {
         let mut polled: Vec<libc::pollfd> = [wakes]
             .into_iter()
@@ -370,7 +371,7 @@ impl Router {
             tv_nsec: libc::c_long::from(limit.subsec_nanos()),
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the array and the time are valid during the call; no mask is given.
+        // SAFETY: the array and the time are valid during the call, and no mask is given.
         let result = unsafe {
             libc::ppoll(
                 polled.as_mut_ptr(),
@@ -386,14 +387,14 @@ impl Router {
     }
 
     fn take_from(&mut self, from: usize, packet: &mut [u8]) {
-        // What a device has now; others must not wait for one that is flooded.
+        // Read a limited number of packets of a device, so that a flooded one does not delay the others.
         for _ in 0..64 {
             let Ok(bytes) = self.devices[from].read(packet) else {
                 return;
             };
             let packet = &packet[..bytes];
             let Some(to) = self.host_for(packet).filter(|&to| to != from) else {
-                // Neighbour discovery of IPv6 and the like.
+                // Neighbour discovery of IPv6 and similar packets.
                 continue;
             };
             let mean = self.directions[from][to].link.mean_jitter;
@@ -404,7 +405,7 @@ impl Router {
         }
     }
 
-    /// Of an IPv4 packet.
+    /// Returns the destination host of an IPv4 packet.
     fn host_for(&self, packet: &[u8]) -> Option<usize> {
         let header: &[u8; 20] = packet.first_chunk()?;
         let [a, b, c, d] = [header[16], header[17], header[18], header[19]];
@@ -431,7 +432,7 @@ impl Router {
         }
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn unit(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

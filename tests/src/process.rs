@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::artefacts;
 
-/// Where live areas lie unless somebody says otherwise; on a machine without, the usual place for scratch.
+/// Returns the default directory of live areas. On a machine without it, returns the usual temporary directory.
 pub fn memory() -> &'static Path {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
@@ -20,39 +20,39 @@ pub fn memory() -> &'static Path {
     }
 }
 
-/// What a process left when it ended.
+/// Remains of a process that ended.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// All of its standard output.
+    /// Complete standard output.
     pub stdout: Vec<u8>,
-    /// All of its standard error.
+    /// Complete standard error.
     pub stderr: Vec<u8>,
 }
 
 impl Ended {
-    /// The exit status as a shell tells it: 128 + signal for the killed.
+    /// Returns the exit status as a shell gives it: 128 + signal if the process was killed.
     pub fn code(&self) -> i32 {
         self.status
             .code()
             .unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
-    /// Standard output as text.
+    /// Returns standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Standard error as text.
+    /// Returns standard error as text.
     pub fn complaints(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 }
 
-/// Preloads the library into a command and all its children; without a directory it must do nothing.
+/// Preloads the library into a command and all its children. Without a directory it must do nothing.
 ///
-/// What the environment of the tests says about rankscope is forgotten in any case.
+/// Variables about rankscope in the environment of the tests are always removed.
 pub fn preload(command: &mut Command, directory: Option<&Path>) {
     clean(command);
     let mut preloaded = OsString::from(artefacts::library());
@@ -66,7 +66,7 @@ pub fn preload(command: &mut Command, directory: Option<&Path>) {
     }
 }
 
-/// Forgets what the environment of the tests says about rankscope, and how full this machine's disk is.
+/// Removes rankscope's variables of the tests' environment, and the limit on free disk space.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("RANKSCOPE_") {
@@ -76,7 +76,7 @@ pub fn clean(command: &mut Command) {
     command.env("RANKSCOPE_MIN_FREE_MIB", "0");
 }
 
-/// A process in a group of its own, which dies with this value.
+/// A process in its own process group, which is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -87,7 +87,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it; its output is read from now on, its input is empty.
+    /// Starts the process. Its output is read from now on, and its input is empty.
     pub fn start(mut command: Command) -> Process {
         command
             .stdin(Stdio::null())
@@ -107,7 +107,7 @@ impl Process {
         }
     }
 
-    /// The process id, which is its group's too.
+    /// Returns the process id, which is also the group's id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -124,15 +124,15 @@ impl Process {
 
     fn send(&self, target: i32, signal: i32) {
         if !self.reaped {
-            // SAFETY: kill touches no memory; the process is not reaped, so the id is still its own.
+            // SAFETY: kill accesses no memory. The process is not reaped, so the id still belongs to it.
             unsafe { libc::kill(target, signal) };
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Panics
-    /// If it takes longer: then the whole group is killed and its output told.
+    /// If it takes longer than the limit. The whole group is then killed, and the message has its output.
     pub fn wait(mut self, limit: Duration) -> Ended {
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(200);
@@ -196,7 +196,7 @@ pub fn run(command: Command, limit: Duration) -> Ended {
 fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is still worth showing.
+        // Output that was read before an error is still useful.
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })

@@ -1,4 +1,4 @@
-//! The Pythons with PyTorch to test against: the current wheel, and Debian's with another Gloo.
+//! Pythons with PyTorch for the tests: the current wheel, and Debian's with a different Gloo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,24 +12,24 @@ use crate::skip;
 pub struct Python {
     /// `wheel` or `debian`.
     pub name: &'static str,
-    /// The interpreter.
+    /// Path of the interpreter.
     pub path: PathBuf,
 }
 
 impl Python {
-    /// The current wheel; made if it is missing (`tests/setup/python.sh`).
+    /// Returns the current wheel. Installs it if it is missing (`tests/setup/python.sh`).
     pub fn wheel() -> Option<Python> {
         static FOUND: OnceLock<Option<Python>> = OnceLock::new();
         FOUND.get_or_init(|| find("wheel")).clone()
     }
 
-    /// Debian's python3-torch: PyTorch 1.13, whose Gloo is a library of its own.
+    /// Returns Debian's python3-torch: PyTorch 1.13, whose Gloo is a separate library.
     pub fn debian() -> Option<Python> {
         static FOUND: OnceLock<Option<Python>> = OnceLock::new();
         FOUND.get_or_init(|| find("debian")).clone()
     }
 
-    /// All that this machine has.
+    /// Returns all that this machine has.
     pub fn all() -> Vec<Python> {
         [Python::wheel(), Python::debian()]
             .into_iter()
@@ -37,10 +37,10 @@ impl Python {
             .collect()
     }
 
-    /// torchrun of this Python: complete but for the script and its arguments.
+    /// Returns this Python's torchrun, complete except for the script and its arguments.
     pub fn torchrun(&self, ranks: usize) -> Command {
         let mut command = Command::new(&self.path);
-        // The launcher's option has dashes only in newer versions.
+        // Only newer versions of the launcher have dashes in the option.
         command.args([
             "-m",
             "torch.distributed.run",
@@ -49,8 +49,8 @@ impl Python {
             &ranks.to_string(),
         ]);
         if self.name == "debian" {
-            // On Python 3.11 the launcher of PyTorch 1.13 fails unless told about redirection: of a rank
-            // that does not exist.
+            // On Python 3.11 the launcher of PyTorch 1.13 fails without a redirection. This one is for a rank that does
+            // not exist.
             let nobody = format!("{ranks}:1");
             command.args(["-r", &nobody, "-t", &nobody]);
         }

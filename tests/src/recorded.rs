@@ -1,4 +1,4 @@
-//! What was recorded: the rank logs of a run directory, read without the collector.
+//! Rank logs of a run directory, read without the collector.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use rankscope_ranklog::record::{FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_FAILED, 
 
 /// The log of one process.
 pub struct Recorded {
-    /// All but its records.
+    /// The log without its records.
     pub log: RankLog,
-    /// Its records, in the order in which they were left.
+    /// Its records, in the order in which they were emitted.
     pub records: Vec<ThreadRecord>,
     /// Its threads.
     pub threads: Vec<Thread>,
-    /// What was not as it should be, in the file and in its records.
+    /// Problems in the file and in its records.
     pub problems: Vec<String>,
 }
 
-/// The segment files of a run directory, by name.
+/// Returns the segment files of a run directory, by name.
 pub fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = directory
         .read_dir()
@@ -35,12 +35,12 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads one log, problems and all.
+/// Reads one log, with its problems.
 pub fn read(path: &Path) -> Recorded {
     Recorded::of(RankLog::open(path).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Reads every log of a run directory, and the live areas while they are there.
+/// Reads every log of a run directory, and the live areas as long as they exist.
 ///
 /// # Panics
 /// If one cannot be opened or has a problem.
@@ -52,7 +52,7 @@ pub fn read_all(directory: &Path) -> Vec<Recorded> {
     all
 }
 
-/// The logs of these processes, in this order.
+/// Reads the logs of these processes, in this order.
 ///
 /// # Panics
 /// If a process has none or several, or there are others.
@@ -83,8 +83,10 @@ impl Recorded {
         }
     }
 
+    /// Asserts that the file has no problems.
+    ///
     /// # Panics
-    /// If anything in the file is not as it should be.
+    /// If it has any.
     pub fn expect_no_problem(&self) {
         assert!(
             self.problems.is_empty(),
@@ -94,8 +96,10 @@ impl Recorded {
         );
     }
 
+    /// Asserts that the log is closed and complete. Missing evidence is allowed, because it is sampled by design.
+    ///
     /// # Panics
-    /// If anything is missing but evidence, which is sampled by design; or the log was not closed.
+    /// If anything else is missing, or the log was not closed.
     pub fn expect_whole(&self) {
         let losses: Vec<_> = self
             .log
@@ -104,7 +108,7 @@ impl Recorded {
             .filter(|loss| loss.cause != LossCause::EvidenceBound)
             .collect();
         assert!(losses.is_empty(), "{}: {losses:?}", self.log.path.display());
-        // A busy machine may leave the closing to the collector: then the live area is there, and was read.
+        // On a busy machine the collector may have to close the log. The live area then exists, and was read.
         let ending = self.log.ending;
         assert!(
             matches!(ending, Ending::Closed | Ending::LiveArea),
@@ -113,7 +117,7 @@ impl Recorded {
         );
     }
 
-    /// The records of a kind.
+    /// Returns the records of a kind.
     pub fn of_kind(&self, kind: RecordKind) -> impl Iterator<Item = &Record> {
         self.records
             .iter()
@@ -121,23 +125,23 @@ impl Recorded {
             .filter(move |record| record.kind == kind as u8)
     }
 
-    /// The operations of the library itself: whole calls, but for the building of communicators.
+    /// Returns the library's own operations: whole calls, without the creation of communicators.
     pub fn calls(&self) -> impl Iterator<Item = &Record> {
         self.of_kind(RecordKind::Call)
             .filter(|record| record.operation != Operation::Connect as u8)
     }
 
-    /// Records of a kind that are known to be missing, for whatever cause.
+    /// Counts the records of a kind that are reported as missing, with any cause.
     pub fn lost(&self, kind: RecordKind) -> u64 {
         let losses = self.log.losses.iter().filter(|loss| loss.kind == kind);
         losses.map(|loss| loss.count).sum()
     }
 
-    /// The messages of a log in the order of their posts: (operation, slot, bytes, peer), each joined with the wait that
-    /// completed it.
+    /// Returns the messages of a log in the order of their posts: (operation, slot, bytes, peer). Each is joined with
+    /// the wait that completed it.
     ///
     /// # Panics
-    /// If a post was not waited for, or a wait not posted, or one of them failed.
+    /// If a post has no wait, a wait has no post, or one of them failed.
     pub fn messages(&self) -> Vec<(Operation, u64, u64, i32)> {
         let by_entry = |kind| {
             let mut records: Vec<&Record> = self.of_kind(kind).collect();
@@ -174,15 +178,18 @@ impl Recorded {
         messages
     }
 
-    /// Nanoseconds per tick, from the calibrations: a process that lives for less than a second may have but one.
+    /// Returns nanoseconds per tick from the calibrations. A process that lives less than a second may have only one of
+    /// them.
     pub fn ns_per_tick(&self) -> Option<f64> {
         let (first, last) = (self.log.calibrations.first()?, self.log.calibrations.last()?);
         let ticks = last.ticks - first.ticks;
         (ticks > 0).then(|| (last.monotonic_raw_ns - first.monotonic_raw_ns) as f64 / ticks as f64)
     }
 
+    /// Asserts plausible durations.
+    ///
     /// # Panics
-    /// If anything took longer than the job, or was left before it was entered.
+    /// If a call took longer than the job, or has a leave before its enter.
     pub fn expect_durations_below(&self, limit: Duration) {
         // No counter is faster than 10 GHz.
         let ns_per_tick = self.ns_per_tick().unwrap_or(0.1);
@@ -202,10 +209,10 @@ impl Recorded {
         }
     }
 
-    /// The communicator of a record.
+    /// Returns the communicator of a record.
     ///
     /// # Panics
-    /// If it has none, or the log does not say what it is.
+    /// If it has none, or the log does not define it.
     pub fn communicator(&self, record: &Record) -> &Communicator {
         self.log
             .communicators
@@ -214,7 +221,7 @@ impl Recorded {
     }
 }
 
-/// Name of a record's operation, as tables have it.
+/// Returns the name of a record's operation, as in tables.
 pub fn operation(record: &Record) -> &'static str {
     Operation::from_u8(record.operation).map_or("none", Operation::name)
 }

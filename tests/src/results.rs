@@ -1,4 +1,4 @@
-//! What rankscope makes of a run directory, through its own program: as a user sees it.
+//! Results of rankscope for a run directory, from its own program: as a user sees them.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::artefacts;
 use crate::process::{self, Ended};
 
-/// `rankscope ARGUMENTS`, however it ends.
+/// Runs `rankscope ARGUMENTS` with any exit status.
 pub fn rankscope<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ended {
     let mut command = Command::new(artefacts::program());
     process::clean(&mut command);
@@ -17,7 +17,7 @@ pub fn rankscope<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ended {
     process::run(command, Duration::from_secs(300))
 }
 
-/// `rankscope merge DIRECTORY`.
+/// Runs `rankscope merge DIRECTORY`.
 ///
 /// # Panics
 /// If it fails.
@@ -25,7 +25,7 @@ pub fn merge(directory: &Path) -> Ended {
     succeed(rankscope(["merge", text(directory)]))
 }
 
-/// `rankscope report --json DIRECTORY`. What the numbers mean is the collector's to say.
+/// Runs `rankscope report --json DIRECTORY`. The collector defines the meaning of the numbers.
 ///
 /// # Panics
 /// If it fails or prints no JSON.

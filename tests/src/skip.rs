@@ -1,6 +1,6 @@
 use std::io::Write;
 
-/// Says that the running test does not test something here, and why. In CI that is a failure.
+/// Reports that the running test does not test something here, and why. In CI that is a failure.
 ///
 /// # Panics
 /// With `CI=true`.
@@ -9,6 +9,6 @@ pub fn skip(reason: &str) {
         std::env::var("CI").as_deref() != Ok("true"),
         "CI=true, and yet to be skipped: {reason}"
     );
-    // Not eprintln: the test runner would swallow it, since the test passes.
+    // eprintln would not show it: the test runner captures the output of tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }

@@ -1,4 +1,4 @@
-//! Trainings with a fault whose size is known (`tests/programs/gloo_train.cc`), and what rankscope makes of them.
+//! Trainings with a fault of known size (`tests/programs/gloo_train.cc`), and rankscope's results for them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use crate::network::{Link, Network};
 use crate::results;
 use crate::turn::Turn;
 
-/// What goes over a link of two ranks in a step of the pattern `exchange`, one direction after the other: 32 KiB each.
-/// What is reduced is small.
+/// Bytes that a link of two ranks carries in a step of the pattern `exchange`: 32 KiB in each direction, one after the
+/// other. The reduced bytes are few.
 const EXCHANGED_BYTES: f64 = 2.0 * 32.0 * 1024.0;
 
-/// How far a cut may lie from the moment at which the program began the step, as a share of the step: well below the
-/// shortest part of one, so that a cut at another operation is another step.
+/// Largest distance of a cut from the start of the program's step, as a share of the step. It is well below the
+/// shortest part of a step, so a cut at another operation counts as a different step.
 const CUT_SHARE: f64 = 0.02;
 
-/// What a rank's own time looks like beside that of the others.
+/// Pattern of a rank's own time compared with that of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// All alike.
+    /// All ranks are equal.
     None,
     /// One rank is late in every step.
     Persistent,
     /// One rank is late in 3 of every 30 steps.
     Recurrent,
-    /// One rank is late in a tenth of the steps, one behind the other.
+    /// One rank is late in a tenth of the steps, all of them consecutive.
     Transient,
-    /// In each step some rank is late, none in particular.
+    /// A random rank is late in each step.
     Rotating,
     /// Both ranks of a host are late in every step.
     Host,
-    /// What two ranks send each other takes longer (routed trainings).
+    /// Messages between two ranks take longer (routed trainings).
     Link,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Fault; 7] = [
         Fault::None,
         Fault::Persistent,
@@ -51,7 +51,7 @@ impl Fault {
         Fault::Link,
     ];
 
-    /// As the program is told.
+    /// Returns the name of the fault in the program's arguments.
     pub fn word(self) -> &'static str {
         match self {
             Fault::None => "none",
@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// The rule that should find it, and the class that it should give.
+    /// Returns the rule that should find the fault, and the class that it should give.
     pub fn finding(self) -> Option<(&'static str, Option<&'static str>)> {
         match self {
             Fault::None => None,
@@ -83,34 +83,34 @@ impl Fault {
 pub struct Training {
     /// `ddp`, `fsdp`, `accumulate`, `evaluate`, `pipeline` or `exchange`.
     pub pattern: &'static str,
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Ranks per host; each host has a boot id of its own. `None`: all on this one.
+    /// Ranks per host. Each host has a different boot id. `None`: all ranks are on this host.
     pub per_host: Option<usize>,
-    /// Hosts are joined by a router with delays and jitter of its own; a slow link is slow there.
+    /// Whether a router with delays and jitter joins the hosts. A slow link is slow in the router.
     pub is_routed: bool,
-    /// Steps.
+    /// Number of steps.
     pub steps: usize,
-    /// What a step computes, µs.
+    /// Computing time of a step, in microseconds.
     pub step_us: u32,
-    /// What is wrong.
+    /// Fault.
     pub fault: Fault,
-    /// With whom; of a link or a host the first of two ranks.
+    /// Affected rank. For a link or a host, the first of the two ranks.
     pub victim: usize,
-    /// What that adds to the victim's own time in the mean step, thousandths of a step.
+    /// Time that the fault adds to the victim's own time in the mean step, in thousandths of a step.
     pub permille: u32,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a rank says of its own steps, ns on the axis.
+/// A rank's own report of its steps, in nanoseconds on the axis.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// When each step began, and the last one's end.
+    /// Start of each step, and the end of the last one.
     pub began_ns: Vec<i64>,
-    /// When the last operation of each step was over.
+    /// End of the last operation of each step.
     pub ended_ns: Vec<i64>,
-    /// When the last operation of each evaluation was over.
+    /// End of the last operation of each evaluation.
     pub evaluated_ns: Vec<i64>,
 }
 
@@ -130,19 +130,19 @@ impl Truth {
     }
 }
 
-/// What happened, and what rankscope says happened.
+/// The truth about a training, and rankscope's results for it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The report.
     pub report: Value,
-    /// What the ranks say.
+    /// Reports of the ranks.
     pub truth: Vec<Truth>,
-    /// Steps as they were cut, per rank: kind and end, ns on the axis.
+    /// Steps as rankscope cut them, per rank: kind and end, in nanoseconds on the axis.
     pub cuts_ns: Vec<Vec<(StepKind, i64)>>,
 }
 
 impl Training {
-    /// Runs it, recorded, and asks rankscope.
+    /// Runs and records the training, then merges and reports it.
     ///
     /// # Panics
     /// If the training or the merge fails, or this machine cannot route.
@@ -185,7 +185,7 @@ impl Training {
         let truth = (0..self.ranks)
             .map(|rank| Truth::read(&finished.told(&format!("rank{rank}.steps")), origin))
             .collect();
-        // Ranks of the session stand in the order of their numbers in a run of one world.
+        // In a run of one world, the ranks of the session are ordered by their numbers.
         let session = directory.path().join("session");
         let cuts_ns = (0..self.ranks)
             .map(|rank| {
@@ -208,7 +208,7 @@ impl Training {
 }
 
 impl Training {
-    /// One direction between two hosts: some 100 µs, and slower by what the fault says.
+    /// Returns one direction between two hosts: some 100 µs, or slower with the fault.
     fn link(&self, victim: usize, from: usize, to: usize) -> Link {
         let is_slow =
             self.fault == Fault::Link && [from, to].contains(&victim) && [from, to].contains(&(victim + 1));
@@ -221,7 +221,7 @@ impl Training {
     }
 }
 
-/// A shell command that gives the rank it starts the boot id of its host, in a mount namespace of its own.
+/// Returns a shell command that gives the rank that it starts the boot id of its host, in a separate mount namespace.
 fn own_host_by_rank(directory: &Path, ranks: usize, per_host: usize) -> String {
     for host in 0..ranks.div_ceil(per_host) {
         let id = format!("{host:08x}-0000-4000-8000-{host:012x}\n");
@@ -234,27 +234,28 @@ fn own_host_by_rank(directory: &Path, ranks: usize, per_host: usize) -> String {
 }
 
 impl Outcome {
-    /// The findings, the costliest first.
+    /// Returns the findings, the costliest first.
     pub fn findings(&self) -> &[Value] {
         self.report["findings"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Their kinds.
+    /// Returns their kinds.
     pub fn kinds(&self) -> Vec<&str> {
         let kinds = self.findings().iter();
         kinds.filter_map(|finding| finding["kind"].as_str()).collect()
     }
 
-    /// The mean step of the program, by its own clock: from the first one's begin to the last one's end on rank 0,
-    /// evaluations included, ns.
+    /// Returns the program's mean step by its own clock, in nanoseconds: from the start of the first step to the end of
+    /// the last one on rank 0. Evaluations are included.
     pub fn mean_step_ns(&self) -> f64 {
         let began = &self.truth[0].began_ns;
         let steps = began.len().saturating_sub(1).max(1);
         (began[began.len() - 1] - began[0]) as f64 / steps as f64
     }
 
-    /// Ends of steps and evaluations that are where the program had them and what it had, and all ends, told and true: over
-    /// all ranks. Of the first and the last two steps nothing is demanded: whole steps begin where a first one ended.
+    /// Counts, over all ranks, the ends of steps and evaluations with the program's place and kind. Also counts all
+    /// ends, found and true. The first and the last two steps are ignored, because whole steps begin where a first one
+    /// ended.
     pub fn cuts(&self) -> (usize, usize) {
         let near = (self.mean_step_ns() * CUT_SHARE) as i64;
         let (mut equal, mut all) = (0, 0);

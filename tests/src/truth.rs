@@ -1,13 +1,13 @@
-//! What a program says it did, line by line (`tests/programs/truth.h`, `tests/programs/torch/rank.py`).
+//! A program's own report of its operations, line by line (`tests/programs/truth.h`, `tests/programs/torch/rank.py`).
 
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::NO_PEER;
 use serde_json::Value;
 
-/// The operation that the programs call by this name.
+/// Returns the operation that has this name in the programs.
 ///
 /// # Panics
-/// If none does.
+/// If there is none.
 pub fn operation(line: &Value) -> Operation {
     match line["op"].as_str() {
         Some("allreduce") => Operation::AllReduce,
@@ -31,12 +31,12 @@ pub fn operation(line: &Value) -> Operation {
     }
 }
 
-/// True for a send or a receive.
+/// Returns true for a send or a receive.
 pub fn is_message(line: &Value) -> bool {
     matches!(line["op"].as_str(), Some("send" | "recv"))
 }
 
-/// A number that the line must have.
+/// Returns a number that the line must have.
 ///
 /// # Panics
 /// If it has none.
@@ -46,7 +46,7 @@ pub fn number(line: &Value, field: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {field}: {line}"))
 }
 
-/// Root or peer; [`NO_PEER`] where the operation has none.
+/// Returns the root or peer, or [`NO_PEER`] if the operation has none.
 pub fn member(line: &Value, field: &str) -> i32 {
     line[field]
         .as_i64()
@@ -54,12 +54,12 @@ pub fn member(line: &Value, field: &str) -> i32 {
         .unwrap_or(NO_PEER)
 }
 
-/// The communicator, as the program calls it.
+/// Returns the program's name of the communicator.
 pub fn communicator(line: &Value) -> String {
     line["communicator"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Bytes to or from each member, where counts were told.
+/// Returns the bytes to or from each member, if the line has counts.
 pub fn bytes_per_member(line: &Value, field: &str) -> Vec<u64> {
     let counts = line.get(field).and_then(Value::as_array);
     let element = number(line, "element_size");
@@ -70,7 +70,7 @@ pub fn bytes_per_member(line: &Value, field: &str) -> Vec<u64> {
         .collect()
 }
 
-/// The messages among these lines, as [`crate::recorded::Recorded::messages`] gives them.
+/// Returns the messages among these lines, in the form of [`crate::recorded::Recorded::messages`].
 pub fn messages(lines: &[Value]) -> Vec<(Operation, u64, u64, i32)> {
     lines
         .iter()

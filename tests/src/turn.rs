@@ -1,8 +1,8 @@
-//! Tests of real processes take turns.
+//! Mutual exclusion of tests with real processes.
 //!
-//! Ranks share two cores on a small machine: jobs side by side would time each other out and blur every
-//! measured wait. The test runner starts tests in threads or in processes; a locked file orders both, and
-//! also two runs of the tests in one checkout.
+//! Ranks share two cores on a small machine. Concurrent jobs would make each other time out and distort every measured
+//! wait. The test runner starts tests in threads or in processes. A locked file serialises both, and also two test runs
+//! in one checkout.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -19,7 +19,7 @@ pub fn take() -> Turn {
     let path = crate::artefacts::target_directory().join("one-job-at-a-time.lock");
     let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     loop {
-        // SAFETY: the descriptor is open as long as `file` lives.
+        // SAFETY: the descriptor is open as long as `file` exists.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
             return Turn { _locked: file };
         }

@@ -1,5 +1,7 @@
-//! The gate as CI runs it: the shell example on a real training whose change makes one rank late, the steps of the GitHub action,
-//! and actionlint on the example workflow.
+//! Tests the gate as CI runs it.
+//!
+//! The tests run the shell example on a real training whose change makes one rank late, and the steps of the GitHub
+//! action. They also run actionlint on the example workflow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use serde_json::Value;
 
 const MINUTES: Duration = Duration::from_secs(600);
 
-/// A repository with the demo's training, in whose working tree rank 1 loads its data slowly.
+/// Makes a repository with the demo's training. In its working tree rank 1 loads its data slowly.
 fn repository(directory: &Path) -> PathBuf {
     let repository = directory.join("project");
     fs::create_dir(&repository).expect("a directory");
@@ -53,12 +55,12 @@ fn prepared(command: &mut Command) {
         .env("RANKSCOPE", artefacts::program())
         .env("OMP_NUM_THREADS", "1")
         .env("SLOW", "none")
-        // Far more than a busy machine makes runs differ: here it is tried that the gate works, not what it can find.
+        // Far more than the noise of a busy machine: the test is about the gate, not about its sensitivity.
         .env("SLOW_MS", "150")
         .env("STEPS", "20");
 }
 
-/// The training as a shell starts it.
+/// Returns the training as a shell starts it.
 fn training(python: &Python) -> Vec<String> {
     let job = python.torchrun(2);
     let words = std::iter::once(job.get_program()).chain(job.get_args());
@@ -113,7 +115,7 @@ fn the_shell_example_fails_a_change_that_makes_a_rank_late_and_names_it() {
     );
 }
 
-/// The scripts of the action's steps, in their order.
+/// Returns the scripts of the action's steps in order.
 fn action_steps() -> Vec<String> {
     let action = fs::read_to_string(artefacts::root().join("action.yml")).expect("the action");
     let mut steps: Vec<String> = Vec::new();
@@ -160,7 +162,7 @@ fn the_steps_of_the_action_record_compare_and_report() {
     let mut ended = None;
     for script in &steps {
         let mut command = Command::new("bash");
-        // As GitHub starts `shell: bash`.
+        // The options that GitHub uses for `shell: bash`.
         command
             .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script])
             .current_dir(work.path());
@@ -217,7 +219,7 @@ fn actionlint_finds_nothing_in_the_example_workflow() {
     let workflow = artefacts::root().join("examples/ci/github.yml");
     let (is_clean, found) = check(&workflow);
     assert!(is_clean, "{found}");
-    // It would find a mistake.
+    // Check that actionlint finds a mistake.
     let folder = tempfile::tempdir().expect("a directory");
     let broken = folder.path().join("broken.yml");
     let text = fs::read_to_string(&workflow).expect("the workflow");
@@ -228,7 +230,7 @@ fn actionlint_finds_nothing_in_the_example_workflow() {
     .expect("written");
     let (is_clean, found) = check(&broken);
     assert!(!is_clean && found.contains("nothing"), "{found}");
-    // The inputs that the example gives are those that the action has.
+    // The inputs in the example are inputs of the action.
     let action = fs::read_to_string(artefacts::root().join("action.yml")).expect("the action");
     let inputs = text
         .split("with:\n")

@@ -1,5 +1,7 @@
-//! Changes of known size in a training over real Gloo between two hosts, compared: found where the printed size allows, and named;
-//! else inconclusive, with the number of runs that would decide.
+//! Tests comparisons of trainings over real Gloo between two hosts, with changes of known size.
+//!
+//! A change is found and named if the printed size allows. Otherwise the result is inconclusive, with the number of
+//! runs that would decide.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,20 +15,20 @@ use rankscope_tests::{compile, process, results, turn};
 
 const ROUNDS: u64 = 5;
 const STEPS: u32 = 40;
-/// What a step computes. About twice as long is spent on transfer.
+/// Computing time of a step, in microseconds. Transfers take about twice as long.
 const COMPUTE_US: u32 = 10_000;
-/// Of the link, each way. A bucket has 32 KiB.
+/// Rate of the link in each direction. A bucket has 32 KiB.
 const BYTES_PER_SECOND: u64 = 6_000_000;
 
-/// A training beside the base.
+/// A training that differs from the base.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
     pattern: &'static str,
     compute_us: u32,
-    /// Rank 1 takes so much longer before each forward pass.
+    /// Additional time of rank 1 before each forward pass, in microseconds.
     late_us: u32,
-    /// The link is slower by a tenth.
+    /// Whether the link is slower by a tenth.
     is_link_slow: bool,
 }
 
@@ -119,7 +121,7 @@ fn compared(base: &Path, new: &Path) -> Comparison {
     comparison
 }
 
-/// The metric's gate failed, unless the change was too small for what the comparison says that it can find.
+/// Asserts that the metric's gate failed, unless the change was below the size that the comparison claims to find.
 fn found(comparison: &Comparison, metric: &str, change_ns: f64) {
     let gate = comparison
         .gates
@@ -135,7 +137,7 @@ fn found(comparison: &Comparison, metric: &str, change_ns: f64) {
         .iter()
         .find(|found| found.metric == metric)
         .expect("a size");
-    // A change of the printed size is found in 95 % of cases, one that is half as large again always.
+    // A change of the printed size is found in 95 % of cases, and one of 1.5 times that size always.
     let printed_ns = printed.change.value.expect("five runs a side show the noise");
     assert!(
         printed_ns * 1.5 > change_ns,
@@ -166,7 +168,7 @@ fn real_changes_are_found_and_named() {
     let mut variants = vec![BASE];
     variants.extend(CHANGES);
     for round in 0..ROUNDS {
-        // To and fro: a drift of the machine reaches all alike.
+        // The order alternates, so that a drift of the machine affects all variants equally.
         if round > 0 {
             variants.reverse();
         }

@@ -1,21 +1,21 @@
-//! Comparisons decided anew by scipy and statsmodels, from the same numbers (`tests/programs/compare_reference.py`).
+//! Tests comparisons against scipy and statsmodels on the same numbers (`tests/programs/compare_reference.py`).
 
-#[path = "../../collector/tests/compare_support/mod.rs"]
+#[path = "../../collector/cli/tests/compare_support/mod.rs"]
 mod compare_support;
 
 use compare_support::{Job, Random, in_turns};
-use rankscope_collector::compare::settings::Settings;
-use rankscope_collector::compare::{Run, compare};
+use rankscope_compare::settings::Settings;
+use rankscope_compare::{Run, compare};
 use rankscope_tests::{artefacts, skip};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::Command;
 
-/// Cases of each kind.
+/// Number of cases of each kind.
 const CASES: u64 = 60;
 
-/// Limits, and what the reference is to make of them.
+/// Returns gates, each with the same limit in the reference's form.
 fn gates() -> [(&'static str, Value); 5] {
     [
         (
@@ -47,7 +47,8 @@ fn summaries(runs: &[Run]) -> Vec<Value> {
         .collect()
 }
 
-/// Base, new and noise of a random case of one of four kinds: in turns, batches of other times, one run a side, uneven sides.
+/// Returns base, new and noise of a random case of one of four kinds: in turns, batches at different times, one run a
+/// side, uneven sides.
 fn case(kind: u64, random: &mut Random) -> (Vec<Run>, Vec<Run>, Vec<Vec<Run>>) {
     let noise = [0.0005, 0.002, 0.01, 0.05][random.below(4)];
     let mut change = |size: f64| {
@@ -158,7 +159,7 @@ fn scipy_and_statsmodels_decide_the_same() {
     );
     let sums: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
     assert_eq!(sums["cases"], 4 * CASES);
-    // Cases of every kind and every decision were among them.
+    // The cases covered every kind and every decision.
     for what in [
         "runs",
         "batches",

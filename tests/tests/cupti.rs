@@ -1,6 +1,8 @@
-//! What devices do, as CUPTI tells, from the driver to the session: every work recorded, with its times, its launch and
-//! the call that it is of; other profilers find everything as if we were not there. CUPTI, the driver and NCCL are test
-//! doubles (`tests/doubles/cupti`), which know the truth.
+//! Tests device activity as CUPTI reports it, from the driver to the session.
+//!
+//! Every work is recorded with its times, its launch and the call to which it belongs. Other profilers receive
+//! everything as if rankscope were absent. CUPTI, the driver and NCCL are test doubles (`tests/doubles/cupti`), which
+//! know the truth.
 
 use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
@@ -53,7 +55,7 @@ fn every_version_tells_every_work_with_its_times() {
                 assert_eq!(said[nothing], 0, "version {version}: {nothing}");
             }
             expect_true(log, &run.truth(rank));
-            // What CUPTI took meanwhile, and what the driver did: each of it with its thread, if one is told.
+            // Overhead of CUPTI and of the driver: each record has its thread, if one is reported.
             let taken = run.true_overheads(rank);
             expect_true_overheads(log, &taken);
             assert_eq!(log.log.properties["source.cupti_overhead"], "recorded");
@@ -66,7 +68,7 @@ fn every_version_tells_every_work_with_its_times() {
                 );
                 assert!(of_kind.clone().all(|one| (one.thread != 0) == is_of_thread));
             }
-            // What launched them is known since the version that can tell it function by function.
+            // Launch calls are recorded since the first version that can select functions one by one.
             let launches = activities(log)
                 .iter()
                 .filter(|activity| matches!(activity, Activity::Call { waits: false, .. }))
@@ -84,7 +86,7 @@ fn every_version_tells_every_work_with_its_times() {
     }
 }
 
-/// Length of a union, and of an intersection of two: one moment after another.
+/// Returns the lengths of unions and intersections, computed edge by edge.
 fn brute(lists: &[&[(i64, i64)]; 3]) -> [i64; 5] {
     let mut edges: Vec<(i64, usize, i64)> = Vec::new();
     for (class, list) in lists.iter().enumerate() {
@@ -137,12 +139,13 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         assert_eq!(activity["lost"], 0);
         assert_eq!(activity["launches_without_work"], 0);
         assert_eq!(activity["with_launch"].as_u64(), Some(rows.len() as u64));
-        // The device's times lie between their launch and the return of what waited for them.
+        // The device's times are between their launch and the return of the call that waited for them.
         let earliest = activity["shortest_launch_ns"]["value"]
             .as_i64()
             .expect("launches");
         assert!((0..1_000_000).contains(&earliest), "{earliest}");
-        // The parts, against the truth: all of the run, by differences of times, which no axis changes.
+        // Compare the parts with the truth for the whole run. Only differences of times are used, which no axis
+        // changes.
         let of_class = |wanted: WorkClass| -> Vec<(i64, i64)> {
             let rows = rows.iter().filter(|row| row.class == wanted);
             rows.map(|row| (row.start_ns, row.end_ns)).collect()
@@ -165,13 +168,13 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         let parts = brute(&[&classes[0], &classes[1], &classes[2]]);
         let true_parts = brute(&[&true_classes[0], &true_classes[1], &true_classes[2]]);
         for (part, true_part) in parts.iter().zip(true_parts) {
-            // Every border may be off by a stamp.
+            // Every border may be off by a timestamp's error.
             assert!(
                 (part - true_part).abs() < 200_000 + true_part / 50,
                 "{parts:?} {true_parts:?}"
             );
         }
-        // The steps, against the table of works: exactly.
+        // Compare the steps with the table of works: exactly.
         let steps: Vec<StepRow> = run.rows(rank);
         assert!(steps.len() > 150, "{}", steps.len());
         let mut sums = [0i64; 5];
@@ -213,7 +216,7 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             session["breakdown"][rank]["overlap"]["value"]["numerator"],
             sums[1]
         );
-        // An operation of NCCL begins and ends with its kernel.
+        // An NCCL operation starts and ends with its kernel.
         let kernels: HashMap<i64, i64> = rows
             .iter()
             .filter(|row| row.class == WorkClass::Communication)
@@ -233,11 +236,11 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             );
             compared += 1;
         }
-        // Those that were called before CUPTI was there are known as enqueued.
+        // Operations that were called before CUPTI started are known as enqueued only.
         assert!(compared > 500, "{compared} of {}", operations.len());
         let direct = rows.iter().filter(|row| row.operation == Operation::AllReduce);
         assert!(direct.count() > 150);
-        // Names are people's, launches have theirs, waits are told.
+        // Names are demangled, launches have spans, and waits are recorded.
         let names: Vec<NameRow> = run.rows(rank);
         let is_read = |row: &NameRow| row.name.contains("::") && row.mangled.is_some();
         assert!(names.iter().any(is_read));
@@ -245,7 +248,7 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         assert!(spans.is_sorted_by_key(|span| span.start_ns));
         let launches = spans.iter().filter(|span| span.kind == SpanKind::Launch).count() as u64;
         assert_eq!(launches, (WORKS - 4) * 200);
-        // What was taken by whom stands where it happened, and nobody counts it as something else.
+        // Overheads are where they happened, with their owner, and count as nothing else.
         let taken = run.true_overheads(rank);
         let told = |kind: SpanKind| spans.iter().filter(move |span| span.kind == kind);
         let is_drivers = |one: &&Taken| overhead::is_drivers(one.what);
@@ -269,7 +272,7 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             let true_ones = taken.iter().filter(|one| overhead::words(one.what) == words);
             assert_eq!(named.count(), true_ones.count(), "{words}");
         }
-        // Their union, but for what lies outside of the time in which all was recorded.
+        // Compare with the union of the overheads, without the parts outside the time of complete recording.
         let mut covered: Vec<(i64, i64)> = told(SpanKind::Covered)
             .map(|span| (span.start_ns, span.end_ns))
             .collect();
@@ -327,7 +330,8 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
         if !more.0.is_empty() {
             settings.push(more);
         }
-        // A third of the steps must last longer than it is left alone after its last sign.
+        // A third of the steps must last longer than the time for which rankscope yields after the other profiler's
+        // last sign.
         let settings = Settings {
             steps: 3 * 1000,
             more: &settings,
@@ -347,7 +351,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
                 (&said["violations"], &said["driver_violations"]),
                 (&0.into(), &0.into())
             );
-            // We stood aside, said so, and came back.
+            // The recorder yielded, reported that, and resumed.
             let covered: Vec<Coverage> = activities(log)
                 .iter()
                 .filter_map(|activity| match activity {
@@ -357,7 +361,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
                 .collect();
             let mut changes = covered.clone();
             changes.dedup();
-            // At the end it is switched off.
+            // The recording is switched off at the end.
             changes.truncate(3);
             assert_eq!(
                 changes,
@@ -370,7 +374,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
                 ours > launched / 4 && ours < launched * 3 / 4,
                 "{ours} of {launched}"
             );
-            // What still ran when it took over is counted; nothing else is lost.
+            // Works in flight at the takeover are counted. Nothing else is lost.
             let lost = lost(log);
             assert!(
                 lost.keys().all(|&cause| cause == LossCause::Unfinished),
@@ -408,7 +412,7 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
                 .is_some_and(|reason| reason.contains(fails))
         );
     }
-    // What it takes for itself it may keep to itself: all of the rest is recorded as ever.
+    // If CUPTI's overhead cannot be recorded, everything else is recorded as usual.
     for (more, said_of_it, has_any) in [
         (
             ("CUPTI_DOUBLE_REFUSES", "17"),
@@ -441,7 +445,7 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
         assert_eq!(session["activity"][0]["recorder_ns"]["reason"], said_of_it);
         assert_eq!(session["activity"][0]["lost"], 0);
     }
-    // Another tool is named to the driver: CUPTI is its.
+    // Another tool is configured in the driver: CUPTI belongs to that tool.
     let settings = Settings {
         more: &[("CUDA_INJECTION64_PATH", "/opt/other/libinjection.so")],
         ..Settings::default()
@@ -472,7 +476,7 @@ fn what_cupti_drops_is_counted() {
     }
 }
 
-/// Launches of the log that gave a device work of which nothing is told.
+/// Counts the launches in the log that gave a device work without any record of that work.
 fn launches_without_work(log: &recorded::Recorded) -> u64 {
     let activities = activities(log);
     let with_work: BTreeSet<u32> = activities
@@ -496,7 +500,7 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
     for ending in ["exit", "_exit", "kill"] {
         let settings = Settings {
             steps: 600,
-            // A busy machine may take longer than the time that an exit has by default.
+            // On a busy machine an exit may take longer than the default limit.
             more: &[("CUPTI_JOB_EXIT", ending), ("RANKSCOPE_EXIT_WAIT_MS", "10000")],
             ..Settings::default()
         };
@@ -508,12 +512,12 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
             if ending == "exit" {
                 assert_eq!(recorded + lost(log).values().sum::<u64>(), launched, "{ending}");
             } else {
-                // Half a second between two flushes, and a step takes 2.5 ms.
+                // Flushes are half a second apart, and a step takes 2.5 ms.
                 assert!(
                     recorded < launched && recorded > launched / 3,
                     "{ending}: {recorded} of {launched}"
                 );
-                // Everything until the last flush is there: nothing is missing in between.
+                // Everything before the last flush is recorded without gaps.
                 let told = told(log);
                 let truth = true_works(&run.truth(rank));
                 let last = told.iter().map(|work| work.0).max().expect("works");
@@ -527,7 +531,8 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
             .as_i64()
             .expect("a moment");
         assert!(until > 0);
-        // What was launched and not delivered is told as far as it was recorded, and who was killed is.
+        // Launched works that were not delivered are reported as far as their launches were recorded, and so is a
+        // killed rank.
         let activity = &session["activity"][0];
         let nothing_came = ["launches_without_work", "calls_without_kernel"].map(|of| activity[of].as_u64());
         let is_regular = ending == "exit";
@@ -540,7 +545,7 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
         if is_regular {
             assert_eq!(nothing_came, [Some(0), Some(0)]);
         } else {
-            // How many launches lie before the last flush and their works behind it is chance, even none.
+            // The number of launches before the last flush whose works come after it is random, and may be zero.
             assert_eq!(nothing_came[0], Some(launches_without_work(&run.logs()[0])));
             assert!(nothing_came[1] > Some(0), "{nothing_came:?}");
         }
@@ -582,7 +587,7 @@ fn forked_children_and_captures_are_left_alone() {
 #[test]
 fn nothing_of_cupti_is_touched_where_nobody_asked() {
     let turn = turn::take();
-    // Nothing said, with another profiler, switched off, and a window that does not open.
+    // Four cases: the default, another profiler, recording switched off, and a window that never opens.
     for (kernels, has_other) in [
         (None, false),
         (None, true),
@@ -642,7 +647,7 @@ fn communication_alone_keeps_what_is_of_it() {
             .collect();
         assert_eq!(own.len() as u64, 2 * settings.steps);
         expect_true(log, &own);
-        // Nor is CUPTI asked for what it takes for itself.
+        // CUPTI is not asked for its overhead either.
         assert_eq!((overheads(log), run.true_overheads(rank)), (vec![], vec![]));
         assert!(!log.log.properties.contains_key("source.cupti_overhead"));
     }
@@ -652,7 +657,7 @@ fn communication_alone_keeps_what_is_of_it() {
         session["activity"][0]["communication_kernels"],
         2 * settings.steps
     );
-    // What it overlaps with cannot be told.
+    // The overlap is unknown.
     assert!(session["activity"][0]["overlap"]["value"].is_null());
     assert_eq!(session["breakdown"][0]["overlap"]["value"], Value::Null);
 }
@@ -693,7 +698,7 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
         assert_eq!(run.said(rank, "launched")["kinds"], 0);
     }
 
-    // A job that was started without it is told to begin, and to stop.
+    // A job that started without device recording is requested to start it, and to stop it.
     let directory = tempfile::tempdir().expect("a temporary directory");
     let truth = tempfile::tempdir().expect("a temporary directory");
     let meet = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
@@ -713,7 +718,7 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
             if answer.code() == 0 {
                 break;
             }
-            // The logs come with the first communicator.
+            // The logs are created with the first communicator.
             std::thread::sleep(Duration::from_millis(50));
             answer = results::rankscope(["ctl", path, what]);
         }
@@ -745,7 +750,7 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
     );
 }
 
-/// Real libraries, where there is no driver: none of their functions is called, whatever is asked for.
+/// With a real library but no driver, none of the library's functions is called, whatever the settings.
 #[test]
 fn a_real_cupti_without_a_driver_is_left_alone() {
     let script = artefacts::root().join("tests/setup/cupti.sh");
@@ -761,7 +766,7 @@ fn a_real_cupti_without_a_driver_is_left_alone() {
     };
     for library in libraries.lines() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        // In the process as PyTorch has it, before its first communicator.
+        // The library is loaded before the first communicator, as in a process with PyTorch.
         let finished = Job::program(&program, 2)
             .env("RANKSCOPE_KERNELS", "all")
             .env("RANKSCOPE_CUPTI", library)
@@ -782,7 +787,8 @@ fn a_real_cupti_without_a_driver_is_left_alone() {
     }
 }
 
-/// What the double wrote, saved byte by byte as a real one's records are on a machine with a GPU: read again without it.
+/// Reads records that the double wrote and that were saved byte by byte, as on a machine with a GPU. They are read
+/// without the double.
 #[test]
 fn saved_records_are_the_works() {
     use rankscope_cupti_sys::dump::Dump;

@@ -1,6 +1,8 @@
-//! Calls of NCCL whose kernels nothing links to them: by their order on the stream where CUPTI names no calls (before
-//! 12.6), by events while another profiler has it; and what kept devices from computing. On the test doubles, which know
-//! the truth.
+//! Tests NCCL calls without a link to their kernels, and the causes of stalls, on the test doubles, which know the
+//! truth.
+//!
+//! The order on the stream matches calls and kernels if CUPTI does not name calls (before 12.6). Events give the times
+//! while another profiler has CUPTI.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +12,9 @@ use rankscope_formats::session::{
 use rankscope_tests::cupti_run::{self, RANKS, STAMPS_NS, Settings, told, true_works};
 use rankscope_tests::turn;
 
-/// Calls of NCCL in a step: an all-reduce, and two in a group.
+/// Number of NCCL calls in a step: an all-reduce, and two calls in a group.
 const CALLS: u64 = 3;
-/// Their launches.
+/// Number of their launches.
 const LAUNCHES: u64 = 2;
 
 #[test]
@@ -47,7 +49,7 @@ fn kernels_that_nothing_links_are_put_to_their_calls_by_the_order_on_their_strea
             assert_eq!(rows.len() as u64, CALLS * settings.steps);
             let origin = rows[0].enter_ns - kernels[0].0;
             for row in &rows {
-                // The first call of a step is a launch, the other two are one.
+                // The first call of a step is a launch. The other two share one.
                 let (step, call) = (u64::from(row.sequence) / CALLS, u64::from(row.sequence) % CALLS);
                 let (start, stop) = kernels[(LAUNCHES * step + call.min(1)) as usize];
                 let off = (row.enter_ns - start - origin)
@@ -55,7 +57,7 @@ fn kernels_that_nothing_links_are_put_to_their_calls_by_the_order_on_their_strea
                     .max((row.leave_ns.expect("done") - stop - origin).abs());
                 assert!(off < 2 * STAMPS_NS, "{row:?} is {off} ns beside its kernel");
             }
-            // A kernel carries the call that it is of; of a group it is none's alone.
+            // A kernel carries the call to which it belongs. The kernel of a group belongs to no single call.
             let works: Vec<WorkRow> = run.rows(rank);
             let named = works
                 .iter()
@@ -91,7 +93,7 @@ fn events_stand_in_while_another_profiler_has_cupti_and_times_are_true_until_it_
             let theirs = run.said(rank, "other")["other"].clone();
             assert_eq!(theirs["received"], theirs["launched"]);
             assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
-            // What was under way when it registered its clock has the times of ours.
+            // Works in flight while the other profiler registered its clock still have the times of rankscope's clock.
             let mut truth: BTreeMap<String, Vec<i64>> = BTreeMap::new();
             for (start, _, name, ..) in true_works(&run.truth(rank)) {
                 truth.entry(name).or_default().push(start);
@@ -127,7 +129,7 @@ fn events_stand_in_while_another_profiler_has_cupti_and_times_are_true_until_it_
                 by_events > calls / 4,
                 "version {version}: {by_events} of {calls} by events"
             );
-            // What was launched while one took over from the other, and what was launched last.
+            // Untimed are works that were launched during the change between the two sources, and the last works.
             assert!(
                 enqueued < calls / 5,
                 "version {version}: {enqueued} of {calls} not timed"
@@ -150,7 +152,7 @@ fn a_stall_names_the_rank_that_was_late() {
     run.expect_well();
     let session = run.session();
     let stalls: Vec<StallRow> = run.rows(0);
-    // Before the first step one process waits for the other's start.
+    // Before the first step one process waits for the start of the other.
     let steps: Vec<StepRow> = run.rows(0);
     let of_late: Vec<&StallRow> = stalls
         .iter()
@@ -167,7 +169,7 @@ fn a_stall_names_the_rank_that_was_late() {
     let mut waits: Vec<i64> = of_late.iter().map(|stall| stall.wait_ns).collect();
     waits.sort_unstable();
     assert!(waits[waits.len() / 2] > 4_000_000, "{waits:?}");
-    // The late one's own device had nothing to do.
+    // The late rank's own device had nothing to do.
     let own: Vec<StallRow> = run.rows(1);
     let host_late = own
         .iter()
@@ -178,7 +180,7 @@ fn a_stall_names_the_rank_that_was_late() {
     let sum: i64 = stalls.iter().map(|stall| stall.end_ns - stall.start_ns).sum();
     assert_eq!(summary["ns"], sum);
     assert_eq!(summary["by_late_rank"][0]["rank"], 1);
-    // What every step waits for at its end comes again.
+    // The wait at the end of each step is a recurring stall.
     let recurring = session["activity"][0]["recurring_stalls"]
         .as_array()
         .expect("a list");
@@ -189,7 +191,7 @@ fn a_stall_names_the_rank_that_was_late() {
         number("of_steps") > 250 && 5 * number("steps") >= number("of_steps"),
         "{place}"
     );
-    // The first kernel of a step: the host waits for the one before, and launches then.
+    // The stall is before the first kernel of a step: the host waits for the previous one and launches then.
     let before = place["before"].as_str().expect("a name");
     assert!(before.contains("vectorized_elementwise_kernel"), "{before}");
     assert!(

@@ -1,5 +1,7 @@
-//! The table of CUPTI's functions against real libraries. They are loaded and looked into; no function of theirs is
-//! called, for there is no driver here, and 13.2 would end the process.
+//! Tests the table of CUPTI's functions against real libraries.
+//!
+//! The libraries are loaded and their symbols are read. None of their functions is called: there is no driver here, and
+//! version 13.2 would end the process.
 
 use rankscope_cupti_sys::table::Table;
 use rankscope_tests::artefacts::root;
@@ -8,7 +10,7 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Functions that came later than 11.8, with the first of the tested versions that has them.
+/// Functions that are newer than 11.8, with the first tested version that has them.
 const LATER: [(&str, (u32, u32)); 4] = [
     ("cuptiActivityEnableDriverApi", (12, 9)),
     ("cuptiActivityEnableRuntimeApi", (12, 9)),
@@ -33,7 +35,7 @@ fn libraries() -> Vec<PathBuf> {
     found
 }
 
-/// `13.0.85` of the directory's name, as (13, 0).
+/// Parses `13.0.85` in the directory's name as (13, 0).
 fn version(library: &Path) -> (u32, u32) {
     let name = library.parent().and_then(Path::file_name).expect("a directory");
     let name = name.to_str().expect("a plain name");
@@ -46,7 +48,8 @@ fn every_version_has_the_functions_that_it_should() {
     for library in libraries() {
         let version = version(&library);
         let name = CString::new(library.to_str().expect("a plain name")).expect("no zero byte");
-        // SAFETY: CUPTI's constructors do nothing without a driver (checked for these versions); a live handle of it.
+        // SAFETY: CUPTI's constructors do nothing without a driver (checked for these versions), and the handle is a
+        // live handle of the library.
         let missing = unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
             assert!(!handle.is_null(), "{}", library.display());
@@ -65,7 +68,8 @@ fn every_version_has_the_functions_that_it_should() {
     }
 }
 
-/// What we stand in for is there, from the version on that the table says: a name that no library has would be nobody's.
+/// Every intercepted function exists from the version in the table on: intercepting a name that no library has would be
+/// pointless.
 #[test]
 fn every_function_that_is_intercepted_is_a_real_one() {
     use rankscope::cupti::others;
@@ -75,7 +79,7 @@ fn every_function_that_is_intercepted_is_a_real_one() {
         for (symbol, since) in others::SYMBOLS.iter().zip(others::SEEN) {
             let (major, minor) = since.split_once('.').expect("a version");
             let since: (u32, u32) = (major.parse().expect("major"), minor.parse().expect("minor"));
-            // SAFETY: as above; the symbol ends with a zero byte.
+            // SAFETY: the library's constructors do nothing, as above, and the symbol ends with a zero byte.
             let found = unsafe {
                 let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
                 !libc::dlsym(handle, symbol.as_ptr()).is_null()

@@ -1,6 +1,8 @@
-//! Recording what devices do where something goes wrong beside it: a flush that never returns, somebody who ends CUPTI or
-//! takes it past us, buffers and logs that are full, a child that begins where its parent did not. The job goes on and ends
-//! well, and the log says what there is not. All on test doubles (`tests/doubles/cupti`).
+//! Tests the recording of devices under faults, on test doubles (`tests/doubles/cupti`).
+//!
+//! The faults are a flush that never returns, another tool that ends or takes over CUPTI, full buffers and logs, and a
+//! child that starts recording where its parent did not. The job continues and ends normally, and the log reports what
+//! is missing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use rankscope_tests::cupti_run::{
 use rankscope_tests::recorded::Recorded;
 use rankscope_tests::{compile, recorded, turn};
 
-/// More than a work's stamps may be off, and than it takes to change what is recorded.
+/// More than the error of a work's timestamps, and more than the time to change what is recorded.
 const NEAR_NS: i64 = 1_000_000;
 
 fn raw_now_ns() -> i64 {
@@ -22,7 +24,7 @@ fn raw_now_ns() -> i64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a place of ours.
+    // SAFETY: the pointer is to a local.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
@@ -31,15 +33,15 @@ fn launched(run: &Run, rank: usize) -> u64 {
     run.said(rank, "launched")["launched"].as_u64().expect("a number")
 }
 
-/// Works that are known to be missing, by the cause.
+/// Returns the works that are reported as missing, by cause.
 fn lost_works(log: &Recorded) -> BTreeMap<LossCause, u64> {
     let mut lost = lost(log);
-    // Not a work: our thread may say what is recorded before there is a log.
+    // Not a work: the recorder thread may report its coverage before a log exists.
     lost.remove(&LossCause::Starting);
     lost
 }
 
-/// What the log says that was recorded, one after the other.
+/// Returns the coverages in the log in order.
 fn covered(log: &Recorded) -> Vec<Coverage> {
     let mut changes: Vec<Coverage> = activities(log)
         .iter()
@@ -59,7 +61,7 @@ fn ended(log: &Recorded) -> &str {
         .map_or("not ended", |reason| reason)
 }
 
-/// Nobody has done what must not be done, with the doubles or with a fork.
+/// Asserts that nothing forbidden was done with the doubles or after a fork.
 fn expect_no_violation(run: &Run, rank: usize) {
     let said = run.said(rank, "launched");
     for nothing in ["violations", "driver_violations"] {
@@ -67,7 +69,7 @@ fn expect_no_violation(run: &Run, rank: usize) {
     }
 }
 
-/// What was over before this moment is in the log.
+/// Asserts that all works that ended before this time are in the log.
 fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
     let until = |works: &[Told], until_ns| works.iter().filter(|work| work.1 < until_ns).count();
     let truth = true_works(&run.truth(rank));
@@ -84,7 +86,7 @@ fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
 #[test]
 fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
     let turn = turn::take();
-    // The second flush is the one at the end of the short job, and in the middle of the longer one.
+    // The second flush is at the end of the short job, and in the middle of the longer one.
     for (steps, exit) in [(60, ""), (60, "exit"), (600, ""), (600, "exit"), (600, "_exit")] {
         let settings = Settings {
             steps,
@@ -97,7 +99,7 @@ fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
         for (rank, log) in run.logs().iter().enumerate() {
             let over = run.said(rank, "over_ns")["over_ns"].as_i64().expect("a time");
             let took = Duration::from_nanos((now - over) as u64);
-            // A second for CUPTI and a quarter of one for the log, and what a busy machine needs.
+            // One second for CUPTI, a quarter of a second for the log, and a margin for a busy machine.
             assert!(took < Duration::from_millis(2500), "{took:?}");
             let said = run.said(rank, "launched");
             assert_eq!(said["launched"], WORKS * steps);
@@ -134,7 +136,7 @@ fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
                 expect_no_violation(&run, rank);
                 let said = run.said(rank, "launched");
                 assert_eq!(said["kinds"], 0, "{said}");
-                // A call that was under way when we let go may have asked for one more.
+                // A call in flight when rankscope unsubscribed may have requested one more buffer.
                 assert!(said["outstanding"].as_i64() <= Some(1), "{said}");
                 assert_eq!(ended(log), "another profiler ended CUPTI");
                 assert_eq!(covered(log).last(), Some(&Coverage::Off), "version {version}");
@@ -173,7 +175,7 @@ fn what_was_over_when_cupti_was_ended_is_there() {
 #[test]
 fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
     let turn = turn::take();
-    // Before and after we have begun.
+    // One case subscribes before rankscope has started to record devices, the other after.
     for (kernels, has_begun) in [("all", true), ("all@2+10", false)] {
         let settings = Settings {
             steps: 1200,
@@ -197,7 +199,7 @@ fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
             let (recorded, launched) = (works(log), launched(&run, rank));
             if has_begun {
                 assert_eq!(covered(log), [Coverage::All, Coverage::Off]);
-                // A third of the steps; not one more when it has left.
+                // A third of the steps, and none after rankscope has yielded for good.
                 assert!(
                     recorded > launched / 4 && recorded < launched * 2 / 5,
                     "{recorded} of {launched}"
@@ -241,7 +243,7 @@ fn who_takes_cupti_past_us_has_it() {
                 recorded > 0 && recorded < launched / 2,
                 "{recorded} of {launched}"
             );
-            // What is there has its own times.
+            // Recorded works have their own times.
             let truth = true_works(&run.truth(rank));
             let (first, last) = (truth[0].0, truth.iter().map(|work| work.1).max());
             for work in told(log) {
@@ -283,7 +285,7 @@ fn who_frees_every_buffer_does_no_harm() {
 #[test]
 fn what_finds_no_buffer_is_counted() {
     let turn = turn::take();
-    // All of the pool; and besides all that there may be.
+    // The first case exhausts the pool. The second also exceeds everything that may be allocated beyond it.
     for (holds, cause) in [("64", LossCause::NoBuffer), ("4000", LossCause::Profiler)] {
         let settings = Settings {
             steps: 1000,
@@ -301,7 +303,7 @@ fn what_finds_no_buffer_is_counted() {
             if cause == LossCause::NoBuffer {
                 assert_eq!(recorded + lost[&cause], launched);
             } else {
-                // CUPTI counts calls among what it drops.
+                // CUPTI also counts calls in the number that it drops.
                 assert!(recorded + lost[&cause] >= launched, "{recorded} and {lost:?}");
             }
         }
@@ -324,7 +326,7 @@ fn no_buffer_is_forgotten_that_comes_back_while_others_are_emptied() {
         let launched = launched(&run, rank);
         assert!(recorded > 0);
         assert_eq!(recorded + lost.values().sum::<u64>(), launched, "{lost:?}");
-        // Of calls none is counted that had no buffer.
+        // Calls without a buffer are not counted.
         if lost.is_empty() {
             let is_launch = |activity: &&Activity| matches!(activity, Activity::Call { waits: false, .. });
             let launches = activities(log).iter().filter(is_launch).count() as u64;
@@ -369,7 +371,7 @@ fn nothing_of_cupti_is_called_behind_the_deadline_of_an_end() {
         more: &[("RANKSCOPE_EXIT_WAIT_MS", "0"), ("CUPTI_JOB_LINGER", "1")],
         ..Settings::default()
     };
-    // The double ends a process that calls it when the libraries are done with their end.
+    // The double ends a process that calls it after the libraries have finished.
     let Some(run) = run(&turn, &settings) else { return };
     run.expect_well();
 }
@@ -416,7 +418,7 @@ fn a_child_that_begins_with_cuda_is_recorded() {
         expect_no_violation(&run, rank);
         let child = said["child"].as_u64().expect("a process") as u32;
         let of = |pid: u32| logs.iter().find(|log| log.log.pid == pid);
-        // The trouble has come: the parent has recorded.
+        // The parent has recorded too, which is the condition under test.
         assert!(of(*pid).is_some(), "no log of the parent");
         let log = of(child).expect("a log of the child");
         assert_eq!(works(log), launched(&run, rank));

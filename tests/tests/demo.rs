@@ -1,5 +1,5 @@
-//! The whole road as its user takes it: `rankscope run` on the demo's training, then the summary, the report, the
-//! session and the trace. Who is slow is known to the job alone.
+//! Tests the whole workflow of a user: `rankscope run` on the demo's training, then summary, report, session and trace.
+//! Only the job knows which rank is slow.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const RANKS: usize = 4;
 
-/// Runs the demo's training under the launcher; gives how it ended and which rank the job says was slow.
+/// Runs the demo's training under the launcher. Returns its end, and the slow rank as the job reports it.
 fn train(python: &Python, slow: Option<&str>, run: &Path) -> (Ended, String) {
     let truth = run.with_extension("truth");
     let mut command = Command::new(artefacts::program());
@@ -60,7 +60,7 @@ fn the_slow_rank_is_named_and_every_call_is_in_the_trace() {
     let (ended, slow) = train(&python, None, &run);
     drop(turn);
     assert_eq!(ended.code(), 0, "{}{}", ended.text(), ended.complaints());
-    // The job's own output is untouched; ours goes to the other stream.
+    // The job's own output is unchanged. Messages of rankscope go to the other stream.
     assert!(ended.text().contains("step   50  loss"), "{}", ended.text());
     assert!(!ended.text().contains("Coverage"));
     let summary = ended.complaints();
@@ -89,7 +89,8 @@ fn the_slow_rank_is_named_and_every_call_is_in_the_trace() {
         return;
     }
     let counted = |query: &str| count(trace, query).unwrap_or_default();
-    // Every operation once with its arguments, on the communicator's track; every instance a chain through its ranks.
+    // Every operation is on the communicator's track once, with its arguments. Every instance is a chain through its
+    // ranks.
     for argument in [
         "instance",
         "operation",
@@ -118,8 +119,8 @@ fn where_nobody_is_slow_nobody_is_named() {
     let Some(python) = Python::wheel() else { return };
     let turn = turn::take();
     let work = tempfile::tempdir().expect("a directory");
-    // Four ranks on few cores, beside whatever else this machine does: somebody else's work can make one rank late in
-    // earnest, but not the same one twice.
+    // Four ranks run on few cores, next to other work of this machine. Other work can make one rank really late, but is
+    // unlikely to hit the same one twice.
     let mut named = Vec::new();
     for attempt in ["first", "second"] {
         let run = work.path().join(attempt);

@@ -1,14 +1,15 @@
-//! Every program of `tests/programs/` behaves the same without the library and being recorded (the small ones
-//! also preloaded with nothing to do): same exit status and output, same operations done, same exceptions
-//! caught.
+//! Tests that every program of `tests/programs/` behaves the same without the library and while being recorded.
+//!
+//! Exit status, output, operations and caught exceptions are the same. The small programs also run with an idle
+//! preload.
 
 use rankscope_tests::compile;
 use rankscope_tests::job::{Finished, Job, for_each_python};
 use rankscope_tests::turn::{self, Turn};
 use serde_json::Value;
 
-/// What must not change: statuses, output (in any order: threads and children print too), and the truth
-/// but for times.
+/// Behaviour that must not change: statuses, output (in any order, because threads and children print too), and the
+/// truth except for times.
 #[derive(Debug, PartialEq)]
 struct Behaviour {
     statuses: Vec<i32>,
@@ -43,7 +44,7 @@ impl Behaviour {
     }
 }
 
-/// Runs a job by itself, which must end with these statuses, and recorded.
+/// Runs a job alone and recorded. Both must end with these statuses.
 fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> Behaviour {
     let plain = job().run(turn);
     plain.expect_statuses(statuses);
@@ -61,7 +62,7 @@ fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> 
     plain
 }
 
-/// A C++ program with one more argument, if not empty.
+/// Compares a C++ program, with an additional argument unless it is empty.
 fn gloo(source: &str, argument: &str, statuses: &[i32]) {
     let turn = turn::take();
     let Some(program) = compile::gloo(source) else {

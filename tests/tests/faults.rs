@@ -1,5 +1,7 @@
-//! Trainings over real Gloo with a fault of known size: steps are cut where the program ends them, who is late is named,
-//! and nobody is where nothing is wrong. `fault_study` asks the same of hundreds of them (BENCHMARKS.md).
+//! Tests trainings over real Gloo with a fault of known size.
+//!
+//! Steps are cut where the program ends them. A late rank is named, and none is named without a fault. `fault_study`
+//! asks the same of hundreds of trainings (BENCHMARKS.md).
 
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ fn training(pattern: &'static str, fault: Fault) -> Training {
         step_us: 40_000,
         fault,
         victim: 1,
-        // A busy machine adds lateness of its own: twice the 5 % that a quiet one is asked for.
+        // A busy machine adds lateness: twice the 5 % that is required on a quiet one.
         permille: 100,
         seed: 7,
     }
@@ -47,7 +49,8 @@ fn steps_end_where_the_program_ends_them() {
         };
         let outcome = training.run(&turn, &program);
         let (equal, all) = outcome.cuts();
-        // 99 % on a quiet machine; here a rank may be interrupted between the operation's end and its look at the clock.
+        // 99 % on a quiet machine. Here a rank may be interrupted between the end of the operation and its reading of
+        // the clock.
         assert!(
             equal * 100 >= all * 95 && all >= ranks * 56,
             "{pattern}: {equal} of {all} ends, by {}",
@@ -90,7 +93,7 @@ fn a_late_rank_is_named_with_its_class_and_what_it_costs() {
         assert_eq!(late[0]["ranks"], serde_json::json!([1]), "{told:?}");
         let (_, class) = fault.finding().expect("a fault");
         assert_eq!(late[0]["lateness"]["class"].as_str(), class, "{}", late[0]);
-        // What the fault adds is known; what the machine adds is not.
+        // The time that the fault adds is known. The time that the machine adds is not.
         let added_ns = 30_000.0 * 1e3 * 0.1 * training.steps as f64;
         let cost_ns = late[0]["cost_ns"]["value"].as_f64().expect("a cost");
         assert!(
@@ -119,8 +122,8 @@ fn a_slow_link_is_named_with_both_its_ends() {
             ranks: 3,
             per_host: Some(1),
             is_routed: true,
-            // Where others keep the processors busy every message takes milliseconds, however long a step is: the same 10 %
-            // of a longer step are seen beside them.
+            // If other work keeps the processors busy, every message takes milliseconds, independent of the length of a
+            // step. With longer steps the same 10 % are visible.
             steps: 40,
             step_us: 200_000,
             ..training("exchange", fault)

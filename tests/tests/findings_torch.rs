@@ -1,5 +1,7 @@
-//! Findings of real programs: DistributedDataParallel over Gloo with faults of its own making, and the same without them. What
-//! needs a device, several hosts or a broken network is triggered by synthetic logs (collector/tests/findings.rs).
+//! Tests findings about real programs: DistributedDataParallel over Gloo with and without deliberate faults.
+//!
+//! Findings that need a device, several hosts or a broken network are tested with synthetic logs
+//! (collector/tests/findings.rs).
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use serde_json::Value;
 
 const RANKS: usize = 2;
 
-/// What was found, by kind.
+/// Report of a run, whose findings are selected by kind.
 struct Found(Value);
 
 impl Found {
@@ -40,7 +42,7 @@ impl Found {
     }
 }
 
-/// A training with these settings, recorded and merged.
+/// Records and merges a training with these settings.
 fn train(turn: &Turn, python: &Python, settings: &[(&str, &str)]) -> Found {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut job = Job::torch(python, "ddp.py", RANKS).env("STEPS", "80");
@@ -113,10 +115,10 @@ fn a_flood_of_numbers_is_found_and_a_few_are_not() {
     let Some(python) = Python::wheel() else { return };
     let found = train(&turn, &python, &[("BUCKET_CAP_MB", "25"), ("METRICS", "40")]);
     let flood = found.of("small-messages");
-    // And a few outside of whole steps.
+    // A few more are outside whole steps.
     let per_step = flood["path"][1]["value"].as_f64().expect("a number");
     assert!((40.0..44.0).contains(&per_step), "{flood}");
-    // Numbers are no buckets.
+    // Reductions of single numbers are no gradient buckets.
     assert!(!found.kinds().contains(&"small-buckets"), "{:?}", found.all());
     let found = train(&turn, &python, &[("BUCKET_CAP_MB", "25"), ("METRICS", "4")]);
     assert!(!found.kinds().contains(&"small-messages"), "{:?}", found.all());
@@ -138,7 +140,7 @@ fn a_dead_peer_is_the_first_sentence() {
     process::clean(&mut command);
     command.arg("report").arg(directory.path());
     let printed = process::run(command, Duration::from_secs(60)).text();
-    // Who was seen stands before it.
+    // A line about the recorded ranks precedes it.
     let mut lines = printed.lines().skip_while(|line| !line.starts_with("In short"));
     let first = lines.next().expect("a line");
     assert!(
@@ -147,7 +149,7 @@ fn a_dead_peer_is_the_first_sentence() {
     );
 }
 
-/// What a library that calls itself NCCL says of its version is compared with the environment, and between ranks.
+/// The version that a library claims for NCCL is compared with the environment, and between ranks.
 #[test]
 fn variables_and_versions_of_the_loaded_nccl_are_compared() {
     let turn = turn::take();
@@ -175,7 +177,7 @@ fn variables_and_versions_of_the_loaded_nccl_are_compared() {
         results::merge(directory.path());
         Found(results::report(directory.path()))
     };
-    // Read from 2.27 on.
+    // NCCL reads this variable since 2.27.
     let variable = ("NCCL_CTA_POLICY", "1");
     let found = run(&[("NCCL_DOUBLE_VERSION", "22105"), variable], &[]);
     let unread = found.of("unread-variables");

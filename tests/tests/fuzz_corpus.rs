@@ -1,4 +1,4 @@
-//! Replays the corpus of the fuzz targets, without a fuzzer: seeds, and every input that once found a fault.
+//! Replays the corpus of the fuzz targets without a fuzzer: seeds, and every input that once found a fault.
 
 use rankscope_tests::artefacts::root;
 
@@ -23,7 +23,7 @@ fn replay(target: &str, run: fn(&[u8])) {
         eprintln!("{}", path.display());
         let input = std::fs::read(&path).expect("an input");
         run(&input);
-        // And what a file system may leave of it.
+        // Also replay truncated inputs, which a file system may leave.
         for end in 0..input.len().min(600) {
             run(&input[..end]);
         }

@@ -1,5 +1,7 @@
-//! Where there is no room, no right or no descriptor, a recorded job behaves as it does by itself, and what could not be
-//! recorded is counted: recorded and lost make what happened.
+//! Tests recording without space, permissions or descriptors.
+//!
+//! The recorded job behaves as it does alone. Everything that could not be recorded is counted: recorded and lost
+//! operations add up to the true number.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,20 +19,20 @@ use rankscope_tests::turn::{self, Turn};
 use rankscope_tests::{compile, skip, truth};
 use tempfile::TempDir;
 
-/// Operations of a counting program: a live area of the usual size holds them all, so that none is lost where the
-/// background thread finds no time on a busy machine.
+/// Number of operations of a counting program. A live area of the usual size holds all of them. None is therefore lost
+/// if the recorder thread gets no time on a busy machine.
 const MANY: u64 = 100_000;
 
 fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// A counting program: [`MANY`] operations on a communicator of one member, which sends nothing.
+/// Returns a counting program: [`MANY`] operations on a communicator of one member, which sends nothing.
 fn counting(program: &Path) -> Job {
     Job::program(program, 1).arg(MANY.to_string()).counted()
 }
 
-/// What the world sees of a job.
+/// Returns the visible behaviour of a job.
 fn seen(finished: &Finished) -> Vec<(i32, String, String)> {
     let ranks = finished.ranks.iter();
     ranks
@@ -38,7 +40,7 @@ fn seen(finished: &Finished) -> Vec<(i32, String, String)> {
         .collect()
 }
 
-/// Runs a job by itself and recorded, which must look the same.
+/// Runs a job alone and recorded, which must give the same behaviour.
 fn compare(turn: &Turn, into: &Path, job: impl Fn() -> Job) -> Finished {
     let plain = job().run(turn);
     let recorded = job().record_into(into).run(turn);
@@ -53,9 +55,9 @@ fn only_log(directory: &Path) -> Recorded {
     logs.remove(0)
 }
 
-/// Calls that were recorded, and those that are known to be lost.
+/// Returns the number of recorded calls, and of those reported as lost.
 fn recorded_and_lost(recorded: &Recorded) -> (u64, u64) {
-    // The building of the communicator is a call like others when it is lost.
+    // The creation of the communicator is a call too. If it is lost, it counts like any other.
     let calls = recorded.of_kind(RecordKind::Call).count() as u64;
     (calls - 1, recorded.lost(RecordKind::Call))
 }
@@ -68,7 +70,7 @@ fn lost_by(recorded: &Recorded, cause: LossCause) -> u64 {
         .sum()
 }
 
-/// A file system of this size in memory; none where this user may not mount.
+/// A file system of this size in memory. There is none if this user may not mount.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -99,7 +101,8 @@ impl Drop for Mounted {
     }
 }
 
-/// A counting program without end, ended when operations are lost to the disk. What was told, and what was kept of it.
+/// Runs a counting program without end, and ends it when operations are lost to the disk. Returns its own count and its
+/// log.
 fn run_until_the_disk_fails(turn: &Turn, into: &Path, job: Job) -> (Finished, Recorded) {
     let job = job
         .env("RANKSCOPE_LIVE_MIB", "1")
@@ -141,11 +144,11 @@ fn a_full_disk() {
     );
     assert!(kept > 0 && lost > 0);
 
-    // Nor can it be completed there; that is said, and nothing is lost by trying.
+    // The log cannot be completed there either. The error is reported, and the attempt loses nothing.
     let error = collect(&log.log.path);
     assert!(matches!(error, Err(CollectError::Write { .. })), "{error:?}");
     assert_eq!(only_log(disk.path()).records, log.records);
-    // With more room it can.
+    // With more capacity it can be completed.
     assert!(disk.mount(&["-o", "remount,size=64m"]));
     assert_eq!(collect(&log.log.path).ok(), Some(Collected::Completed));
     let collected = only_log(disk.path());
@@ -159,13 +162,13 @@ fn a_disk_below_the_space_to_be_left_free() {
     let (Some(program), Some(disk)) = (compile::gloo("gloo_counter.cc"), Mounted::new("size=16m")) else {
         return;
     };
-    // By the rule, which other tests do without.
+    // With the default limit on free space, which other tests disable.
     let job = || counting(&program).env("RANKSCOPE_MIN_FREE_MIB", "");
     let finished = compare(&turn, disk.path(), job);
     finished.expect_status(0);
     let log = only_log(disk.path());
     assert_eq!(log.of_kind(RecordKind::Call).count(), 0);
-    // The building of the communicator too.
+    // The creation of the communicator is lost too.
     assert_eq!(lost_by(&log, LossCause::Disk), MANY + 1, "{:?}", log.log.losses);
 }
 
@@ -210,7 +213,7 @@ fn no_place_for_a_live_area() {
     let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;
     };
-    // Then it is memory of the process alone: gone with a kill, as good as any at a regular end.
+    // The live area is then memory of the process alone. It is lost at a kill, but complete at any regular end.
     for place in ["/proc", "/nowhere", "/dev/null"] {
         let into = directory();
         let finished = compare(&turn, into.path(), || {
@@ -258,7 +261,7 @@ fn a_limit_on_the_size_of_files() {
     let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;
     };
-    // In blocks of 512 bytes: a live area fits, the log does not for long.
+    // In blocks of 512 bytes: a live area fits, the log only for a short time.
     let into = directory();
     let job = Job::program(&program, 1).under(&["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"]);
     let (finished, log) = run_until_the_disk_fails(&turn, into.path(), job);
@@ -269,7 +272,7 @@ fn a_limit_on_the_size_of_files() {
         "{told} {:?}",
         log.log.losses
     );
-    // Nothing at all.
+    // With a limit of 0 nothing can be written.
     let into = directory();
     let finished = compare(&turn, into.path(), || {
         Job::program(&program, 1)
@@ -280,7 +283,7 @@ fn a_limit_on_the_size_of_files() {
     assert!(recorded::files(into.path()).is_empty(), "{:?}", seen(&finished));
 }
 
-/// The smallest limit under which the job ends well by itself, by bisection.
+/// Returns the smallest limit under which the job ends normally without recording, by bisection.
 fn smallest(turn: &Turn, mut low: u64, mut high: u64, job: impl Fn(u64) -> Job) -> u64 {
     while high - low > 1 {
         let middle = low.midpoint(high);
@@ -304,7 +307,7 @@ fn few_descriptors() {
         counting(&program).under(&["sh", "-c", &script, "sh"])
     };
     let least = smallest(&turn, 3, 64, job);
-    // Not one more than the program itself needs.
+    // Recording works with no more descriptors than the program itself needs.
     let into = directory();
     let finished = compare(&turn, into.path(), || job(least));
     finished.expect_status(0);
@@ -321,7 +324,7 @@ fn little_address_space() {
     let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;
     };
-    // In MiB.
+    // The limit is in MiB.
     let job = |limit: u64| {
         let script = format!("ulimit -v {}; exec \"$@\"", limit * 1024);
         Job::program(&program, 1)
@@ -330,7 +333,7 @@ fn little_address_space() {
             .under(&["sh", "-c", &script, "sh"])
     };
     let least = smallest(&turn, 4, 1024, job);
-    // From room for the library's code alone to room for all that it wants.
+    // From capacity for the library's code alone to capacity for everything that it requests.
     for more in [7, 8, 12, 16, 24, 48, 96, 192] {
         let into = directory();
         let finished = job(least + more).record_into(into.path()).run(&turn);
@@ -342,8 +345,8 @@ fn little_address_space() {
         );
         assert_eq!(finished.counts, [1000]);
         for log in recorded::read_all(into.path()) {
-            // Where not even the log could be closed for want of memory, and the live area was memory alone, the log
-            // says that its end is missing.
+            // If memory did not even suffice to close the log, and the live area was memory of the process alone, the
+            // log reports that its end is missing.
             if log.log.ending == Ending::Torn {
                 continue;
             }
@@ -385,7 +388,7 @@ fn threads_in_great_numbers() {
     let Some(program) = compile::gloo("gloo_threads.cc") else {
         return;
     };
-    // A thousand at once and a hundred thousand short ones; then more at once than there are lanes.
+    // First a thousand threads at once and a hundred thousand short ones, then more at once than there are lanes.
     for (alive, brief, live_mib) in [(1000, 100_000, "8"), (1000, 2000, "1")] {
         let into = directory();
         let finished = Job::program(&program, 1)
@@ -436,11 +439,11 @@ fn a_storm_of_forks_leaves_the_parents_log_whole() {
         let log = by_process.remove(pid).expect("a rank's log");
         assert_eq!((log.calls().count(), log.lost(RecordKind::Call)), (2, 0));
     }
-    // Children end at once: their one operation is recorded or lost while their recorder starts.
+    // Children end at once: their single operation is recorded, or lost while their recorder starts.
     assert!(by_process.len() <= 40);
     for log in by_process.values() {
         assert!(log.calls().count() as u64 + log.lost(RecordKind::Call) <= 1);
-        // None where the child ended before its log said who it is.
+        // The property is missing if the child ended before its log recorded its identity.
         if let Some(parent) = log.log.properties.get("parent_pid") {
             assert!(finished.pids.iter().any(|pid| pid.to_string() == *parent));
         }
@@ -495,7 +498,7 @@ fn every_way_out_keeps_all_operations() {
             .run(&turn);
         finished.expect_status(status);
         let logs = recorded::read_all(into.path());
-        // The program that was started anew is another life of the same process.
+        // The program after exec has a separate log of the same process.
         let lives = if how == "exec" { 2 } else { 1 };
         for pid in &finished.pids {
             let mine: Vec<_> = logs.iter().filter(|log| log.log.pid == *pid).collect();

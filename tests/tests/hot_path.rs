@@ -1,6 +1,8 @@
-//! The promise of the hot path, proved over every row of the tables: once a thread has had its first event, a wrapper
-//! makes no allocation, takes no lock and makes no system call; and a C++ exception goes through every wrapper and
-//! leaves nothing behind. The real functions are doubles (`tests/doubles/rows`), so this says nothing about Gloo.
+//! Tests the guarantee of the hot path for every row of the tables.
+//!
+//! After a thread's first event a wrapper makes no allocation, takes no lock and makes no system call. A C++ exception
+//! passes through every wrapper and leaves nothing behind. The real functions are doubles (`tests/doubles/rows`), so
+//! this says nothing about Gloo.
 
 use rankscope::{gloo, nccl, torch};
 use rankscope_ranklog::Operation;
@@ -16,7 +18,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Calls of each row; the soak makes as many as it is told.
+/// Returns the number of calls of each row. The environment can set it for a soak test.
 fn calls() -> u64 {
     std::env::var("ROWS_CALLS")
         .ok()
@@ -32,8 +34,8 @@ fn symbols() -> impl Iterator<Item = &'static str> {
         .map(|symbol| symbol.to_str().expect("ASCII"))
 }
 
-/// Rows that are exempt from the promise, with the reason: each is called when a communicator is made or destroyed.
-/// The tables of communicators are edited there under a lock of their own, and making one takes milliseconds anyway.
+/// Rows that are exempt from the guarantee, with the reason. Each is called when a communicator is created or
+/// destroyed. The tables of communicators are then edited under their own lock, and creation takes milliseconds anyway.
 const COLD: [(&str, &str); 12] = [
     ("7ContextC", "a context is constructed: it gets an entry"),
     (
@@ -67,7 +69,8 @@ const COLD: [(&str, &str); 12] = [
     ("ncclCommRevoke", "ends what is under way"),
 ];
 
-/// The double's source: every symbol of the tables as a function that hands its arguments to whoever asked for them.
+/// Generates the double's source: every symbol of the tables as a function that passes its arguments to a registered
+/// callback.
 fn double() -> String {
     let mut out = String::from(
         "// Generated: a double of Gloo and PyTorch that has every function of rankscope's tables and does nothing.\n\
@@ -102,7 +105,7 @@ fn double() -> String {
     out
 }
 
-/// The driver, linked to the double; made once per test run.
+/// Compiles the driver, linked to the double, once per test run.
 fn driver() -> Option<&'static Path> {
     static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
     DRIVER
@@ -120,7 +123,7 @@ fn driver() -> Option<&'static Path> {
             )?;
             compile(
                 Command::new("c++")
-                    // Not -O2: the compiler takes its own word for what malloc does.
+                    // Not with -O2: the compiler assumes the standard behaviour of malloc.
                     .args([
                         "-std=c++17",
                         "-O1",
@@ -158,7 +161,7 @@ fn compile(command: &mut Command) -> Option<()> {
     }
 }
 
-/// Runs the driver under the preload; gives back its log.
+/// Runs the driver under the preload. Returns its log.
 fn run(driver: &Path, arguments: &[&str]) -> (Ended, Option<RankLog>) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let live = tempfile::tempdir_in(process::memory()).expect("a temporary directory");
@@ -177,7 +180,8 @@ fn run(driver: &Path, arguments: &[&str]) -> (Ended, Option<RankLog>) {
     (ended, log)
 }
 
-/// Counts by kind of record what a log has and what it says it lost, from the hot thread's first event on.
+/// Number of records, and of records that the log reports as lost, by kind. Counts from the hot thread's first event
+/// on.
 struct Kept {
     records: [u64; RecordKind::COUNT],
     lost: [u64; RecordKind::COUNT],
@@ -195,7 +199,7 @@ impl Kept {
         let mut batch = Vec::new();
         while stream.next_batch(&mut batch) {
             for held in &batch {
-                // Connecting is the preparation's.
+                // Connecting is part of the preparation.
                 if held.record.operation != Operation::Connect as u8 {
                     kept.records[usize::from(held.record.kind)] += 1;
                     kept.named += u64::from(held.record.kind == 2 && held.record.operation != 0);
@@ -222,7 +226,7 @@ impl Kept {
 fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
     let turn = turn::take();
     let Some(driver) = driver() else { return };
-    // The guards catch what they are there for.
+    // Check that the guards detect violations.
     for (what, caught) in [
         ("malloc", "caught: malloc 10"),
         ("lock", "caught: pthread_mutex_lock"),
@@ -256,7 +260,7 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
         let log = log.unwrap_or_else(|| panic!("{symbol}: no log"));
         assert_eq!(log.ending, Ending::Closed, "{symbol}");
         let kept = Kept::of(&log);
-        // One more of each before the guards went up, and one barrier.
+        // Each function was called once more before the guards were active, and there was one barrier.
         let n = calls + 1;
         let wanted: &[(RecordKind, u64)] = match kind {
             "collective" => &[(RecordKind::Call, n + 1)],
@@ -279,7 +283,8 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
                 count,
                 "{symbol}: {kind:?} records and losses after {n} calls"
             );
-            // Calls in a tight loop outrun the background thread: both ways are walked, the record's and the loss's.
+            // Calls in a tight loop are faster than the recorder thread. Both paths run: the one that records and the
+            // one that counts losses.
             let records = kept.records[kind as usize];
             assert!(
                 records >= count.min(10_000),
@@ -299,8 +304,8 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
     );
 }
 
-/// Every row by itself: `cargo test -p rankscope-tests --test hot_path price -- --ignored --nocapture`; with PRICE_OF=nccl
-/// those whose symbol begins so.
+/// Measures every row: `cargo test -p rankscope-tests --test hot_path price -- --ignored --nocapture`. With
+/// PRICE_OF=nccl it measures the rows whose symbol starts with it.
 #[test]
 #[ignore = "a benchmark of several minutes, which needs a machine of its own"]
 fn the_price_of_every_row() {
@@ -332,7 +337,7 @@ fn the_price_of_every_row() {
     drop(turn);
 }
 
-/// What the failed call of a row leaves, if it records anything.
+/// Returns the record that the failed call of a row leaves, if any.
 fn failed(symbol: &str) -> Option<RecordKind> {
     let is = |part: &str| symbol.contains(part);
     if symbol.starts_with("nccl") {
@@ -389,12 +394,12 @@ fn an_exception_goes_through_every_wrapper_and_leaves_nothing_behind() {
         .iter()
         .filter(|loss| loss.cause != LossCause::Starting)
         .collect();
-    // A depth that grew with each exception would run out of in-flight slots.
+    // If each exception increased the depth, the in-flight slots would be exhausted.
     assert!(losses.is_empty(), "{losses:?}");
     let (records, _, problems) = log.all_records();
     assert!(problems.is_empty() && log.problems.is_empty());
     let mut records = records.iter().map(|held| &held.record).filter(|record| {
-        // What prepares the next row.
+        // The call prepares the next row.
         let prepares = record.operation == Operation::Connect as u8 && record.flags & FLAG_FAILED == 0;
         !prepares && record.kind != RecordKind::Continuation as u8
     });
@@ -414,7 +419,7 @@ fn an_exception_goes_through_every_wrapper_and_leaves_nothing_behind() {
             assert_eq!(take("the issue that threw").kind, RecordKind::Issue as u8);
         }
         if symbol.contains("Store") && !symbol.contains("15connectFullMesh") {
-            // The rendezvous that the store's exception went through.
+            // The store's exception passed through this rendezvous.
             let record = take("the rendezvous that failed");
             assert_eq!(record.operation, Operation::Connect as u8, "{symbol}: {record:?}");
             assert_ne!(record.flags & FLAG_FAILED, 0, "{symbol}: {record:?}");

@@ -1,4 +1,4 @@
-//! `rankscope import` on traces of real jobs, beside the tool whose figures it repeats.
+//! Tests `rankscope import` on traces of real jobs, against the tool whose figures it reproduces.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,7 +16,7 @@ fn fixture(name: &str) -> PathBuf {
     artefacts::root().join("tests/fixtures/hta").join(name)
 }
 
-/// Imports and gives the summary.
+/// Imports traces and returns the summary.
 fn import(traces: &[PathBuf], output: &Path, more: &[&str]) -> Value {
     let mut command = Command::new(artefacts::program());
     command
@@ -33,7 +33,7 @@ fn import(traces: &[PathBuf], output: &Path, more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Rows that differ, where numbers are compared as numbers and NaN is null.
+/// Returns the rows that differ. Numbers are compared as numbers, and NaN equals null.
 fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     let mut out = Vec::new();
     for table in ["overlap", "temporal", "idle"] {
@@ -63,7 +63,7 @@ fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
 #[test]
 fn recorded_figures_of_holistic_trace_analysis_are_repeated_digit_by_digit() {
     let expected = fs::read_to_string(fixture("expected.json")).expect("figures");
-    // Python writes what JSON does not know.
+    // Python writes NaN, which is not valid JSON.
     let expected: Value = serde_json::from_str(&expected.replace("NaN", "null")).expect("JSON");
     let work = tempfile::tempdir().expect("a folder");
     for (name, files) in [
@@ -81,7 +81,7 @@ fn recorded_figures_of_holistic_trace_analysis_are_repeated_digit_by_digit() {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// Reproducible pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -93,8 +93,8 @@ impl Noise {
     }
 }
 
-/// A trace of many short kernels on several streams, with fractions of microseconds, launches that are late or missing, and
-/// three steps.
+/// Makes a trace of many short kernels on several streams, with fractions of microseconds, late or missing launches,
+/// and three steps.
 fn noisy_trace(seed: u64) -> Value {
     let mut noise = Noise(seed);
     let mut events = Vec::new();
@@ -178,7 +178,7 @@ fn what_the_current_pytorch_writes_is_imported() {
         String::from_utf8_lossy(&ended.stderr)
     );
     drop(turn);
-    // The folder itself is named, as a user would.
+    // The folder itself is named, as a user would do.
     let session = import(&[work.path().to_path_buf()], &work.path().join("run"), &[]);
     assert_eq!(session["coverage"]["ranks_seen"], 2);
     assert_eq!(session["coverage"]["ranks_expected"]["value"], 2);
@@ -205,7 +205,7 @@ fn what_the_current_pytorch_writes_is_imported() {
     assert_eq!((count("send"), count("receive")), (4, 4));
     assert_eq!(session["matching"]["incomplete"], 0);
     assert_eq!(session["matching"]["mismatched"], 0);
-    // Rank 1 comes 30 ms late to each barrier: its median wait is rank 0's alone, half of two ranks'.
+    // Rank 1 is 30 ms late at each barrier. The median over both ranks is therefore rank 0's wait.
     let barrier = classes
         .iter()
         .find(|class| class["operation"] == "barrier")

@@ -1,5 +1,6 @@
-//! However a program comes to NCCL: each call reaches the library that its caller is linked to, and is recorded where a
-//! preload can see it.
+//! Tests the ways in which a program loads NCCL.
+//!
+//! Each call reaches the library to which its caller is linked. It is recorded if a preload can intercept it.
 
 use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::job::Job;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Runs the loader with and without us; its output must be the same. Gives the logs.
+/// Runs the loader with and without the preload. Its output must be the same. Returns the logs.
 fn run(arguments: &[&Path]) -> Option<Vec<Recorded>> {
     let program = compile::c("nccl_loader.c", &["-ldl"])?;
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -34,7 +35,7 @@ fn run(arguments: &[&Path]) -> Option<Vec<Recorded>> {
             ended.complaints()
         );
         let mut lines: Vec<String> = ended.text().lines().map(str::to_owned).collect();
-        // Parent and child speak in any order.
+        // Parent and child print in any order.
         lines.sort();
         lines
     });
@@ -71,7 +72,7 @@ fn what_bypasses_a_preload_works_as_if_we_were_not_there() {
     };
     for arguments in [[Path::new("deep"), &user], [Path::new("symbol"), &library]] {
         let Some(logs) = run(&arguments) else { return };
-        // Nothing of ours was called: there is no file.
+        // None of rankscope's wrappers was called: there is no file.
         assert!(logs.is_empty(), "{arguments:?}");
     }
     drop(turn);
@@ -131,7 +132,7 @@ fn a_thousand_communicators_are_told_apart_though_their_addresses_come_again() {
         .collect();
     assert_eq!(identities.len(), 2000);
     assert_eq!(recorded.log.communicator_ends.len(), 2000);
-    // Each starts counting anew.
+    // Each communicator counts from 0.
     for record in recorded.of_kind(RecordKind::Enqueue) {
         assert_eq!(record.bytes, 4 * (1 + u64::from(record.sequence)), "{record:?}");
     }

@@ -1,6 +1,8 @@
-//! The library as NCCL's own profiler plugin: operations get the device's times, on the axis, within the error that is
-//! stated; both sources are joined; callers that bypass a preload are seen. The library that loads it, and the device,
-//! are test doubles (`tests/doubles/nccl/profiler.cc`), which know the truth.
+//! Tests the library as NCCL's profiler plugin.
+//!
+//! Operations get the device's times, on the axis and within the stated error. Both sources are joined, and callers
+//! that bypass a preload are recorded. The library that loads the plugin and the device are test doubles
+//! (`tests/doubles/nccl/profiler.cc`), which know the truth.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,10 +25,11 @@ use tempfile::TempDir;
 
 const RANKS: usize = 3;
 const STEPS: u64 = 40;
-/// Stamps of both sides are compared by what they have in common: a call, which the program's side stamps a little later.
+/// Largest difference between timestamps of both sides. They are compared by the call, which the program's side stamps
+/// slightly later.
 const STAMPS_NS: i64 = 20_000;
 
-/// A run of the profiled training and what is true of it.
+/// A run of the profiled training, and the truth about it.
 struct Run {
     directory: TempDir,
     truth: TempDir,
@@ -51,7 +54,7 @@ fn run(turn: &Turn, version: u32, late: Option<Late>, settings: &[(&str, &str)])
         .env("NCCL_DOUBLE_PROFILER", version.to_string())
         .env("NCCL_DOUBLE_MEET", meet.path())
         .env("NCCL_DOUBLE_TRUTH", truth.path())
-        // As the timer of a real device: nanoseconds since 1970, of a crystal of its own.
+        // Like the timer of a real device: nanoseconds since 1970, from a separate crystal.
         .env("NCCL_DOUBLE_CLOCK", "1700000000000000000,37.5");
     for (name, value) in settings {
         job = job.env(name, value);
@@ -84,7 +87,7 @@ impl Run {
         TableReader::read_all(&rank_path::<OperationRow>(&session, rank as u32)).expect("a table")
     }
 
-    /// What the device of this rank did, in order.
+    /// Returns this rank's device operations in order.
     fn done(&self, rank: usize) -> Vec<Done> {
         let path = self
             .truth
@@ -126,7 +129,7 @@ fn number(session: &Value, path: &str) -> i64 {
         .unwrap_or_else(|| panic!("no {path}"))
 }
 
-/// True times of the operations as the session has them: the messages of one all-to-all are one operation.
+/// Returns the true times of the operations as the session has them: the messages of one all-to-all are one operation.
 fn operations(done: &[Done]) -> BTreeMap<(Operation, u64), Vec<Done>> {
     let mut operations: BTreeMap<(Operation, u64), Vec<Done>> = BTreeMap::new();
     let mut parts: Vec<Done> = Vec::new();
@@ -139,7 +142,7 @@ fn operations(done: &[Done]) -> BTreeMap<(Operation, u64), Vec<Done>> {
             "Reduce" => Operation::Reduce,
             "Send" | "Recv" if one.bytes == 160 => {
                 parts.push(one.clone());
-                // What goes to itself is a copy, of which no channel tells.
+                // A message to the rank itself is a copy and uses no channel.
                 if parts.len() == 2 * (RANKS - 1) {
                     let first = parts[0].clone();
                     let whole = Done {
@@ -168,7 +171,7 @@ fn operations(done: &[Done]) -> BTreeMap<(Operation, u64), Vec<Done>> {
     operations
 }
 
-/// Compares the times of one rank's operations with the truth; returns how many were compared.
+/// Compares the times of one rank's operations with the truth. Returns the number of compared operations.
 fn compare(run: &Run, session: &Value, rank: usize, with_replays: bool) -> usize {
     let error = number(session, &format!("/devices/{rank}/widest_error_ns/value"));
     let rows = run.rows(rank);
@@ -177,7 +180,7 @@ fn compare(run: &Run, session: &Value, rank: usize, with_replays: bool) -> usize
         .filter(|row| row.state == OperationState::Completed)
         .collect();
     let truth = operations(&run.done(rank));
-    // Both sides know the moment of each call; the double is told of it a little after we are.
+    // Both sides know the time of each call. The double gets it slightly later than the wrapper.
     let mut pairs: Vec<(&OperationRow, &Done)> = Vec::new();
     for ((operation, bytes), done) in &truth {
         let mut of_kind: Vec<&&OperationRow> = timed
@@ -187,7 +190,7 @@ fn compare(run: &Run, session: &Value, rank: usize, with_replays: bool) -> usize
         of_kind.sort_by_key(|row| row.enter_ns);
         let is_replayed = *bytes == 1332 || *bytes == 400;
         if is_replayed && !with_replays {
-            // Those that were called, and those that replayed: the plugin of this version cannot tell.
+            // The plugin of this version cannot distinguish called operations from replayed ones.
             assert!(of_kind.len() <= done.len());
             continue;
         }
@@ -237,7 +240,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
                 log.log.properties.get("source.nccl_plugin"),
                 Some(&version.to_string())
             );
-            // Every call says how many device records it has, and has them.
+            // Every call gives its number of device records, and has that many.
             let mut records: BTreeMap<(u32, u8, u32, i32), u32> = BTreeMap::new();
             for record in log.of_kind(RecordKind::Device) {
                 assert_eq!(
@@ -277,7 +280,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
             assert!(records.is_empty(), "device records of no call: {records:?}");
         }
         let session = run.session();
-        // Per step and rank: nine calls, two messages, and the graph's three operations.
+        // Per step and rank there are nine calls, two messages, and the graph's three operations.
         let operations = RANKS as i64 * (STEPS as i64 * (8 + 2 + 3) + 3);
         assert_eq!(number(&session, "/totals/operations"), operations);
         assert_eq!(number(&session, "/totals/enqueued"), 0);
@@ -293,7 +296,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
             assert_eq!(compared as i64, operations / RANKS as i64);
         }
         let matching = &session["matching"];
-        // Messages are one instance of two members' operations.
+        // A message is one instance of two members' operations.
         let in_graph = 1 + RANKS as i64;
         let instances = STEPS as i64 * (8 + RANKS as i64 + in_graph) + in_graph;
         assert_eq!(number(matching, "/complete"), instances, "{matching}");
@@ -313,7 +316,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
     drop(turn);
 }
 
-/// Algorithm and protocol as the double chose them, by size.
+/// Checks algorithm and protocol, which the double chooses by size.
 fn expect_words(run: &Run) {
     for row in run.rows(0) {
         let (algorithm, protocol) = match row.bytes {
@@ -332,7 +335,7 @@ fn expect_words(run: &Run) {
     }
 }
 
-/// The run as a Perfetto trace, if there is an engine to ask about it.
+/// Returns the run as a Perfetto trace, if there is an engine to query it.
 fn traced(run: &Run) -> Option<String> {
     let directory = run.directory.path().to_str().expect("a plain name");
     let trace = format!("{directory}/nccl.pftrace");
@@ -349,7 +352,7 @@ fn expect_in_perfetto(run: &Run, session: &Value) {
         counted("select count(*) from slice where category = 'nccl'"),
         operations
     );
-    // Every call that the device answered is there by itself; replays nobody called.
+    // Every call whose operation has device times has a separate slice. Replays have no call.
     let replays = (RANKS as u64 * (STEPS + 1) * 3) as i64;
     let called = number(session, "/totals/operations") - replays;
     assert_eq!(
@@ -373,7 +376,7 @@ fn expect_in_perfetto(run: &Run, session: &Value) {
 #[test]
 fn where_the_library_does_not_name_the_call_it_is_found() {
     let turn = turn::take();
-    // A communicator that does not block is initialised, and launches, on threads of the library.
+    // A communicator that does not block is initialised on threads of the library, and launches from them.
     for settings in [&[][..], &[("NCCL_PROFILED_NONBLOCKING", "1")]] {
         let Some(run) = run(&turn, 4, None, settings) else {
             return;
@@ -387,8 +390,8 @@ fn expect_calls_to_be_found(run: &Run) {
     run.logs();
     let session = run.session();
     for rank in 0..RANKS {
-        // Groups were sorted by size on the way; every call but replays and all-to-alls, which this version's library does
-        // not have as one, was found.
+        // NCCL sorted groups by size. All calls are joined, except for replays and all-to-alls, which this version's
+        // library does not have as one operation.
         let compared = compare(run, &session, rank, false);
         assert_eq!(compared as u64, STEPS * 7);
         let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
@@ -462,7 +465,8 @@ fn traffic_between_ranks_is_measured_where_it_is_asked_for() {
     run.logs();
     let session = run.session();
     let entries = session["traffic"].as_array().expect("a list");
-    // The double moves all of a collective to the next rank and as much from the one before, and messages where they go.
+    // The double moves all bytes of a collective to the next rank and as many from the previous one. Messages go to
+    // their peer.
     let mut moved: BTreeMap<(i64, i64), (u64, u64)> = BTreeMap::new();
     for rank in 0..RANKS {
         let (next, before) = ((rank + 1) % RANKS, (rank + RANKS - 1) % RANKS);
@@ -525,7 +529,7 @@ fn who_chose_another_plugin_keeps_it() {
     drop(turn);
 }
 
-/// Ranks of the ctypes program; `preloaded` or found by the library alone.
+/// Runs ranks of the ctypes program, with the library preloaded or loaded only by NCCL.
 fn by_ctypes(turn: &Turn, version: u32, is_preloaded: bool) -> Option<(TempDir, Vec<Recorded>)> {
     let library = compile::nccl_double()?.join("libnccl.so.2");
     let python = Path::new("/usr/bin/python3");
@@ -603,7 +607,7 @@ fn callers_that_bypass_a_preload_are_seen_by_the_plugin() {
         let session = results::report(directory.path());
         assert_eq!(number(&session, "/totals/operations"), 180, "{what}");
         assert_eq!(number(&session, "/totals/enqueued"), 0, "{what}");
-        // Thirty all-reduces, and thirty messages each way.
+        // Thirty all-reduces, and thirty messages in each direction.
         assert_eq!(number(&session, "/matching/complete"), 90, "{what}");
         assert_eq!(number(&session, "/devices/0/bypassed"), 90, "{what}");
     }
@@ -623,7 +627,7 @@ fn where_the_library_tells_no_times_events_do() {
     for log in run.logs() {
         let source = log.log.properties.get("source.nccl_events");
         assert_eq!(source.map(String::as_str), Some("1"));
-        // A launch is told of once, whatever is in it; what is captured is not timed.
+        // A launch has one record, whatever its content. Captured calls are not timed.
         let told = log
             .of_kind(RecordKind::Device)
             .filter(|record| record.flags & FLAG_EVENTS != 0);
@@ -664,7 +668,7 @@ fn where_the_library_tells_no_times_events_do() {
     drop(turn);
 }
 
-/// Compares the times of one rank's operations with those of the launches they were in; graphs' replays are not seen.
+/// Compares the times of one rank's operations with those of their launches. Graph replays are not recorded.
 fn compare_launches(run: &Run, session: &Value, rank: usize) {
     let error = number(session, &format!("/devices/{rank}/widest_error_ns/value"));
     let done = run.done(rank);
@@ -675,7 +679,7 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
         *launch = (launch.0.min(one.start_ns), launch.1.max(one.stop_ns));
         *calls.entry((&one.function, one.called_ns)).or_default() += 1;
     }
-    // What was captured was called once and ran often.
+    // Captured operations were called once and ran often.
     let called: Vec<Done> = done
         .iter()
         .filter(|one| calls[&(one.function.as_str(), one.called_ns)] == 1)
@@ -708,7 +712,7 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
             (-STAMPS_NS..error + STAMPS_NS).contains(&(leave - stop)),
             "{what}"
         );
-        // The first event is there before the host launches, but no earlier than the call.
+        // The first event completes before the host launches, but not before the call.
         assert!(enter < start + error + STAMPS_NS, "{what}");
         assert!(
             row.enter_ns > row.called_ns.expect("a call") - STAMPS_NS,
@@ -720,7 +724,8 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
 #[test]
 fn nobody_waits_for_a_device_that_is_slow_to_tell_its_time() {
     let turn = turn::take();
-    // 20 ms behind other work: what is launched before the first reading is not timed, and the error is as wide.
+    // Readings are 20 ms behind other work. Launches before the first reading are not timed, and the error is equally
+    // wide.
     let settings = [
         ("RANKSCOPE_NCCL_EVENTS", "100000"),
         ("NCCL_DOUBLE_SLOW_US", "20000"),
@@ -746,7 +751,7 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
     let Some(program) = compile::nccl("nccl_devices.cc") else {
         return;
     };
-    // The null streams of several devices are one handle: in one group they cannot be told apart.
+    // The null streams of several devices are one handle: within one group they cannot be distinguished.
     for (streams, timed) in [(Some("streams"), 120), (Some("first"), 10), (None, 0)] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut job = Job::program(&program, 1)
@@ -765,7 +770,7 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
             None => 40,
         };
         assert_eq!(number(&session, "/totals/operations"), called);
-        // What a process does is told once.
+        // Properties of the whole process are reported once.
         let of = |name: &str| number(&session, &format!("/devices/0/{name}"));
         assert_eq!(of("timed_by_events"), timed, "{streams:?}");
         assert_eq!([of("without_call"), of("contradictions")], [0; 2], "{streams:?}");
@@ -776,14 +781,14 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
 #[test]
 fn a_driver_that_fails_is_asked_no_more() {
     let turn = turn::take();
-    // The program's own check counts who asks again.
+    // The program's own check counts further queries.
     let settings = [("RANKSCOPE_NCCL_EVENTS", "100000"), ("NCCL_DOUBLE_FAILS", "200")];
     let Some(run) = run(&turn, 0, None, &settings) else {
         return;
     };
     run.logs();
     let session = run.session();
-    // What was read before is kept, what came later is known to have been enqueued.
+    // Earlier readings are kept, and later operations are known as enqueued only.
     let enqueued = number(&session, "/totals/enqueued") as u64;
     let all = RANKS as u64 * STEPS * 10;
     assert!(enqueued > all / 2 && enqueued < all, "{enqueued}");
@@ -793,7 +798,7 @@ fn a_driver_that_fails_is_asked_no_more() {
 #[test]
 fn of_very_many_launches_some_are_timed() {
     let turn = turn::take();
-    // One a second: a mark of how far the device has come.
+    // One event a second: a mark of the device's progress.
     let settings = [("RANKSCOPE_NCCL_EVENTS", "1"), ("NCCL_DOUBLE_KERNEL_US", "6000")];
     let Some(run) = run(&turn, 0, None, &settings) else {
         return;
@@ -802,7 +807,7 @@ fn of_very_many_launches_some_are_timed() {
     let session = run.session();
     let operations = number(&session, "/totals/operations");
     let enqueued = number(&session, "/totals/enqueued");
-    // The first second is taken whole: it is not known yet how many come.
+    // The first second is recorded completely, because the rate of launches is not yet known.
     assert!(
         enqueued > operations / 4 && enqueued < operations,
         "{enqueued} of {operations}"
@@ -828,7 +833,7 @@ fn a_device_that_is_told_of_by_its_library_is_not_timed_twice() {
             assert_eq!(of("timed_by_events"), by_events, "version {version}");
         }
         assert_eq!(number(&session, "/totals/enqueued"), 0, "version {version}");
-        // Each source tells what it knows: how, and when.
+        // Each source reports its part: the plugin algorithm and protocol, the events the times.
         let rows = run.rows(0);
         let rings = rows
             .iter()
@@ -885,8 +890,9 @@ fn callbacks_make_no_allocation_take_no_lock_and_make_no_system_call() {
             return;
         }
         assert_eq!(ended.code(), 0, "version {version}: {}", ended.complaints());
-        // Versions that tell nobody's size give no key; all others are recorded from both sides, kept or counted.
-        // The process ends as if it were killed: the log's last frame may be cut, and is then in the live area.
+        // Versions that report no communicator size give no key. Calls of all others are recorded from both sides, or
+        // counted as lost. The process ends as if killed: the log's last frame may be cut, and is then in the live
+        // area.
         let files = recorded::files(directory.path());
         let [file] = &files[..] else {
             panic!("{} logs", files.len())

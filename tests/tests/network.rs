@@ -1,4 +1,4 @@
-//! The router between hosts of a test delays as it was asked to, each way by itself.
+//! Tests that the router between the hosts of a test applies the configured delay, separately for each direction.
 
 use rankscope_tests::network::{Link, Network};
 use rankscope_tests::turn;
@@ -25,7 +25,7 @@ fn socket(network: &Network, host: usize) -> UdpSocket {
     socket
 }
 
-/// One-way delays of packets that are sent one by one, sorted. All stamps are of one clock.
+/// Returns the sorted one-way delays of packets that are sent one by one. All timestamps are from one clock.
 fn delays(network: &Network, from: usize, to: usize, count: u32) -> Vec<Duration> {
     let (sender, receiver) = (socket(network, from), socket(network, to));
     let start = Instant::now();
@@ -60,7 +60,7 @@ fn delays(network: &Network, from: usize, to: usize, count: u32) -> Vec<Duration
 #[test]
 fn each_way_takes_the_time_that_was_asked_for() {
     let turn = turn::take();
-    // From 0 to 1 1 ms and 300 µs of jitter, back 200 µs; host 2 is beside.
+    // From host 0 to host 1: 1 ms and 300 µs of jitter. Back: 200 µs. Host 2 is idle.
     let Some(network) = Network::new(3, 5, |from, to| match (from, to) {
         (0, 1) => link(1000, 300),
         (1, 0) => link(200, 0),
@@ -76,7 +76,7 @@ fn each_way_takes_the_time_that_was_asked_for() {
             "{from} → {to}: asked for {least_us} + {mean_jitter_us} µs, least {first}, median {middle}, 95th {}",
             us(all[all.len() * 95 / 100])
         );
-        // Never less; the fastest of hundreds finds an idle machine.
+        // No packet is faster, and the fastest of hundreds is not delayed by the machine.
         assert!((least_us..least_us + 150).contains(&first), "{first}");
         // The median of an exponential distribution is ln 2 of its mean. A busy machine adds to it.
         let wanted = least_us + mean_jitter_us * 69 / 100;
@@ -122,7 +122,7 @@ fn a_link_is_as_fast_as_it_was_asked_for() {
             got / 1e6,
             rate(from) as f64 / 1e6
         );
-        // Headers take a little; nobody is faster.
+        // Headers take some time, and no packet exceeds the rate.
         assert!(
             got < rate(from) as f64 * 1.01 && got > rate(from) as f64 * 0.6,
             "{got}"

@@ -1,4 +1,4 @@
-//! NVTX ranges of a program, through NVTX's real header: they become spans, in nobody's way.
+//! Tests NVTX ranges of a program, through NVTX's real header: they become spans and do not interfere with other tools.
 
 use rankscope_formats::session::{SpanRow, TableReader, rank_path};
 use rankscope_ranklog::record::RecordKind;
@@ -26,7 +26,7 @@ fn run(program: &Path, environment: &[(&str, &Path)], directory: Option<&Path>, 
     ended
 }
 
-/// Marks by their text: how many, and how many of them took no time.
+/// Returns the number of marks by text, and how many of them have no duration.
 fn marks(recorded: &Recorded) -> BTreeMap<&str, (usize, usize)> {
     let mut marks = BTreeMap::new();
     for record in recorded.of_kind(RecordKind::Mark) {
@@ -68,7 +68,7 @@ fn ranges_become_spans() {
     };
     recorded.expect_whole();
     assert_eq!(marks(recorded), wanted());
-    // A range holds the call that was made in it.
+    // A range contains the call that was made in it.
     let step: Vec<_> = recorded
         .of_kind(RecordKind::Mark)
         .filter(|record| recorded.log.texts[&(record.object as u32)] == "step")
@@ -78,7 +78,8 @@ fn ranges_become_spans() {
     for (step, call) in step.iter().zip(&calls) {
         assert!(step.enter_ticks <= call.enter_ticks && call.leave_ticks <= step.leave_ticks);
     }
-    // Not told to inject, and not recording: the program's output is the same but for the levels that nobody gives.
+    // Without injection, and without recording, the program's output is the same except for the levels that no tool
+    // returns.
     let without = run(&program, &[], None, false);
     let idle = run(&program, injected, None, true);
     assert!(
@@ -109,7 +110,8 @@ fn another_injection_goes_on_as_if_we_were_not_there() {
         ("RANKSCOPE_NVTX_NEXT", &other),
     ];
     let with = run(&program, chained, Some(directory.path()), true);
-    // What the other does not answer, nobody answered without us; those lines say only whether a level came.
+    // Calls that the other tool does not answer are answered by no tool without rankscope. Those lines only say whether
+    // a level was returned.
     let levels = |text: &str| -> Vec<String> {
         text.lines()
             .filter(|line| {
@@ -166,7 +168,7 @@ fn the_launcher_puts_us_in_front() {
     drop(turn);
 }
 
-/// PyTorch's own ranges, on a machine without a GPU. Debian's PyTorch is built without NVTX.
+/// Tests PyTorch's own ranges on a machine without a GPU. Debian's PyTorch is built without NVTX.
 #[test]
 fn ranges_of_pytorch_become_spans() {
     let turn = turn::take();
@@ -184,13 +186,13 @@ fn ranges_of_pytorch_become_spans() {
     }
 }
 
-/// Iterations that a rank marks are the steps of all ranks, where their operations repeat in no order.
+/// Tests that iterations marked by one rank are the steps of all ranks, if their operations have no repeating order.
 #[test]
 fn what_a_rank_marks_are_the_steps_of_all() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
-    // The variable by which NVTX finds us is set when the library is loaded.
+    // The variable by which NVTX finds rankscope is set when the library is loaded.
     let finished = Job::torch(&python, "nvtx_steps.py", 2)
         .record_into(directory.path())
         .run(&turn);
@@ -218,7 +220,8 @@ fn what_a_rank_marks_are_the_steps_of_all() {
     assert_eq!(steps["pattern"], "iteration #");
     let list = steps["list"].as_array().expect("a list");
     assert_eq!(list.len(), 30, "{steps}");
-    // Each is as long as the program says; but for what lies between its last operation and its mark, and a busy machine.
+    // Each step has the duration that the program reports, except for the time between its last operation and its mark,
+    // and for noise of a busy machine.
     let mut off: Vec<f64> = list
         .iter()
         .zip(finished.truth(1))
@@ -238,8 +241,8 @@ fn what_a_rank_marks_are_the_steps_of_all() {
     drop(turn);
 }
 
-/// A program that has more ranges and texts than places: what is kept and what is counted as lost are what happened,
-/// and communicators find their room.
+/// Tests a program with more ranges and texts than the tables can hold. Kept and lost records add up to the true
+/// number, and communicators can still be stored.
 #[test]
 fn what_is_too_much_is_counted() {
     let turn = turn::take();

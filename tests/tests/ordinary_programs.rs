@@ -1,5 +1,7 @@
-//! A preload reaches every program that a job starts. Those that do not communicate must not notice: same
-//! output, same status, no thread, no descriptor, no file, whether a directory is named or not.
+//! Tests programs without communication, which a preload also reaches if a job starts them.
+//!
+//! They must not notice it: same output, same status, no thread, no descriptor, no file, with or without a run
+//! directory.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -11,10 +13,10 @@ use rankscope_tests::process::{self, Ended};
 use rankscope_tests::turn::{self, Turn};
 use rankscope_tests::{compile, skip};
 
-/// The account that owns nothing.
+/// User id of the account that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// How the library is there.
+/// State of the preload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Preload {
     No,
@@ -29,7 +31,7 @@ struct Case<'a> {
 }
 
 fn run(case: &Case<'_>, preload: Preload, scratch: &Path) -> Ended {
-    // The same path each time, since programs print it; empty each time.
+    // The path is the same each time, because programs print it, and the directory is empty each time.
     let home = scratch.join("home");
     let recorded = scratch.join("recorded");
     let live = scratch.join("live");
@@ -51,10 +53,10 @@ fn run(case: &Case<'_>, preload: Preload, scratch: &Path) -> Ended {
         Preload::Recording => process::preload(&mut command, Some(&recorded)),
     }
     if preload != Preload::No {
-        // Not among the live areas of whatever else runs on this machine.
+        // Keeps the live areas apart from those of other jobs on this machine.
         command.env("RANKSCOPE_LIVE_DIR", &live);
     }
-    // Compared are programs, not this machine's settings for them.
+    // The test compares programs, not this machine's settings for them.
     command
         .env("HOME", &home)
         .env("LC_ALL", "C")
@@ -97,7 +99,7 @@ fn compare(_turn: &Turn, case: &Case<'_>) {
     }
 }
 
-/// Where the shell would find it.
+/// Finds a program as the shell would.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path)
@@ -277,8 +279,8 @@ fn setuid() {
     ] {
         let Some(path) = find(program) else { continue };
         let path = path.to_str().expect("programs have plain names");
-        // Only for another user is setuid what it is: the loader then ignores the preload.
-        // SAFETY: geteuid touches nothing.
+        // setuid only takes effect for another user. The loader then ignores the preload.
+        // SAFETY: geteuid accesses no memory.
         let as_nobody = unsafe { libc::geteuid() } == 0;
         compare(
             &turn,

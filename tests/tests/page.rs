@@ -1,8 +1,9 @@
-//! The page of real runs is what `rankscope report --json` says, number by number, in a real browser: all collectives of Gloo, a
-//! training with PyTorch, and one whose devices' work was recorded. What the comparison is worth is tested in
-//! `collector/tests/page.rs`, whose code this is.
+//! Tests that the page of real runs agrees with `rankscope report --json`, number by number, in a real browser.
+//!
+//! The runs are all collectives of Gloo, a training with PyTorch, and one with recorded device work.
+//! `collector/tests/page.rs`, whose code is used here, tests the comparison itself.
 
-#[path = "../../collector/tests/page_support/mod.rs"]
+#[path = "../../collector/cli/tests/page_support/mod.rs"]
 mod page_support;
 
 use std::path::Path;
@@ -17,7 +18,7 @@ use rankscope_tests::{compile, results, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs of every kind that this machine can make.
+/// Records runs of every kind that this machine can make.
 fn runs(turn: &Turn) -> Vec<(&'static str, TempDir)> {
     let mut runs = Vec::new();
     if let Some(program) = compile::gloo("gloo_all.cc") {
@@ -39,7 +40,7 @@ fn runs(turn: &Turn) -> Vec<(&'static str, TempDir)> {
     runs
 }
 
-/// The page into `page`, and the JSON.
+/// Writes the page into `page` and returns the JSON.
 fn report(run: &Path, page: &Path) -> Value {
     results::merge(run);
     let text = |path: &Path| path.to_str().expect("a plain name").to_owned();

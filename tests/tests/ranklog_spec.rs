@@ -1,5 +1,7 @@
-//! formats/ranklog/RANKLOG.md is enough to read a rank log: `ranklog_reader.py` was written from it alone, and says about real
-//! and synthetic logs exactly what the Rust reader says, record by record.
+//! Tests that formats/ranklog/RANKLOG.md suffices to read a rank log.
+//!
+//! `ranklog_reader.py` was written from that document alone. For real and synthetic logs its output equals that of the
+//! Rust reader, record by record.
 
 use rankscope_ranklog::Library;
 use rankscope_ranklog::area::Area;
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What the Rust reader says, in the words of the Python one.
+/// Converts the Rust reader's result to the Python reader's form.
 fn told_by_rust(log: &RankLog) -> Vec<Value> {
     let ending = match log.ending {
         Ending::Closed => "closed",
@@ -116,7 +118,7 @@ fn told_by_python(log: &Path, live: Option<&Path>) -> Vec<Value> {
         .collect()
 }
 
-/// Reads a log both ways; returns how many records both found.
+/// Reads a log with both readers. Returns the number of records that both found.
 fn agree(path: &Path, live: Option<&Path>) -> usize {
     let log = RankLog::open_with_live(path, live).expect("a rank log");
     agree_on(&log)
@@ -165,7 +167,7 @@ fn a_closed_log_of_a_real_program() {
     for path in logs {
         let log = RankLog::open(&path).expect("a rank log");
         assert_eq!(log.ending, Ending::Closed);
-        // On a busy machine the recorder may start late; what came before it is counted.
+        // On a busy machine the recorder may start late. Earlier records are counted as lost.
         let early: u64 = log
             .losses
             .iter()
@@ -192,7 +194,7 @@ fn a_killed_program_leaves_segments_and_a_live_area() {
         .env("RANKSCOPE_PARTIAL_MS", "50")
         .counted()
         .start(&turn);
-    // Some of it in segments by then, whole and half chunks, some only in the live area.
+    // By then, some records are in segments, in whole and half chunks, and some only in the live area.
     let deadline = Instant::now() + Duration::from_secs(60);
     while running.counter(0).so_far() < 5000 || logs(directory.path()).iter().any(|path| bytes(path) < 20_000)
     {
@@ -213,7 +215,7 @@ fn a_killed_program_leaves_segments_and_a_live_area() {
         let records = agree_on(&log);
         let least = finished.counts.iter().min().copied().unwrap_or(0) as usize;
         assert!(records >= least, "{records} records of {least} operations");
-        // The same segments without their live area: the reader says that something is missing.
+        // Without their live area, the same segments are incomplete, and the reader reports that.
         let torn = agree(&path, None);
         assert!(torn > 0 && torn <= records, "{torn} of {records} in segments");
     }
@@ -238,7 +240,7 @@ impl Numbers {
         self.next() % end
     }
 
-    /// Small numbers mostly, sometimes any.
+    /// Returns a small number in most cases, and sometimes any number.
     fn any(&mut self) -> u64 {
         let bits = self.below(65) as u32;
         self.next().checked_shr(64 - bits).unwrap_or(0)
@@ -271,7 +273,7 @@ impl Numbers {
         }
     }
 
-    /// Chunks of two lanes, one after another, as a recorder packs them.
+    /// Makes chunks of two lanes, one after another, as a recorder packs them.
     fn groups(&mut self, time: &mut u64, generation: u32) -> Vec<Group> {
         (0..self.below(12) as u32 + 1)
             .map(|number| Group {
@@ -423,7 +425,7 @@ fn everything_a_segment_file_can_hold_and_damage() {
             let quantum_bits = numbers.below(7) as u32;
             out.groups(&groups, quantum_bits);
             if round == 1 {
-                // A failed write is repeated, and has grown since.
+                // A failed write is repeated, with more data.
                 out.groups(&groups, quantum_bits);
             }
             out.frame(
@@ -454,7 +456,7 @@ fn everything_a_segment_file_can_hold_and_damage() {
 
         let whole = out.0.clone();
         for _ in 0..4 {
-            // A bit flipped, a piece cut out, the end cut off.
+            // Flips a bit, cuts out a piece, or truncates the end.
             out.0.clone_from(&whole);
             let at = 32 + numbers.below(whole.len() as u64 - 32) as usize;
             match numbers.below(3) {
@@ -486,7 +488,7 @@ fn damage_inside_a_records_payload_is_found_at_the_same_record() {
     assert!(agree(&out.write(directory.path(), "damaged.rslog"), None) > 0);
 }
 
-/// Where a payload of few small groups says how many records group `number` has.
+/// Returns the offset of the record count of group `number` in a payload of few small groups.
 fn count_byte(number: usize) -> usize {
     2 + 7 * number + 6
 }
@@ -523,7 +525,8 @@ fn damage_uncovers_only_what_it_hides() {
         first: first as u32,
         records: records[first..end].to_vec(),
     };
-    // Two groups of one chunk, and the second claims five records that are not there: the first is whole all the same.
+    // Two groups are from one chunk, and the second claims five records that do not exist. The first is nevertheless
+    // complete.
     let mut payload = Vec::new();
     codec::encode(&[group(0, 10), group(10, 20)], 0, &mut payload);
     assert_eq!(payload[count_byte(1)], 10);
@@ -632,7 +635,7 @@ fn more_templates_than_a_byte_can_name() {
     assert_eq!(agree(&out.write(directory.path(), "wide.rslog"), None), 2000);
 }
 
-/// A live area in ordinary memory, which a file is made of. Leaked, as in a process.
+/// Makes a live area in ordinary memory, from which a file is written. It is leaked, as in a process.
 fn live_area(nonce: u64) -> (&'static LaneSet, &'static [u8]) {
     let live = LiveLayout::for_bytes(512 * 1024).expect("large enough");
     let zeroed = |bytes: usize| -> *mut u8 {
@@ -646,7 +649,7 @@ fn live_area(nonce: u64) -> (&'static LaneSet, &'static [u8]) {
     // SAFETY: the memory is leaked, zeroed, large enough and aligned to a page.
     let area = unsafe { Area::from_raw(base, live) };
     area.initialise(nonce, 77, Counter::MonotonicRaw as u32, 3);
-    // SAFETY: as above.
+    // SAFETY: as above, the memory for lanes and ring is leaked, zeroed, large enough and aligned.
     let set: &LaneSet = Box::leak(Box::new(unsafe {
         LaneSet::new(
             area,
@@ -654,7 +657,7 @@ fn live_area(nonce: u64) -> (&'static LaneSet, &'static [u8]) {
             ring.cast::<std::sync::atomic::AtomicU32>().cast_const(),
         )
     }));
-    // SAFETY: the area's own memory, never freed; this test reads it only while it does not write.
+    // SAFETY: this is the area's own memory, which is never freed. The test reads it only while it does not write.
     let bytes = unsafe { std::slice::from_raw_parts(base, live.total_bytes() as usize) };
     (set, bytes)
 }
@@ -705,7 +708,8 @@ fn what_segments_and_live_area_both_hold_is_taken_once() {
         }
     };
     commit(&mut numbers, 1500);
-    // What the background thread does: half-full chunks too, full ones recycled, some of them filled again.
+    // The work of the recorder thread: half-full chunks are written too, full ones are recycled, and some of those are
+    // filled again.
     for round in 0..3 {
         let mut groups = Vec::new();
         for index in 0..set.area.layout().chunk_count {
@@ -752,7 +756,7 @@ fn what_segments_and_live_area_both_hold_is_taken_once() {
     std::fs::write(&live, memory).expect("a live area written");
     assert_eq!(agree(&path, Some(&live)), committed);
 
-    // Cut anywhere, a live area gives what it still holds.
+    // A live area that is truncated anywhere gives the records that it still holds.
     for _ in 0..10 {
         let end = numbers.below(memory.len() as u64) as usize;
         std::fs::write(&live, &memory[..end]).expect("a live area written");
@@ -762,7 +766,7 @@ fn what_segments_and_live_area_both_hold_is_taken_once() {
         }
     }
 
-    // The process goes on after its live area was read, and what it recycles is in segments when they are read.
+    // The process continues after its live area was read. Chunks that it recycles are in segments when those are read.
     std::fs::write(&live, memory).expect("a live area written");
     let later: Vec<Group> = (0..set.area.layout().chunk_count)
         .map(|index| (index, set.area.chunk_header(index)))
@@ -800,7 +804,7 @@ fn what_segments_and_live_area_both_hold_is_taken_once() {
     assert_eq!(agree(&path, Some(&live)), committed + again.len());
 }
 
-/// The offsets in the document are those of the code.
+/// Checks that the offsets in the document are those of the code.
 #[test]
 fn the_tables_of_the_document_are_the_code() {
     use rankscope_ranklog::layout::{chunk, header, lane};

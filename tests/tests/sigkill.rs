@@ -1,7 +1,7 @@
-//! What a killed process has recorded is there: every operation that it told was completed is read back once, from
-//! segments and live area, at whatever moment the kill came.
+//! Tests that a killed process loses no recorded operation.
 //!
-//! `RANKSCOPE_TEST_SEED` repeats a run: a test that fails tells its seed.
+//! Every operation that it reported as completed is read back once, from segments and live area, for a kill at any
+//! time. `RANKSCOPE_TEST_SEED` repeats a run: a failing test prints its seed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use rankscope_tests::recorded::{self, Recorded};
 use rankscope_tests::turn::{self, Turn};
 use rankscope_tests::{artefacts, compile, counter};
 
-/// A small generator of random numbers (splitmix64), told by its seed.
+/// A small generator of random numbers (splitmix64), created from its seed.
 struct Chance(u64);
 
 impl Chance {
@@ -40,16 +40,16 @@ impl Chance {
     }
 }
 
-/// What was read back, over all kills of a test.
+/// Results of reading, over all kills of a test.
 #[derive(Debug)]
 struct Tally {
     kills: u64,
     operations: u64,
     lost_and_counted: u64,
     logs: u64,
-    /// Killed before there was a log.
+    /// Kills before a log existed.
     without: u64,
-    /// Killed in the middle of a write to the segment file.
+    /// Kills in the middle of a write to the segment file.
     torn: u64,
 }
 
@@ -66,7 +66,8 @@ impl Tally {
     }
 }
 
-/// The log of a killed process, unless it was killed before it had one: then it has told nothing either.
+/// Returns the log of a killed process. There is none if it was killed before it created one: then it has reported
+/// nothing either.
 fn log_of(directory: &Path, pid: u32, told: u64) -> Option<PathBuf> {
     let logs: Vec<PathBuf> = recorded::files(directory)
         .into_iter()
@@ -84,8 +85,8 @@ fn log_of(directory: &Path, pid: u32, told: u64) -> Option<PathBuf> {
     log
 }
 
-/// Numbers of the operations that a counting program completed, in ascending order: the n-th use of its one tag, or
-/// for c10d, which gives each a tag of its own, the tag.
+/// Returns the numbers of the operations that a counting program completed, in ascending order. The number is the n-th
+/// use of its single tag. For c10d, which assigns a separate tag to each operation, it is the tag.
 fn completed(recorded: &Recorded) -> Vec<u64> {
     let mut numbers: Vec<u64> = recorded
         .calls()
@@ -100,10 +101,10 @@ fn completed(recorded: &Recorded) -> Vec<u64> {
     numbers
 }
 
-/// Every operation once: as many as were told, or one more that was not told any more.
+/// Asserts that every operation occurs once. Their number is the reported one, or one more that was not yet reported.
 fn expect_kept(recorded: &Recorded, told: u64, tally: &mut Tally) {
     for problem in &recorded.problems {
-        // The kill came in the middle of a write; what was being written is still in the live area.
+        // The kill came in the middle of a write. The data being written is still in the live area.
         let is_torn = problem.contains("the last frame is cut short")
             || problem.contains("expected a frame") && problem.contains("all before it was kept");
         assert!(is_torn, "{problem}");
@@ -132,7 +133,7 @@ fn expect_kept(recorded: &Recorded, told: u64, tally: &mut Tally) {
     tally.logs += 1;
 }
 
-/// The same records, in whatever order: a record's lane and place tell it from all others.
+/// Returns the records in a canonical order. Lane and position identify a record.
 fn sorted(recorded: &Recorded) -> Vec<(u32, [u64; 8])> {
     let key = |held: &ThreadRecord| (held.lane, Record::to_words(&held.record));
     let mut all: Vec<_> = recorded.records.iter().map(key).collect();
@@ -140,7 +141,8 @@ fn sorted(recorded: &Recorded) -> Vec<(u32, [u64; 8])> {
     all
 }
 
-/// Collecting completes the log: the same records, nothing to complain of, no live area left; and once more is the same.
+/// Asserts that collecting completes the log: the same records, no problems, no live area. A second collection changes
+/// nothing.
 fn expect_collected(path: &Path, before: &Recorded) {
     let done = collect(path).unwrap_or_else(|error| panic!("{error}"));
     let expected = match before.log.ending {
@@ -172,7 +174,7 @@ fn expect_collected(path: &Path, before: &Recorded) {
     assert_eq!(fs::read(path).expect("the log"), bytes);
 }
 
-/// Collecting that was broken off at any step is completed by the next.
+/// Asserts that a collection interrupted at any step is completed by the next one.
 fn expect_collectable_at_each_step(path: &Path, before: &Recorded, chance: &mut Chance) {
     if before.log.ending != Ending::LiveArea {
         return;
@@ -184,7 +186,7 @@ fn expect_collectable_at_each_step(path: &Path, before: &Recorded, chance: &mut 
     );
     assert_eq!(collect(path).ok(), Some(Collected::Completed));
     let whole = fs::read(path).expect("the log");
-    // Where the frames that collecting appends begin: behind the last whole frame.
+    // Start of the frames that collecting appends: after the last complete frame.
     let start = segments
         .iter()
         .zip(&whole)
@@ -219,7 +221,7 @@ fn expect_collectable_at_each_step(path: &Path, before: &Recorded, chance: &mut 
     assert_eq!(fs::read(path).expect("the log"), whole);
 }
 
-/// Kills all ranks now, and looks at what they left.
+/// Kills all ranks now, and checks their logs.
 fn kill(running: Running<'_>, ranks: usize) -> Finished {
     for rank in 0..ranks {
         running.rank(rank).signal(libc::SIGKILL);
@@ -250,7 +252,7 @@ fn expect_all_kept(
     }
 }
 
-/// A counting job whose live area is small and written out all the time.
+/// Makes a counting job with a small live area that is written out continuously.
 fn busy(job: Job) -> Job {
     job.env("RANKSCOPE_LIVE_MIB", "1")
         .env("RANKSCOPE_PARTIAL_MS", "1")
@@ -270,14 +272,14 @@ fn two_hundred_kills_lose_no_operation() {
     let mut tallies = [const { Tally::new() }; 4];
     for round in 0..200 {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        // A communicator of one member sends nothing, so its operations come a hundred times faster.
+        // A communicator of one member sends nothing, so its operations are a hundred times faster.
         let ranks = 1 + round % 2;
         let mut job = Job::program(&program, ranks);
         if round % 4 < 2 {
             job = busy(job);
         }
         let running = counting(&turn, job, directory.path());
-        // Sometimes at any time, from before the first event; mostly while it records.
+        // A few kills come at any time, from before the first event on. Most come while the process records.
         if round % 10 != 0 {
             counter::await_all(&running, ranks, 1);
         }
@@ -288,7 +290,7 @@ fn two_hundred_kills_lose_no_operation() {
     }
     let [_, small_area, alone, together] = &tallies;
     println!("{tallies:#?}");
-    // Only one member with a small area can be faster than the recorder: between ranks there is a network.
+    // Only a single member with a small area can be faster than the recorder: several ranks are limited by the network.
     assert_eq!((small_area.lost_and_counted, together.lost_and_counted), (0, 0));
     assert!(together.logs > 80 && alone.logs > 40, "{tallies:#?}");
 }
@@ -304,7 +306,7 @@ fn a_kill_at_each_step_of_the_compactor_loses_no_operation() {
     };
     let preload = format!("{}:{}", killer.display(), artefacts::library().display());
     let (mut chance, mut tally) = (Chance::new(), Tally::new());
-    // Frame headers have 32 bytes; none, one, a piece of a header, a piece of a frame, all.
+    // Frame headers have 32 bytes. The values cut nothing, one byte, a part of a header, a part of a frame, and all.
     for write in [1, 2, 3, 4, 5, 6, 9, 14, 23] {
         for bytes in ["0", "1", "20", "40", "300", "-1"] {
             let directory = tempfile::tempdir().expect("a temporary directory");
@@ -346,7 +348,7 @@ fn ten_kills_of_a_pytorch_job_lose_no_operation() {
     let turn = turn::take();
     let pythons = Python::all();
     let (mut chance, mut tally) = (Chance::new(), Tally::new());
-    // Whichever are there; each has said what is missing.
+    // All available Pythons. Each missing one was reported.
     for (round, python) in pythons.iter().cycle().take(10).enumerate() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut job = Job::torch(python, "counter.py", 2);

@@ -1,5 +1,5 @@
-//! The structure of real jobs: a pipeline over Gloo's own sends and receives, with and without faults, and checkpoints that
-//! PyTorch writes.
+//! Tests the structure of real jobs: a pipeline over Gloo's own sends and receives, with and without faults, and
+//! checkpoints that PyTorch writes.
 
 use rankscope_tests::job::Job;
 use rankscope_tests::python::Python;
@@ -7,7 +7,7 @@ use rankscope_tests::turn::Turn;
 use rankscope_tests::{results, turn};
 use serde_json::Value;
 
-/// A pipeline of two stages on so many ranks, recorded and merged.
+/// Records and merges a pipeline of two stages on this many ranks.
 fn pipeline(turn: &Turn, python: &Python, ranks: usize, settings: &[(&str, &str)]) -> Value {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut job = Job::torch(python, "pipeline.py", ranks);
@@ -63,7 +63,7 @@ fn a_real_pipeline_has_its_stages_and_no_late_rank_unless_there_is_one() {
         let ratio = &stage["bubble"]["value"];
         let of = |part: &str| ratio[part].as_f64().expect("a number");
         let bubble = of("numerator") / of("denominator");
-        // The ideal is 20 %; sleeps and messages on a shared machine take a little longer.
+        // The ideal is 20 %. Sleeps and messages on a shared machine take slightly longer.
         assert!((0.12..0.40).contains(&bubble), "{bubble}: {structure}");
     }
     let found = kinds(&even);
@@ -102,7 +102,7 @@ fn a_real_pipeline_has_its_stages_and_no_late_rank_unless_there_is_one() {
 fn a_pipeline_without_any_collective_has_its_stages() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
-    // Of many micro-batches one looks like a step to whoever sees nothing else.
+    // Without any collective, one of many micro-batches resembles a step.
     for (micro_batches, forward_ms) in [(4, 3), (16, 1)] {
         let settings = [
             ("MICRO", micro_batches.to_string()),
@@ -114,7 +114,7 @@ fn a_pipeline_without_any_collective_has_its_stages() {
         let found = &structure["pipelines"][0];
         assert_eq!(found["chains"], serde_json::json!([[0, 1]]), "{structure}");
         assert_eq!(found["micro_batches"]["value"], micro_batches, "{structure}");
-        // Of forty steps the first one begins where none ended.
+        // The first of forty steps starts where no step ended.
         assert_eq!(session["steps"]["count"], 39);
         let found = kinds(&session);
         for silent in ["late-rank", "pipeline-imbalance", "rotating-lateness"] {
@@ -158,7 +158,7 @@ fn checkpoints_that_pytorch_writes_are_seen_as_long_as_they_take() {
             .iter()
             .find(|part| part["kind"] == "checkpoint")
             .expect("checkpoints");
-        // Four are written and four read.
+        // Four are written and four are read.
         assert_eq!(part["count"], 8, "{}: {part}", python.name);
         let told = part["in_run_ns"].as_f64().expect("a time");
         assert!(

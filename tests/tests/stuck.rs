@@ -1,5 +1,7 @@
-//! A job that is looked at while it runs: as long as it goes on nothing is wrong with it, and when it is stuck that is said,
-//! with who waits and since when, while it still runs.
+//! Tests the analysis of a job while it runs.
+//!
+//! No fault is reported as long as it proceeds. Once it is stuck, the report names the waiting ranks and the start of
+//! the wait, although the job still runs.
 
 use rankscope_tests::job::Job;
 use rankscope_tests::{compile, results, turn};
@@ -8,7 +10,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What the last second of the run holds.
+/// Merges and reports the last second of the run.
 fn last_second(run: &Path, output: &Path) -> Value {
     let (run, output) = (run.to_str().expect("a name"), output.to_str().expect("a name"));
     let ended = results::rankscope([
@@ -83,7 +85,7 @@ fn a_job_that_is_stuck_is_told_while_it_runs() {
         (11_000_000_000..=most.as_nanos() as i64).contains(&for_ns),
         "{for_ns} of {most:?}"
     );
-    // The last second is the one before it was stuck.
+    // The last second is the one before the job got stuck.
     assert!(
         session["totals"]["operations"].as_u64() > Some(100),
         "{}",

@@ -1,5 +1,7 @@
-//! The tables of intercepted functions against the libraries that are really installed: nothing that communicates is
-//! forgotten, nothing is claimed that is not there, and `librankscope.so` exports the tables and nothing else.
+//! Tests the tables of intercepted functions against the installed libraries.
+//!
+//! No function that communicates is missing from the tables, and every row exists in a library. `librankscope.so`
+//! exports exactly the tables.
 
 use rankscope::{gloo, nccl, torch};
 use rankscope_tests::artefacts;
@@ -10,11 +12,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A library that the tables speak of.
+/// A library to which the tables refer.
 struct Tested {
-    /// What rows call it in `seen`; none if it is another version than those.
+    /// Name of the library in the rows' `seen`. `None` if it is of a different version.
     name: Option<&'static str>,
-    /// Rows of these tables can be exported here.
+    /// Whether rows of Gloo's tables may be exported here.
     gloo: bool,
     c10d: bool,
     path: PathBuf,
@@ -32,7 +34,7 @@ fn output(program: &str, arguments: &[&str], path: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Functions that a library exports, by their mangled names.
+/// Returns the functions that a library exports, by their mangled names.
 fn exports(path: &Path) -> BTreeSet<String> {
     output("nm", &["-D", "--defined-only"], path)
         .lines()
@@ -66,7 +68,7 @@ fn demangled(symbols: &[&String]) -> Vec<String> {
         .collect()
 }
 
-/// Where the loader finds a library, as it does for programs.
+/// Returns the path at which the loader finds a library for programs.
 fn system_library(name: &str) -> Option<PathBuf> {
     let told = Command::new("ldconfig").arg("-p").output().ok()?;
     String::from_utf8_lossy(&told.stdout)
@@ -117,7 +119,7 @@ fn tested() -> Vec<Tested> {
             path,
         });
     }
-    // An older wheel that a developer has unpacked: too large to fetch for a few names.
+    // An older wheel that a developer has unpacked: it is too large to fetch for a few names.
     if let Some(path) = std::env::var_os("RANKSCOPE_TORCH_2_4") {
         out.push(Tested {
             name: Some("2.4"),
@@ -129,7 +131,7 @@ fn tested() -> Vec<Tested> {
     out
 }
 
-/// The tables: symbols and where each was seen.
+/// Returns the tables: symbols and where each was found.
 fn rows() -> Vec<(&'static str, &'static str, bool)> {
     let table = |symbols: &'static [&'static std::ffi::CStr], seen: &'static [&'static str], gloo: bool| {
         symbols
@@ -146,7 +148,7 @@ fn is_excluded(name: &str, excluded: &[(&str, &str)]) -> bool {
     excluded.iter().any(|(prefix, _)| name.starts_with(prefix))
 }
 
-/// True if a function of Gloo moves data, waits, or makes communicators: by its demangled name.
+/// Returns whether a function of Gloo moves data, waits, or creates communicators, by its demangled name.
 fn communicates_in_gloo(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("gloo::") else {
         return false;
@@ -154,7 +156,7 @@ fn communicates_in_gloo(name: &str) -> bool {
     let Some((path, arguments)) = rest.split_once('(') else {
         return false;
     };
-    // A free function of options: a collective.
+    // A free function with options: a collective.
     let of_options = !path.contains("::")
         && arguments
             .strip_prefix("gloo::")
@@ -170,7 +172,7 @@ fn communicates_in_gloo(name: &str) -> bool {
         "createUnboundBuffer",
         "run",
     ];
-    // In PyTorch 2.15 sockets, pairs and contexts of a transport do it for the unbound buffer above them.
+    // In PyTorch 2.15 sockets, pairs and contexts of a transport have such methods, for the unbound buffer above them.
     of_options || path.contains("::") && moves.contains(&method)
 }
 
@@ -216,7 +218,7 @@ fn every_function_that_communicates_is_a_row_or_an_exclusion() {
     }
 }
 
-/// `seen` is exact, in both directions.
+/// Checks that `seen` is exact, in both directions.
 #[test]
 fn rows_were_seen_where_they_say() {
     for library in tested() {
@@ -237,7 +239,7 @@ fn rows_were_seen_where_they_say() {
     }
 }
 
-/// The rows of NCCL's table, with the version since which each is there.
+/// Returns the rows of NCCL's table, with the version in which each appeared.
 fn nccl_rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     nccl::SYMBOLS
         .iter()
@@ -245,10 +247,10 @@ fn nccl_rows() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|(symbol, since)| (symbol.to_str().expect("ASCII"), *since))
 }
 
-/// What `seen` says of functions that RCCL alone has.
+/// Value of `seen` for functions that only RCCL has.
 const RCCL: &str = "rccl";
 
-/// Public functions of RCCL in ROCm 6.2 (rccl.h), and of later ones what its tests call.
+/// Public functions of RCCL in ROCm 6.2 (rccl.h), and those of later versions that its tests call.
 const RCCL_FUNCTIONS: &str = "MemAlloc MemFree GetVersion GetUniqueId CommInitRankConfig CommInitRank CommInitAll CommFinalize \
     CommDestroy CommAbort CommSplit GetErrorString GetLastError CommGetAsyncError CommCount CommCuDevice CommUserRank \
     CommRegister CommDeregister RedOpCreatePreMulSum RedOpDestroy Reduce Bcast Broadcast AllReduce ReduceScatter AllGather \
@@ -317,20 +319,20 @@ fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
     assert_eq!(distinct.len(), nccl_rows().count());
 }
 
-/// Versions of NCCL's profiler interface that we speak.
+/// Versions of NCCL's profiler interface that rankscope implements.
 const PLUGINS: std::ops::RangeInclusive<u32> = 1..=6;
 
 #[test]
 fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
     for nccl in Nccl::all() {
-        // A name of its own in the library's strings: at its end stands a zero byte.
+        // The name is a separate string in the library, terminated by a zero byte.
         let library = nccl.directory.join("libnccl.so.2");
         let found = Command::new("grep")
             .args(["-aoE", "ncclProfiler_v[0-9]+"])
             .arg(&library)
             .output()
             .expect("grep");
-        // 1: it asks for none.
+        // Status 1: the library requests none.
         assert!(
             matches!(found.status.code(), Some(0 | 1)),
             "{}",
@@ -406,7 +408,7 @@ fn the_library_needs_nothing_but_the_c_library_and_its_unwinder() {
             "{library}"
         );
     }
-    // A statically linked unwinder is not the process's own: the first Gloo exception would crash the job.
+    // A statically linked unwinder is a second one in the process: the first Gloo exception would crash the job.
     assert!(
         needed.iter().any(|library| library.starts_with("libgcc_s.so.")),
         "{needed:?}"

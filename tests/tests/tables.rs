@@ -1,5 +1,7 @@
-//! The tables of a session are Parquet files that anybody can read: Arrow and DuckDB find in them, value by value, what the
-//! Parquet library does that rankscope itself reads with. They are written by encoders of rankscope's own.
+//! Tests that the tables of a session are Parquet files that other readers accept.
+//!
+//! rankscope's own encoders write them. Arrow and DuckDB find in them, value by value, what the Parquet library of
+//! rankscope's reader finds.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +15,7 @@ use rankscope_tests::cupti_run::{Settings, run};
 use rankscope_tests::{artefacts, process, skip, turn};
 use serde_json::Value;
 
-/// Sums are of remainders by it.
+/// Modulus of the sums.
 const PRIME: u128 = (1 << 61) - 1;
 
 fn number(field: &Field) -> Option<u128> {
@@ -37,7 +39,8 @@ fn number(field: &Field) -> Option<u128> {
     })
 }
 
-/// Rows, and for each column how many values are there and the sum in which each counts by its place.
+/// Returns the number of rows, and for each column the number of values and a sum in which each value is weighted by
+/// its position.
 fn sums(path: &Path) -> (u64, BTreeMap<String, (u64, u128)>) {
     let reader = SerializedFileReader::new(File::open(path).expect("a table")).expect("Parquet");
     let mut columns: BTreeMap<String, (u64, u128)> = BTreeMap::new();

@@ -1,5 +1,7 @@
-//! What is recorded of Gloo programs is what they did: every operation with its size, root, tag, element size and
-//! peers, on communicators that all members know by the same name.
+//! Tests that the recording of Gloo programs agrees with their own reports.
+//!
+//! Every operation has the right size, root, tag, element size and peers, on communicators with the same identity on
+//! all members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +17,7 @@ use rankscope_tests::truth::{self, bytes_per_member, member, number};
 use rankscope_tests::turn;
 use serde_json::Value;
 
-/// One operation, as the program tells it and as it was recorded.
+/// One operation, as the program reports it and as it was recorded.
 #[derive(Debug, PartialEq)]
 struct Done {
     operation: Operation,
@@ -27,13 +29,13 @@ struct Done {
     per_member: Vec<u64>,
 }
 
-/// What a record of this operation must say. `rank` of `size`.
+/// Returns the expected record of this operation. The rank is `rank` of `size`.
 fn told(line: &Value, rank: usize, size: usize) -> Done {
     let operation = truth::operation(line);
     let element_bytes = number(line, "element_size");
     let (to, from) = (bytes_per_member(line, "to"), bytes_per_member(line, "from"));
     let (bytes, per_member) = match operation {
-        // What each member gives; the same list on every member, though in a gather only the root receives.
+        // Bytes of each member. The list is the same on every member, although in a gather only the root receives.
         Operation::AllGatherV => (from[rank], from),
         Operation::GatherV => {
             let all = (0..size as u64).map(|peer| (3 * peer + 1) * element_bytes);
@@ -53,12 +55,13 @@ fn told(line: &Value, rank: usize, size: usize) -> Done {
     }
 }
 
-/// The collectives of a log in order, each with the continuation records that stand before it in its lane.
+/// Returns the collectives of a log in order, each with the continuation records before it in its lane.
 fn collectives(recorded: &Recorded) -> Vec<Done> {
     let mut waiting: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let mut done = Vec::new();
     let mut in_lane: Vec<_> = recorded.records.iter().collect();
-    // Continuations carry the time of entry, so the order of leaving may put others between; their lane does not.
+    // Continuations have the enter time of their call. In the order of leaves other records may come between them, but
+    // not within their lane.
     in_lane.sort_by_key(|held| (held.lane, held.record.enter_ticks));
     for held in in_lane {
         let record = &held.record;
@@ -91,7 +94,7 @@ fn collectives(recorded: &Recorded) -> Vec<Done> {
     done
 }
 
-/// Communicators by name: all members know the same identity, and no two communicators share one.
+/// Checks the communicators by name: all members have the same identity, and no two communicators share one.
 fn expect_identities(logs: &[Recorded], sizes: &[(&str, usize)]) {
     let mut identities = BTreeMap::new();
     for &(name, size) in sizes {
@@ -127,7 +130,7 @@ fn every_operation_is_recorded_as_it_happened() {
     let Some(program) = compile::gloo("gloo_all.cc") else {
         return;
     };
-    // Seven members need two continuation records for their counts.
+    // With seven members the counts need two continuation records.
     for size in [2, 3, 5, 7] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let finished = Job::program(&program, size)
@@ -158,7 +161,7 @@ fn every_operation_is_recorded_as_it_happened() {
             for call in recorded.calls() {
                 assert_eq!(recorded.communicator(call).rank as usize, rank);
             }
-            // The building of the communicator is recorded too, but is no operation.
+            // The creation of the communicator is recorded too, but is no operation.
             let built = recorded.of_kind(RecordKind::Call).count() - recorded.calls().count();
             assert_eq!(built, 1);
             recorded.expect_durations_below(finished.duration);
@@ -180,7 +183,7 @@ fn two_threads_in_swapped_order_are_paired_right() {
             .run(&turn);
         finished.expect_status(0);
         let logs = recorded::read_ranks(directory.path(), &finished.pids);
-        // Key -> what each member says its size was.
+        // Key -> size that each member recorded.
         let mut instances: BTreeMap<([u8; 16], u8, u32, u32), Vec<u64>> = BTreeMap::new();
         let mut sizes = BTreeMap::new();
         for (rank, recorded) in logs.iter().enumerate() {
@@ -211,7 +214,7 @@ fn two_threads_in_swapped_order_are_paired_right() {
             got.sort();
             expected.sort();
             assert_eq!(got, expected, "rank {rank} of {size}");
-            // Two threads of the program, whichever started first.
+            // Two threads of the program, in any starting order.
             let threads: BTreeSet<u32> = recorded
                 .records
                 .iter()
@@ -220,7 +223,7 @@ fn two_threads_in_swapped_order_are_paired_right() {
                 .collect();
             assert_eq!(threads.len(), 2);
         }
-        // 60 pairs, shared out among three communicators.
+        // 60 pairs, distributed over three communicators.
         assert_eq!(instances.len(), 120, "{size} ranks");
         for ((identity, _, tag, sequence), bytes) in &instances {
             assert_eq!(bytes.len(), sizes[identity], "tag {tag}, use {sequence}: members");
@@ -245,13 +248,13 @@ fn two_threads_in_swapped_order_are_paired_right() {
 #[derive(Clone, Copy)]
 struct End {
     is_send: bool,
-    /// Sent no earlier, or arrived by then, in ticks.
+    /// Lower bound of the send time, or upper bound of the arrival time, in ticks.
     at_ticks: u64,
 }
 
-/// Messages kept as evidence about clocks are the same ones at both ends, and on one clock none arrives before it was
-/// sent: also of operations in which several peers send into one buffer, of whose completions Gloo does not say whose
-/// they are.
+/// Checks the messages that are kept as clock evidence: both ends keep the same messages, and on one clock none arrives
+/// before it was sent. This includes operations in which several peers send into one buffer, for which Gloo does not
+/// report the sender of a completion.
 #[test]
 fn evidence_about_clocks_holds_on_one_clock() {
     let turn = turn::take();
@@ -264,7 +267,7 @@ fn evidence_about_clocks_holds_on_one_clock() {
             .record_into(directory.path())
             .run(&turn);
         finished.expect_status(0);
-        // By communicator, sender, receiver, collective, slot and number.
+        // Communicator, sender, receiver, collective, slot and number.
         type Key = ([u8; 16], i32, i32, u64, u32, u64, u32);
         let mut messages: BTreeMap<Key, Vec<End>> = BTreeMap::new();
         for recorded in recorded::read_ranks(directory.path(), &finished.pids) {

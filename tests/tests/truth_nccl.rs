@@ -1,6 +1,7 @@
-//! What is recorded of NCCL programs is what they asked for: every call with its size, type, root and number, on
-//! communicators that all members know by the same name. The library is a test double (`tests/doubles/nccl`): this says
-//! nothing about when an operation is done.
+//! Tests that the recording of NCCL programs agrees with their own reports.
+//!
+//! Every call has the right size, type, root and number, on communicators with the same identity on all members. The
+//! library is a test double (`tests/doubles/nccl`): this says nothing about the completion of operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ use rankscope_tests::truth::{self, member, number};
 use rankscope_tests::{process, results, turn};
 use serde_json::Value;
 
-/// One call, as the program tells it and as it was recorded.
+/// One call, as the program reports it and as it was recorded.
 #[derive(Debug, PartialEq)]
 struct Asked {
     communicator: String,
@@ -42,7 +43,7 @@ fn told(line: &Value) -> Asked {
     }
 }
 
-/// Calls in the order in which the program's one thread made them, those of simulated groups left out.
+/// Returns the calls of the program's single thread in order, without those of simulated groups.
 fn calls(recorded: &Recorded) -> Vec<&Record> {
     let simulated: BTreeSet<u64> = recorded
         .of_kind(RecordKind::Group)
@@ -69,7 +70,7 @@ fn check_calls(recorded: &Recorded, truth: &[Value], rank: usize) {
     let (refused, calls): (Vec<&Record>, Vec<&Record>) = calls
         .into_iter()
         .partition(|record| record.flags & FLAG_FAILED != 0);
-    // Only rank 0 made one that its library refused.
+    // Only rank 0 made a call that its library refused.
     assert_eq!(refused.len(), usize::from(rank == 0));
     for record in refused {
         assert_eq!(
@@ -102,11 +103,11 @@ fn check_calls(recorded: &Recorded, truth: &[Value], rank: usize) {
     let wanted: Vec<Asked> = truth.iter().map(told).collect();
     assert_eq!(got.len(), wanted.len());
     for (got, wanted) in got.iter().zip(&wanted) {
-        // A signal is one element of nothing.
+        // A signal is one element without bytes.
         assert_eq!(got, wanted);
     }
-    // Collectives of a communicator are numbered together, messages by peer, the others by themselves; what was only
-    // simulated has used a number up.
+    // Collectives of a communicator are numbered together, messages by peer, and others separately. A simulated call
+    // also uses a number.
     let mut numbers: BTreeMap<(u32, u8, i32), u32> = BTreeMap::new();
     let mut all: Vec<&Record> = recorded
         .of_kind(RecordKind::Enqueue)
@@ -150,8 +151,8 @@ fn check_groups(recorded: &Recorded, rank: usize) {
     let mut groups: Vec<&Record> = recorded.of_kind(RecordKind::Group).collect();
     groups.sort_by_key(|record| record.enter_ticks);
     let told: Vec<(u64, u8)> = groups.iter().map(|record| (record.bytes, record.flags)).collect();
-    // The communicator's, the messages and their all-reduce, the one that rank 0 simulated, the messages after it, the
-    // three devices'. The groups in which the library calls itself are not the program's.
+    // The groups of the communicator, of the messages and their all-reduce, of rank 0's simulation, of the messages
+    // after it, and of the three devices. Groups that the library itself opens are not the program's.
     let mut wanted = vec![(0, 0), (3, 0), (2, FLAG_SIMULATED), (2, 0), (3, 0)];
     if rank > 0 {
         wanted.remove(2);
@@ -208,12 +209,13 @@ fn check_the_rest(recorded: &Recorded, rank: usize) {
             "{record:?}"
         );
         assert_eq!(record.flags, 0, "{record:?}");
-        // What has no handle yet when the call returns, and who gets no child, has no communicator.
+        // A communicator without a handle at the return of the call, or a member that gets no child, leaves a record
+        // without a communicator.
         assert!(is_made || record.communicator != NO_COMMUNICATOR, "{record:?}");
     }
 }
 
-/// Communicators by name: of each log the identities in order of making, with rank and size.
+/// Checks the communicators by name: for each log the identity, rank and size.
 fn check_identities(all: &[Recorded], size: usize) {
     let mut known: BTreeMap<String, BTreeMap<usize, (String, u32, u32)>> = BTreeMap::new();
     let mut distinct = BTreeSet::new();
@@ -231,7 +233,7 @@ fn check_identities(all: &[Recorded], size: usize) {
                 .map(|byte| format!("{byte:02x}"))
                 .collect();
             if communicator.name.is_empty() {
-                // All members in one process: they know each other, and nobody else does.
+                // All members are in one process: no other process knows them.
                 distinct.insert(identity);
                 continue;
             }
@@ -248,7 +250,7 @@ fn check_identities(all: &[Recorded], size: usize) {
     for (name, members) in &known {
         let mut seen: BTreeSet<&String> = members.values().map(|(identity, ..)| identity).collect();
         if name == "grown" {
-            // The one that was taken in knows it by its id, the others by what it was before.
+            // The new member has the identity of the id. The others have one derived from the old communicator.
             assert_eq!(seen.len(), 2, "{members:?}");
             let (by_id, ..) = &members[&(size - 1)];
             let alias = all[0]
@@ -300,7 +302,7 @@ fn check_session(directory: &std::path::Path, finished: &Finished, size: usize) 
             .and_then(Value::as_u64)
             .unwrap_or_else(|| panic!("no {path}"))
     };
-    // And the one that was refused.
+    // One more was refused.
     assert_eq!(count("/totals/operations"), operations + 1);
     assert_eq!(count("/totals/enqueued"), operations);
     assert_eq!(count("/totals/failed"), 1);
@@ -310,8 +312,8 @@ fn check_session(directory: &std::path::Path, finished: &Finished, size: usize) 
     assert_eq!(count("/matching/mismatched"), 0, "{matching}");
     assert_eq!(count("/matching/unmatched_messages"), 0, "{matching}");
     assert_eq!(count("/matching/without_key"), 1, "{matching}");
-    // Each collective is one instance, whoever's members it joins, each message too; and of the communicators inside
-    // one process one each.
+    // Each collective is one instance, in any communicator, and each message too. The communicators inside one process
+    // have one instance each.
     let mut instances: BTreeMap<String, u64> = BTreeMap::new();
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
     let mut messages = 0;
@@ -356,7 +358,7 @@ fn check_session(directory: &std::path::Path, finished: &Finished, size: usize) 
     }
 }
 
-/// Every call once in the trace, with its arguments, each instance a chain through its ranks, and no complaint.
+/// Checks the trace: every call once with its arguments, each instance a chain through its ranks, and no complaint.
 fn check_trace(directory: &std::path::Path) {
     let session = results::report(directory);
     let count_of = |path: &str| session.pointer(path).and_then(Value::as_u64).expect("a count");
@@ -385,7 +387,7 @@ fn check_trace(directory: &std::path::Path) {
         assert!(counted(&query) > 0, "{category}");
     }
     assert!(counted("select count(*) from flow") > 0);
-    // When they were under way is not known: nothing says so.
+    // Nothing records their times on the device.
     assert_eq!(
         counted("select count(*) from slice where category = 'communicator'"),
         0
@@ -459,7 +461,7 @@ fn what_rccl_has_beside_is_recorded_too() {
     let session = results::report(directory.path());
     let told = |path: &str| session.pointer(path).cloned().unwrap_or_default();
     assert_eq!(told("/totals/operations"), 12);
-    // HIP says what is captured.
+    // HIP reports the capture.
     assert_eq!(told("/totals/captured"), 3);
     assert_eq!(told("/matching/enqueued"), 4);
     assert_eq!(told("/matching/without_key"), 0);
@@ -491,7 +493,7 @@ fn without_a_directory_a_program_runs_as_if_we_were_not_there() {
     }
 }
 
-/// The real library, as far as it works without a GPU: the same answers with and without us.
+/// Tests that the real library, as far as it works without a GPU, gives the same answers with and without rankscope.
 #[test]
 fn real_libraries_answer_as_if_we_were_not_there() {
     let turn = turn::take();
@@ -506,7 +508,7 @@ fn real_libraries_answer_as_if_we_were_not_there() {
             } else {
                 process::clean(&mut command);
             }
-            // The program's own path names the double; this goes before it.
+            // The program's own path names the double. This variable takes precedence.
             command.env("LD_LIBRARY_PATH", &library.directory);
             let ended = process::run(command, std::time::Duration::from_secs(60));
             assert_eq!(
@@ -533,7 +535,7 @@ fn real_libraries_answer_as_if_we_were_not_there() {
             panic!("one process, {} logs", recorded.len())
         };
         let count = |kind: RecordKind| recorded.of_kind(kind).count();
-        // Three calls on nothing, one group, two communicators that cannot be made.
+        // Three calls on nothing, one group, and two communicators that cannot be created.
         assert_eq!(
             [RecordKind::Enqueue, RecordKind::Group, RecordKind::Call].map(count),
             [3, 1, 2],
@@ -550,7 +552,7 @@ fn real_libraries_answer_as_if_we_were_not_there() {
     drop(turn);
 }
 
-/// Steps are found from the calls alone, and a call costs few bytes.
+/// Tests that steps are found from the calls alone, and that a call costs few bytes.
 #[test]
 fn a_training_is_divided_into_steps() {
     let turn = turn::take();
@@ -566,10 +568,10 @@ fn a_training_is_divided_into_steps() {
     results::merge(directory.path());
     let session = results::report(directory.path());
     let count = |path: &str| session.pointer(path).and_then(Value::as_u64).expect("a count");
-    // 400 × 3 all-reduces and 100 messages each way, on each rank.
+    // 400 × 3 all-reduces and 100 messages in each direction, on each rank.
     assert_eq!(count("/totals/operations"), 4 * 1400);
     assert_eq!(count("/matching/enqueued"), 1200 + 4 * 100);
-    // Every fourth step has the messages: the pattern is four of the program's steps long.
+    // Every fourth step has messages: the pattern is four of the program's steps long.
     let steps = count("/steps/count");
     assert!((95..=100).contains(&steps), "{steps} steps");
     assert_eq!(session["steps"]["source"], "pattern");
@@ -577,7 +579,7 @@ fn a_training_is_divided_into_steps() {
         let bytes = rank["log_bytes"].as_u64().expect("bytes");
         assert!(bytes <= 24 * 1400, "{bytes} bytes for 1400 calls");
     }
-    // No picture of waiting that nobody measured.
+    // There is no picture of waiting, because none was measured.
     assert_eq!(
         session["waits"]["reason"],
         "when operations were done was not recorded"
@@ -590,7 +592,7 @@ fn a_training_is_divided_into_steps() {
     );
 }
 
-/// What is captured into a graph is a template: it is told apart, and counted as nothing that ran.
+/// Tests that captured calls are templates: they are distinguished from instances, and do not count as executed.
 #[test]
 fn captured_calls_are_templates() {
     let turn = turn::take();
@@ -616,7 +618,7 @@ fn captured_calls_are_templates() {
     assert_eq!(count("/totals/enqueued"), 20);
     assert_eq!(count("/totals/captured"), 12);
     assert_eq!(count("/matching/enqueued"), 10);
-    // Four collectives and a message each way.
+    // Four collectives and a message in each direction.
     assert_eq!(count("/matching/templates"), 6);
     assert_eq!(count("/matching/incomplete") + count("/matching/mismatched"), 0);
 }

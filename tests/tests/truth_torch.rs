@@ -1,5 +1,5 @@
-//! What is recorded of PyTorch jobs is what they did, on the current wheel and on Debian's PyTorch, whose Gloo is
-//! another one.
+//! Tests that the recording of PyTorch jobs agrees with their own reports, on the current wheel and on Debian's
+//! PyTorch, which has a different Gloo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn record(turn: &Turn, job: Job, statuses: &[i32]) -> Recording {
     }
 }
 
-/// What makes an operation the same one on all its members: identity, operation, tag, sequence.
+/// Key of an operation, equal on all its members: identity, operation, tag, sequence.
 type Key = ([u8; 16], u8, u32, u32);
 
 fn key(recorded: &Recorded, call: &Record) -> Key {
@@ -51,7 +51,7 @@ fn key(recorded: &Recorded, call: &Record) -> Key {
     (identity, call.operation, call.tag, call.sequence)
 }
 
-/// Every operation has all its members, once each, and they agree on its size, its operation having one.
+/// Asserts that every operation has each of its members once, and that they agree on its size, if it has one.
 fn expect_pairs(logs: &[Recorded]) -> usize {
     let mut instances: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
     let mut sizes = BTreeMap::new();
@@ -73,7 +73,8 @@ fn expect_pairs(logs: &[Recorded]) -> usize {
     instances.len()
 }
 
-/// Every library call stands inside the execution of the work that it names, and that work was issued before.
+/// Asserts that every library call is inside the execution of the work that it names, and that this work was issued
+/// before.
 fn expect_works(recorded: &Recorded) {
     let all = |kind: RecordKind| -> Vec<&ThreadRecord> {
         let of_kind = |held: &&ThreadRecord| held.record.kind == kind as u8;
@@ -93,7 +94,7 @@ fn expect_works(recorded: &Recorded) {
         assert_eq!(around.count(), 1, "executions around {call:?}");
     }
     assert_eq!(executions.len(), issues.len());
-    // An address is used again once its work is done: the n-th issue of an address belongs to its n-th execution.
+    // An address is reused once its work is done: the n-th issue of an address belongs to its n-th execution.
     let by_object = |records: &[&ThreadRecord]| {
         let mut times: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for held in records {
@@ -115,13 +116,13 @@ fn expect_works(recorded: &Recorded) {
     }
 }
 
-/// (operation, bytes, element size, root) of the Gloo calls that a c10d operation is made of.
+/// Returns the Gloo calls of which a c10d operation consists: (operation, bytes, element size, root).
 fn gloo_calls(line: &Value, rank: usize, size: usize) -> Vec<(Operation, u64, u64, i32)> {
     let operation = truth::operation(line);
     let (bytes, element) = (number(line, "bytes"), number(line, "element_size"));
     let one = (operation, bytes, element, member(line, "root"));
     match operation {
-        // Out of as many all-reduces, each of one member's part.
+        // A reduce-scatter consists of one all-reduce per member, each of that member's part.
         Operation::ReduceScatter => vec![(Operation::AllReduce, bytes, element, one.3); size],
         Operation::AllToAllV => {
             let to = bytes_per_member(line, "to");
@@ -145,7 +146,7 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
                 .into_iter()
                 .filter(|line| line.get("refused").is_none())
                 .collect();
-            // c10d numbers its works, and Gloo calls carry the number as their tag.
+            // c10d numbers its works, and Gloo calls have that number as their tag.
             let mut calls: Vec<&Record> = recorded.calls().collect();
             calls.sort_by_key(|call| (call.tag, call.enter_ticks));
             let got: Vec<_> = calls
@@ -167,7 +168,7 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
                 "{} rank {rank}",
                 python.name
             );
-            // What c10d's user asked for is told by the issue of its works: a reduce-scatter is one.
+            // The issue of a work names the operation that the user requested: a reduce-scatter is one.
             let asked = |operation: Operation| {
                 recorded
                     .of_kind(RecordKind::Issue)
@@ -194,7 +195,7 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
     });
 }
 
-/// All ranks know one communicator, by one identity.
+/// Asserts that all ranks have one communicator with the same identity.
 fn expect_one_world(logs: &[Recorded]) {
     for (rank, recorded) in logs.iter().enumerate() {
         let communicators: Vec<_> = recorded.log.communicators.values().collect();
@@ -208,8 +209,8 @@ fn expect_one_world(logs: &[Recorded]) {
     }
 }
 
-/// Sizes differ between groups, so each recorded size tells which group it must have been recorded on: the identity of
-/// that communicator is the same on all members, and no two groups share one. Gives each group's size.
+/// Finds groups by size. Sizes differ between groups, so each recorded size identifies its group. The identity of that
+/// communicator is the same on all members, and no two groups share one. Returns each group's size.
 fn groups(recording: &Recording) -> BTreeMap<String, usize> {
     let mut identities: BTreeMap<String, BTreeSet<[u8; 16]>> = BTreeMap::new();
     let mut sizes = BTreeMap::new();
@@ -276,7 +277,7 @@ fn worlds_one_after_another_are_told_apart() {
         let worlds = groups(&recording);
         assert_eq!(worlds.len(), 3);
         for recorded in &recording.logs {
-            // Each world was destroyed before the next was made.
+            // Each world was destroyed before the next was created.
             let created: Vec<(u32, u64)> = recorded
                 .log
                 .communicators
@@ -363,7 +364,7 @@ fn a_known_wait_is_found_within_five_percent() {
             let found: Vec<f64> = blocked_in(recorded, BlockedIn::WorkWait)
                 .iter()
                 .map(|blocked| (blocked.leave_ticks - blocked.enter_ticks) as f64 * ms_per_tick)
-                // All others are waits for ranks that are there, short even on a busy machine.
+                // All other waits are for ranks that have already arrived, and are short even on a busy machine.
                 .filter(|&ms| ms > KNOWN_MS / 2.0)
                 .collect();
             assert_eq!((told.len(), found.len()), (2, 2), "{found:?}");
@@ -373,7 +374,7 @@ fn a_known_wait_is_found_within_five_percent() {
                     "blocked for {told} ms, found {found} ms"
                 );
             }
-            // And what the other slept, which the program knows without measuring.
+            // The mean also matches the other rank's sleep, which the program knows without measuring.
             let mean = found.iter().sum::<f64>() / found.len() as f64;
             assert!(
                 (mean / KNOWN_MS - 1.0).abs() < 0.05,
@@ -405,7 +406,7 @@ fn the_failure_of_a_dead_peer_is_recorded() {
                 .map(|line| number(line, "bytes"))
                 .collect();
             assert_eq!(sizes, told, "{} rank {rank}", python.name);
-            // The worker that executes a work keeps the exception for whoever waits: it fails in no one's face.
+            // The worker that executes a work stores the exception for the waiting thread. No call fails in the worker.
             for kind in [RecordKind::Call, RecordKind::Blocked] {
                 let failed: Vec<&Record> = recorded
                     .of_kind(kind)
@@ -445,7 +446,8 @@ fn ranks_that_leave_early_lose_nothing() {
     });
 }
 
-/// All-reduces of 64 floats, numbered from 0 by c10d's tag, none missing and none twice. Gives how many.
+/// Checks all-reduces of 64 floats, numbered from 0 by c10d's tag: none is missing, none occurs twice. Returns their
+/// number.
 fn expect_counted(recorded: &Recorded, least: u64) -> u64 {
     let mut tags: Vec<u64> = recorded
         .calls()
@@ -480,7 +482,7 @@ fn a_job_ended_by_sigterm_loses_nothing() {
             .iter()
             .enumerate()
         {
-            // The second to be ended may have seen the first go.
+            // The rank that ends second may have failed because the first one was gone.
             let code = finished.ranks[rank].code();
             assert!(
                 code == 128 + libc::SIGTERM || code == 1,
@@ -533,7 +535,7 @@ fn a_job_that_torchrun_ends_loses_nothing() {
     let ended = torchrun.wait(Duration::from_secs(60));
     assert_ne!(ended.code(), 0);
     let logs = recorded::read_all(&logs);
-    // The launcher itself communicates by other means, and leaves none.
+    // The launcher itself communicates by other means, and leaves no log.
     assert_eq!(logs.len(), 2);
     for recorded in &logs {
         let rank: usize = recorded.log.properties["env.RANK"].parse().expect("a number");

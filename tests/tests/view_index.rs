@@ -1,9 +1,9 @@
-//! The viewer's index over real Gloo: it says what the tables say, span by span, and its parts add up to the steps.
+//! Tests the viewer's index over real Gloo: it agrees with the tables span by span, and its parts add up to the steps.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rankscope_collector::view;
+use rankscope_analysis::index;
 use rankscope_formats::index::{LaneKind, Span, ViewFile, part, view_path};
 use rankscope_formats::session::{
     OperationRow, OperationState, Session, StepRow, Table, TableReader, rank_path,
@@ -20,7 +20,7 @@ fn open(session: &Path, rank: u32) -> ViewFile {
     ViewFile::open(&view_path(session, rank)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Every operation of the table is a span that begins and ends with it, and the other way round.
+/// Asserts that every operation of the table is a span with the same start and end, and vice versa.
 fn assert_operations(session: &Path, rank: u32, view: &ViewFile) {
     let mut spans: BTreeMap<(i64, Option<u64>), Vec<Span>> = BTreeMap::new();
     let mut count = 0;
@@ -55,8 +55,8 @@ fn assert_operations(session: &Path, rank: u32, view: &ViewFile) {
     }
 }
 
-/// The parts of each step are what the table of steps says, to the nanosecond; waiting is told there as a sum over
-/// operations and here as a union, which differ where two operations wait at once. Returns Σ of both.
+/// Asserts that the parts of each step agree with the table of steps to the nanosecond. The table's waiting is a sum
+/// over operations, the index has a union. They differ if two operations wait at once. Returns Σ of both.
 fn assert_parts(session: &Path, rank: u32, view: &ViewFile) -> (i64, i64) {
     let (_, parts) = view
         .lanes_of(|kind| kind == LaneKind::Parts { device: false })
@@ -132,7 +132,7 @@ fn an_index_that_is_not_there_or_of_another_session_is_made_anew() {
     let mut made = Vec::new();
     let mut ensure = |session: &Session| {
         made.clear();
-        view::ensure(&path, session, 0..2, &mut |done, all| made.push((done, all))).expect("indexed");
+        index::ensure(&path, session, 0..2, &mut |done, all| made.push((done, all))).expect("indexed");
         made.len()
     };
     assert_eq!(ensure(&session), 3, "none, one and two of two");

@@ -1,11 +1,17 @@
-//! What the viewer costs: `viewer_bench SESSION [--cold] [--first]`. `--cold` takes the session's files out of the page cache, `--first`
-//! ends with the picture of the whole run. No window: egui is run and tessellated as a window would,
-//! 1920 × 1080 points, and the processor time of each frame (update and tessellation, on the window's own thread) is taken.
+//! Benchmark of the viewer: `viewer_bench SESSION [--cold] [--first]`.
 //!
-//! Phases: until the whole run is seen, and until it is exact; a journey of zooming, panning and scrolling over all of it
-//! with the mouse over the rows; the same where all spans have names; a selection's panels; memory after all that.
+//! `--cold` first drops the session's files from the page cache. `--first` stops after the picture of the whole run.
+//! The benchmark opens no window. It runs and tessellates egui at 1920 × 1080 points, as a window does. It measures the
+//! CPU time of each frame on the window's own thread: update and tessellation.
+//!
+//! Phases:
+//! - until the whole run is visible, and until it is exact;
+//! - a journey that zooms, pans and scrolls through the run, with the mouse over the rows;
+//! - the same at a zoom at which all spans have names;
+//! - the panels of a selection;
+//! - memory use at the end.
 
-use rankscope_collector::selection::{Wanted, select};
+use rankscope_analysis::selection::{Wanted, select};
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use rankscope_viewer::model::{Action, Window};
@@ -155,7 +161,7 @@ impl Bench {
         }
     }
 
-    /// One frame; returns the processor time that it took, ms.
+    /// Runs one frame. Returns its CPU time, in milliseconds.
     fn frame(&mut self, actions: Vec<Action>) -> f64 {
         self.time += 1.0 / 60.0;
         let input = egui::RawInput {
@@ -198,7 +204,7 @@ impl Bench {
         self.frame(vec![Action::Show(window)])
     }
 
-    /// Zooms in to microseconds at several places, pans there, scrolls down, and comes back.
+    /// Zooms in to microseconds at several places, pans there, scrolls down, and zooms out again.
     fn journey(&mut self) -> Vec<f64> {
         let mut spent = Vec::new();
         let whole = self.workspace.state.whole;
@@ -219,7 +225,7 @@ impl Bench {
                 self.pointer.x = 300.0 + f32::from((step % 160) as u16) * 10.0;
                 self.pointer.y = 100.0 + f32::from((step % 90) as u16) * 10.0;
                 if step % 12 == 0 {
-                    // Look around: pan, scroll, and stay until all is exact.
+                    // Explore the neighbourhood: pan, scroll, and wait until all pictures are exact.
                     for _ in 0..8 {
                         window = window.moved(0.07);
                         spent.push(self.show(window));
@@ -239,7 +245,7 @@ impl Bench {
         spent
     }
 
-    /// So close that nearly all spans have names.
+    /// Runs frames at a zoom at which nearly all spans have names.
     fn named(&mut self) -> Vec<f64> {
         let whole = self.workspace.state.whole;
         self.exact.clear();
@@ -268,7 +274,7 @@ impl Bench {
         spent
     }
 
-    /// Every block of every lane is looked at.
+    /// Reads every block of every lane.
     fn visit_all(&mut self) {
         for rank in 0..self.workspace.opened.session.ranks.len() as u32 {
             let Some(view) = self.workspace.opened.open_view(rank) else {
@@ -304,18 +310,18 @@ fn print_frames(what: &str, spent: &[f64], bench: &Bench) {
     );
 }
 
-/// Processor time of this thread, seconds.
+/// Returns the CPU time of this thread, in seconds.
 fn thread_time() -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the call fills in the plain structure that it is given.
+    // SAFETY: `time` is a valid `timespec`, and the call only writes to it.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Proportional set size of this process: its share of everything it has in memory.
+/// Returns the proportional set size of this process, in bytes. Shared pages count in proportion to their users.
 fn pss_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     text.lines()
@@ -325,7 +331,7 @@ fn pss_bytes() -> u64 {
         * 1024
 }
 
-/// Takes a session's files out of the page cache.
+/// Drops the files of a session from the page cache.
 fn forget_files(path: &Path) {
     let Ok(entries) = std::fs::read_dir(path) else {
         return;
@@ -336,7 +342,8 @@ fn forget_files(path: &Path) {
             forget_files(&path);
         } else if let Ok(file) = std::fs::File::open(&path) {
             use std::os::fd::AsRawFd;
-            // SAFETY: the descriptor is open; what is not written yet is first.
+            // SAFETY: both calls only use the descriptor, and `file` keeps it open. `fsync` comes first because dirty
+            // pages cannot be dropped.
             unsafe {
                 libc::fsync(file.as_raw_fd());
                 libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);

@@ -1,4 +1,4 @@
-//! The window: what is opened, dialogs that belong to no session, and what is kept between two starts.
+//! The application window: the open session, dialogs that belong to no session, and state that outlives a start.
 
 use crate::export::perfetto::{Serving, TraceJob};
 use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
@@ -15,17 +15,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Sessions of which it is kept how they were looked at.
+/// Maximum number of sessions whose view is kept. The oldest views are dropped.
 const MOST_KEPT: usize = 40;
 const KEPT: &str = "rankscope";
 
-/// What is kept between two starts.
+/// State that is kept between two starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kept {
-    /// Light instead of dark.
+    /// Whether the light theme is used instead of the dark one.
     pub light: bool,
-    /// How sessions were looked at, the last one last.
+    /// Last view of each session, the most recent at the end.
     pub views: Vec<(PathBuf, ViewState)>,
 }
 
@@ -49,37 +49,37 @@ enum Stage {
     Failed(String),
 }
 
-/// What the command line said of the view.
+/// View options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// Part of time.
+    /// Time range to show.
     pub range: Option<(Option<i64>, Option<i64>)>,
-    /// Selected part of time.
+    /// Whether the time range is selected as well.
     pub select_range: bool,
     /// Instance to pick.
     pub instance: Option<u64>,
     /// Tab of the drawer.
     pub tab: Option<crate::model::PanelTab>,
-    /// Light instead of dark; `None`: as last time.
+    /// Whether to use the light theme. `None` keeps the theme of the last start.
     pub light: Option<bool>,
     /// Filter of the timeline.
     pub filter: Option<String>,
-    /// Another session to compare with.
+    /// Session to compare with.
     pub compare: Option<PathBuf>,
-    /// The run is still being recorded, and shown as it goes on.
+    /// Whether to follow a run that is still being recorded.
     pub follow: bool,
-    /// Neither findings nor panels.
+    /// Whether to hide the findings and panels.
     pub only_timeline: bool,
 }
 
-/// What a path is asked for.
+/// Purpose of the path dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Open,
     Compare,
 }
 
-/// The program's window.
+/// The application window.
 pub struct App {
     stage: Stage,
     kept: Kept,
@@ -88,30 +88,30 @@ pub struct App {
     help: bool,
     asks_path: Option<(Asked, String)>,
     export: ExportDialog,
-    /// What was chosen in the dialog: written of the next frame, which does not show the dialog.
+    /// Export chosen in the dialog. It is written from the next frame, which no longer shows the dialog.
     chosen: Option<(Export, PathBuf)>,
     serving: Option<Serving>,
-    /// The run that is followed, and where its session will be.
+    /// The run that is followed, and the directory in which its session will be.
     follows: Option<(Follower, PathBuf)>,
     said: Option<(String, f64)>,
-    /// What threads want said: pictures are written on one of their own.
+    /// Channel for messages from background threads, such as those that write pictures.
     news: (Sender<String>, Receiver<String>),
     held_keys: HeldKeys,
-    /// What is shown again if what is being opened cannot be.
+    /// Workspace to return to if the session that is being opened fails.
     before: Option<Box<Workspace>>,
 }
 
-/// How long something is said, seconds.
+/// Minimum time for which a message is visible, in seconds.
 const SAID_S: f64 = 6.0;
 
-/// How wide it becomes at most, points.
+/// Maximum width of a message, in points.
 const SAID_WIDTH: f32 = 620.0;
 
-/// A long one is said for so many seconds by letter.
+/// Minimum visible time per character of a message, in seconds.
 const SAID_S_BY_LETTER: f64 = 0.12;
 
 impl App {
-    /// Opens paths, and wakes the window when there is something to show.
+    /// Starts to open `paths`. Wakes the window when there is something to show.
     pub fn new(paths: Vec<PathBuf>, start: Start, kept: Kept, ctx: &Context) -> Self {
         let mut app = Self {
             stage: Stage::Failed(String::new()),
@@ -155,7 +155,7 @@ impl App {
         }
     }
 
-    /// Shows what the run that is followed has done since.
+    /// Takes over the newest session of the run that is followed.
     fn go_on(&mut self, ctx: &Context) {
         let Some((follower, home)) = &self.follows else {
             return;
@@ -174,7 +174,7 @@ impl App {
                 if let Stage::Open(workspace) = &mut self.stage
                     && let Some(followed) = &mut workspace.followed
                 {
-                    // Nothing new is no delay.
+                    // No new data does not count as a delay.
                     if followed.is_err() {
                         *followed = Ok(Duration::ZERO);
                     }
@@ -229,7 +229,7 @@ impl App {
         }
     }
 
-    /// True if all that is to be seen is there; an error is.
+    /// Returns true if everything visible has loaded, or if an error is shown.
     pub fn is_ready(&self) -> bool {
         match &self.stage {
             Stage::Opening(..) => false,
@@ -238,7 +238,7 @@ impl App {
         }
     }
 
-    /// Why nothing could be opened, or not what was asked for.
+    /// Returns the reason if nothing could be opened, or if a request was refused.
     pub fn failure(&self) -> Option<&str> {
         match &self.stage {
             Stage::Failed(why) => Some(why),
@@ -247,7 +247,7 @@ impl App {
         }
     }
 
-    /// The session that is open.
+    /// Returns the open session.
     pub fn workspace(&mut self) -> Option<&mut Workspace> {
         match &mut self.stage {
             Stage::Open(workspace) => Some(workspace),
@@ -255,7 +255,7 @@ impl App {
         }
     }
 
-    /// What is kept until the next start.
+    /// Returns the state to keep until the next start.
     pub fn kept(&mut self) -> &Kept {
         self.keep();
         &self.kept
@@ -305,7 +305,7 @@ impl App {
         }
     }
 
-    /// Draws a frame.
+    /// Draws one frame.
     pub fn show(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.advance(&ctx);
@@ -314,7 +314,7 @@ impl App {
             self.write(export, path, &ctx);
         }
         let mut requests = Vec::new();
-        // What lies on top ends first.
+        // Escape closes the topmost layer first.
         if self.help && ctx.input_mut(|input| input.consume_key(egui::Modifiers::NONE, egui::Key::Escape)) {
             self.help = false;
         }
@@ -411,11 +411,11 @@ impl App {
             output,
         };
         match export {
-            // The frame as the graphics card has it.
+            // A screenshot: the frame as the graphics card rendered it.
             Export::Png => ctx.request_screenshot(move |image| {
                 std::thread::spawn(move || tell(write_picture(&path, &image, scale)));
             }),
-            // And as it was handed to it.
+            // SVG: the shapes that the graphics card received.
             Export::Svg => {
                 ctx.with_plugin(|keeper: &mut ShapesKeeper| {
                     keeper.take_next(move |shapes| {
@@ -434,7 +434,7 @@ impl App {
             }
             Export::OpenedTrace => {
                 tell(format!("writing {}…", path.display()));
-                // The one before gives up the port.
+                // Stop the previous server first, because it occupies the port.
                 self.serving = None;
                 self.serving = Some(job(path).open(tell));
             }
@@ -489,7 +489,7 @@ impl App {
             self.said = Some((text, now));
         }
         let Some((text, since)) = &self.said else { return };
-        // An address takes longer to read, and to copy.
+        // A long message, such as an address, takes longer to read and to copy.
         let lasts_s = SAID_S.max(text.chars().count() as f64 * SAID_S_BY_LETTER);
         if now - since > lasts_s {
             self.said = None;
@@ -560,7 +560,7 @@ impl eframe::App for App {
     }
 
     fn ui(&mut self, ui: &mut Ui, frame: &mut eframe::Frame) {
-        // RANKSCOPE_LOG=rankscope_viewer::app=trace: what a frame costs in this window, painting included.
+        // RANKSCOPE_LOG=rankscope_viewer::app=trace logs the CPU time of each frame in this window, painting included.
         if let Some(seconds) = frame.info().cpu_usage {
             tracing::trace!(painted_ms = f64::from(seconds) * 1e3, "frame");
         }
@@ -576,7 +576,7 @@ impl eframe::App for App {
     }
 }
 
-/// What was kept by the last start.
+/// Reads the state that the last start kept.
 pub fn kept(storage: Option<&dyn eframe::Storage>) -> Kept {
     storage
         .and_then(|storage| eframe::get_value(storage, KEPT))

@@ -1,4 +1,4 @@
-//! The command line of the viewer.
+//! Command line of the viewer.
 
 use crate::app::{App, Start, kept};
 use crate::export::svg;
@@ -6,7 +6,7 @@ use crate::model::PanelTab;
 use crate::screenshot::{self, Frames, Readiness, png_file};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use rankscope_collector::time_range::TimeRange;
+use rankscope_analysis::model::time_range::TimeRange;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,27 +22,28 @@ Examples:
   rankscope view shared/run1 --screenshot run.png --size 1920x1080 --panel operations
                                                   a picture, without display or graphics card";
 
-/// See who waits for whom: a native viewer of runs, sessions and traces of torch.profiler.
+/// Show which ranks wait for which: a native viewer of runs, sessions and torch.profiler traces.
 #[derive(Debug, Parser)]
 #[command(name = "rankscope-viewer", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// A run, a session, or traces of torch.profiler; what was not merged or imported yet is, first.
+    /// Runs, sessions or torch.profiler traces to open. Runs are merged and traces imported first, if necessary.
     #[arg(required = true, value_name = "RUN|SESSION|TRACE")]
     paths: Vec<PathBuf>,
 
-    /// Compare with this: its ranks stand below those of the first, aligned by step, differences in colour.
+    /// Compare with another run, session or trace. Its ranks appear below those of the first, aligned by step, with
+    /// differences in colour.
     #[arg(long, value_name = "RUN|SESSION|TRACE")]
     compare: Option<PathBuf>,
 
-    /// Show this part of time, and let panels tell of it: 1.5s..2s, 250ms.., ..10s.
+    /// Show this time range, and limit the panels to it: 1.5s..2s, 250ms.. or ..10s.
     #[arg(long, value_name = "FROM..TO")]
     range: Option<TimeRange>,
 
-    /// Show one instance, by its number in the session's tables, across all ranks.
+    /// Pick one instance, by its number in the session's tables, and show it on all ranks.
     #[arg(long, value_name = "INSTANCE")]
     select: Option<u64>,
 
-    /// Show only spans like these in colour; the language of the search.
+    /// Highlight the spans that match this search expression, and grey out all others.
     #[arg(long, value_name = "EXPRESSION", value_parser = filter)]
     filter: Option<String>,
 
@@ -50,28 +51,27 @@ pub struct Cli {
     #[arg(long, value_name = "TAB")]
     panel: Option<Tab>,
 
-    /// Show the timeline alone, without findings and panels.
+    /// Show only the timeline, without findings and panels.
     #[arg(long, conflicts_with = "panel")]
     only_timeline: bool,
 
-    /// Dark or light; without it as last time.
+    /// Use the dark or the light theme. The default is that of the last start.
     #[arg(long)]
     theme: Option<Theme>,
 
-    /// The run is still being recorded: show it as it goes on, about a second behind. It takes the run's directory.
+    /// Follow a run that is still being recorded, with a delay of about one second. Expects the run directory.
     #[arg(long, conflicts_with_all = ["compare", "screenshot"])]
     follow: bool,
 
-    /// Write a picture instead of opening a window, as SVG if the name ends so. It needs no display, no graphics card and
-    /// no OpenGL.
+    /// Write a picture (.png or .svg) instead of opening a window. This needs no display, graphics card or OpenGL.
     #[arg(long, value_name = "FILE.png|FILE.svg", value_parser = picture_file)]
     screenshot: Option<PathBuf>,
 
-    /// Size of the picture or the window, in points.
+    /// Set the size of the picture or window, in points.
     #[arg(long, value_name = "WxH", default_value = "1600x1000", value_parser = size)]
     size: (f32, f32),
 
-    /// Pixels per point of the picture.
+    /// Set the number of pixels per point of the picture.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
     scale: f32,
 }
@@ -91,7 +91,7 @@ enum Theme {
     Light,
 }
 
-/// What becomes a file.
+/// Content of the picture file.
 enum Drawn {
     Shapes(screenshot::Shapes),
     Picture(screenshot::Picture),
@@ -153,7 +153,7 @@ impl Cli {
         }
     }
 
-    /// Does what was asked for.
+    /// Writes the picture or opens the window.
     pub fn run(self) -> Result<()> {
         match &self.screenshot {
             Some(path) => self.picture(path),
@@ -198,7 +198,7 @@ impl Cli {
     }
 
     fn window(self) -> Result<()> {
-        // What cannot be opened is told where it was asked for, before there is a window.
+        // Report paths that cannot be opened on the terminal, before a window exists.
         if !self.follow {
             crate::open::find(&self.paths).map_err(anyhow::Error::msg)?;
         }

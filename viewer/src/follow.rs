@@ -1,9 +1,11 @@
-//! Follows a run that is still being recorded: what it did until now is merged again and again, by the program beside the
-//! viewer, into a folder that goes with the window. The run's own directory is left alone.
+//! Follows a run that is still being recorded.
 //!
-//! The window is less than a second behind however long the run is: of a run that takes longer than [`WANTED`] its end is
-//! merged alone, with so many records as take that long on this machine, by what the merges before took. Between two merges as
-//! long is waited as the last one took, so that a long run does not keep a machine busy that has other things to do.
+//! The program next to the viewer merges the run repeatedly, into a temporary directory that exists as long as the
+//! follower. The run directory itself is never changed.
+//!
+//! The delay is less than a second for runs of any length. If a merge takes longer than [`WANTED`], only the end of the
+//! run is merged. The number of records follows from the speed of the previous merges. The pause between two merges is
+//! as long as the last merge, so that a long run does not keep the machine busy.
 
 use crate::open::program_until;
 use rankscope_formats::session::{SUMMARY_FILE, Session};
@@ -14,32 +16,34 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Sessions that are kept: the window may still read tables of the last one.
+/// Number of sessions that are kept. The window may still read tables of the previous one.
 const KEPT: usize = 3;
 
-/// Shorter than this nobody sees a difference.
+/// Minimum pause. Nobody sees the difference to a shorter one.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a merge is to take: what is shown grows by it, a pause as long, and the next merge older.
+/// Target duration of a merge. The delay of the display consists of the merge, an equal pause, and the age of the next
+/// merge.
 const WANTED: Duration = Duration::from_millis(300);
 
-/// Records that are asked for first, and never fewer than a tenth of them. On a slow machine they take about so long.
+/// Number of records of the first merge. Later merges have at least a tenth of it. A slow machine needs about
+/// [`WANTED`] for it.
 const FIRST_RECORDS: u64 = 200_000;
 
-/// What came of a run.
+/// Result of one poll of the run.
 #[derive(Debug)]
 pub enum Followed {
-    /// What it did until now, or of late where it is long; how long it took to find out.
+    /// A newer session, or the latest part of a long run, and the time that the merge took.
     Newer(Box<(PathBuf, Session)>, Duration),
-    /// It is over, and merged by who recorded it.
+    /// The run has ended, and its launcher has merged it.
     Over(Box<(PathBuf, Session)>),
-    /// It could not be merged this time: why. It is tried again.
+    /// The merge failed for this reason. It is retried.
     NotNow(String),
-    /// It has done nothing since.
+    /// Nothing new was recorded.
     Same,
 }
 
-/// Of a run that does nothing it is asked less and less often, up to this.
+/// Maximum pause. An idle run is polled less and less often, up to this pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A run that is followed.
@@ -47,17 +51,17 @@ pub struct Follower {
     news: Receiver<Followed>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// What was merged goes with it.
+    /// Temporary directory of the merged sessions. It is removed with the follower.
     _folder: tempfile::TempDir,
 }
 
 impl Follower {
-    /// Follows the run in a directory; `wake` is called after each piece of news.
+    /// Follows the run in a directory. Calls `wake` after each result.
     pub fn start(run: PathBuf, wake: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         Self::start_with(run, u64::MAX, wake)
     }
 
-    /// The same, and never more records than so many at once.
+    /// Follows a run like [`Self::start`], with at most `most` records in a merge.
     pub fn start_with(run: PathBuf, most: u64, wake: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("rankscope-follow-").tempdir()?;
         let (sender, news) = channel();
@@ -74,7 +78,7 @@ impl Follower {
         })
     }
 
-    /// The newest that came, and what went wrong before it.
+    /// Returns the newest result.
     pub fn poll(&self) -> Option<Followed> {
         self.news.try_iter().last()
     }
@@ -83,21 +87,21 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Within milliseconds: a merge that is under way is ended.
+        // This takes milliseconds, because a merge that is in progress is ended.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// How many records the next merge may have, by how long one took that had `had` of `most` that it might have had.
+/// Returns the record limit of the next merge. The last one took `took` for `had` records; its limit was `most`.
 fn next_records(most: u64, had: u64, took: Duration) -> u64 {
     let share = WANTED.as_secs_f64() / took.as_secs_f64().max(1e-3);
-    // One that was slow by chance is no measure, nor is one that was fast.
+    // A single merge may be slow or fast by chance, so the change is limited.
     let fitting = (had as f64 * share.clamp(0.25, 2.0)) as u64;
     let next = match share {
         ..0.8 => fitting,
-        // What is shown should not grow and shrink all the time.
+        // The visible part should not grow and shrink all the time.
         ..1.6 => most,
         _ => most.max(fitting),
     };
@@ -157,7 +161,7 @@ fn follow(
     }
 }
 
-/// The session that the run's own launcher made at its end: one that is newer than all that was recorded.
+/// Returns the session that the launcher merged at the end of the run: a session newer than all rank logs.
 fn merged_by_itself(run: &Path) -> Option<(PathBuf, Session)> {
     let path = run.join("session");
     let written = path.join(SUMMARY_FILE).metadata().ok()?.modified().ok()?;
@@ -167,7 +171,7 @@ fn merged_by_itself(run: &Path) -> Option<(PathBuf, Session)> {
     Session::read(&path).ok().map(|session| (path, session))
 }
 
-/// When a rank log in a directory was written last.
+/// Returns the time of the last write to a rank log in a directory.
 fn newest_log(directory: &Path, depth: usize) -> Option<SystemTime> {
     let entries = std::fs::read_dir(directory).ok()?;
     let times = entries.flatten().filter_map(|entry| {
@@ -204,8 +208,8 @@ fn merge(run: &Path, records: u64, output: &Path, over: &AtomicBool) -> Result<(
 mod tests {
     use super::*;
 
-    /// Machines that merge so many records a second, and take so long before the first: parts take what they are to take
-    /// soon, and stay so.
+    /// Simulates machines with `per_s` merged records per second and a start-up time `start_s`. Parts soon take the
+    /// target time, and stay there.
     #[test]
     fn parts_take_as_long_as_they_are_to() {
         for (per_s, start_s) in [(3e6, 0.02), (3e5, 0.1), (1e5, 0.15)] {

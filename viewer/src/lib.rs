@@ -1,9 +1,17 @@
-//! rankscope's viewer: who waits for whom, on one time axis.
+//! Viewer of rankscope: shows which ranks wait for which, on one time axis.
 //!
-//! In the order of the data: [`open`] finds or makes a session, [`follow`] makes it again while its run goes on; [`model`] is what is looked at, without a window;
-//! [`picture`] turns lanes into pixels on other threads, in the colours of [`theme`]; [`timeline`] hangs the pictures up,
-//! [`panels`] stand beside it, [`compare`] puts another session below, rank by rank, [`search`] finds things and names
-//! commands, [`export`] writes pictures and traces; [`workspace`] is all that is drawn of one session, [`app`] the window around it, [`screenshot`] a picture of that without one, and [`cli`] the command line.
+//! Modules in the order of the data:
+//! - [`open`] finds or creates a session. [`follow`] creates it repeatedly while its run continues.
+//! - [`model`] is the state of the view, without a window.
+//! - [`picture`] turns lanes into pixels on background threads, in the colours of [`theme`].
+//! - [`timeline`] shows the pictures.
+//! - [`panels`] are next to the timeline.
+//! - [`compare`] stacks a second session below the first, rank by rank.
+//! - [`search`] finds things and names commands.
+//! - [`export`] writes pictures and traces.
+//! - [`workspace`] draws one session.
+//! - [`app`] is the window around it. [`screenshot`] makes a picture without a window.
+//! - [`cli`] is the command line.
 
 pub mod app;
 pub mod cli;

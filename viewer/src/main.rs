@@ -1,4 +1,4 @@
-//! `rankscope-viewer`: see [`rankscope_viewer`].
+//! The program `rankscope-viewer`; see [`rankscope_viewer`].
 
 use clap::Parser;
 use std::io::IsTerminal;

@@ -1,6 +1,6 @@
-//! What is opened: a session as it is, a run that is merged first, traces of torch.profiler that are imported first.
+//! Opens sessions. Runs are merged first, and torch.profiler traces are imported first.
 //!
-//! Merging and importing are the program's, which lies beside the viewer: here is only asked which of them it takes.
+//! The program `rankscope` next to the viewer does both. This module only determines which of them a path needs.
 
 use rankscope_formats::session::{SUMMARY_FILE, Session};
 use std::io::{Read, Seek};
@@ -10,34 +10,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime};
 
-/// The session inside a run directory.
+/// Name of the session directory inside a run directory.
 const FOLDER: &str = "session";
-/// What an import makes inside a folder of traces.
+/// Name of the directory that an import creates inside a directory of traces.
 const IMPORTED: &str = "rankscope";
 
-/// What is on the way to a window.
+/// Progress of opening a session.
 #[derive(Debug)]
 pub enum Opening {
-    /// This is being done.
+    /// Description of the current activity.
     Doing(String),
-    /// Here it is.
+    /// The session is open.
     Done(Box<(PathBuf, Session)>),
-    /// It cannot be opened: why, and what to do.
+    /// The session cannot be opened; the text has the reason and advice.
     Failed(String),
 }
 
-/// What a path is.
+/// Kind of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A session's directory.
+    /// A session directory.
     Session(PathBuf),
-    /// A run that was not merged.
+    /// A run that is not merged yet.
     Run(PathBuf),
-    /// Traces of torch.profiler, and where the run goes that is made of them.
+    /// Traces of torch.profiler, and the directory for the run that is imported from them.
     Traces(Vec<PathBuf>, PathBuf),
 }
 
-/// Finds out what paths are; else what is wrong with them.
+/// Determines what `paths` are. Otherwise returns the reason why they cannot be opened.
 pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
     let [path] = paths else {
         let Some(first) = paths.first() else {
@@ -57,7 +57,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         .into_iter()
         .find(|candidate| candidate.join(SUMMARY_FILE).is_file())
     {
-        // Traces that came since are imported with the others.
+        // Traces that were added later are imported together with the others.
         let is_of_traces = session.starts_with(path.join(IMPORTED)) && path.is_dir();
         if is_of_traces && has(path, 0, &is_trace) {
             return Ok(found_traces(vec![path.clone()], path.join(IMPORTED)));
@@ -72,7 +72,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
             ));
         }
         if is_trace(path) {
-            // As long as the name, whatever its letters.
+            // ASCII lower case keeps the length of the name, so the index is valid in both.
             let lower = name.to_ascii_lowercase();
             let stem = lower.trim_end_matches(".gz").trim_end_matches(".json").len();
             let output = path.with_file_name(format!("{}.{IMPORTED}", &name[..stem]));
@@ -101,7 +101,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
     ))
 }
 
-/// What was imported of traces, if it is newer than all of them; else that they are to be imported.
+/// Returns the imported session if it is newer than all traces. Otherwise returns the traces for an import.
 fn found_traces(traces: Vec<PathBuf>, output: PathBuf) -> Found {
     let session = output.join(FOLDER);
     let written = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
@@ -123,7 +123,7 @@ fn found_traces(traces: Vec<PathBuf>, output: PathBuf) -> Found {
     }
 }
 
-/// A number that these paths have in any order, and hardly any others.
+/// Returns a hash of these paths that does not depend on their order.
 fn key_of(paths: &[PathBuf]) -> u32 {
     let mut sorted: Vec<&PathBuf> = paths.iter().collect();
     sorted.sort();
@@ -159,7 +159,7 @@ fn has(directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> bool {
     })
 }
 
-/// Opens on a thread of its own; `news` is called whenever there is something to show.
+/// Opens `paths` on a background thread. Calls `news` whenever there is something to show.
 pub fn start(paths: Vec<PathBuf>, news: impl Fn() + Send + 'static) -> Receiver<Opening> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -179,7 +179,7 @@ pub fn start(paths: Vec<PathBuf>, news: impl Fn() + Send + 'static) -> Receiver<
     receiver
 }
 
-/// Opens what is there, making a session of it first where there is none.
+/// Opens `paths`. Merges or imports them first if there is no session.
 pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Session), String> {
     let session = match find(paths)? {
         Found::Session(session) => session,
@@ -207,12 +207,13 @@ pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Sessio
     Ok((session, read))
 }
 
-/// Runs rankscope itself: that beside this program, else that on the path. What it printed, or what it complained of.
+/// Runs `rankscope`: the one next to this program, or else the one on the PATH. Returns its output, or its error
+/// message.
 pub(crate) fn program(arguments: &[&std::ffi::OsStr]) -> Result<String, String> {
     program_until(arguments, &AtomicBool::new(false))
 }
 
-/// The same; it is ended as soon as nobody wants it any more.
+/// Runs `rankscope` like [`program`], and kills it as soon as `over` is set.
 pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -> Result<String, String> {
     let beside = std::env::current_exe()
         .ok()
@@ -220,7 +221,7 @@ pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -
         .filter(|program| program.is_file());
     let program = beside.unwrap_or_else(|| PathBuf::from("rankscope"));
     let failed = |error: std::io::Error| format!("cannot run {}: {error}", program.display());
-    // Into files: a pipe that nobody empties would stop it.
+    // The output goes into files, because a full pipe would block the child.
     let (mut printed, mut complained) = (
         tempfile::tempfile().map_err(failed)?,
         tempfile::tempfile().map_err(failed)?,
@@ -244,7 +245,7 @@ pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -
         std::thread::sleep(Duration::from_millis(5));
     };
     let mut text = String::new();
-    // An inconclusive run (3) and one with a finding (1) are merged all the same.
+    // A run with a finding (1) and an inconclusive run (3) are merged successfully.
     let is_done = status.success() || matches!(status.code(), Some(1 | 3));
     let said = if is_done { &mut printed } else { &mut complained };
     said.rewind()
@@ -278,7 +279,7 @@ mod tests {
             fs::write(path, "{}").expect("written");
         }
         let found = |name: &str| find(&[root.join(name)]);
-        // One that is imported already, and one that is not, whose names are alike up to the second dot.
+        // One file is already imported and the other is not. Their names are equal up to the second dot.
         for file in [
             "a.1.pt.trace.json",
             "a.1.pt.trace.rankscope/session/session.json",

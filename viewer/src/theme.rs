@@ -1,4 +1,5 @@
-//! Colours: by what they mean, distinguishable for the colour-blind (Okabe and Ito's palette), in light and dark.
+//! Colours by meaning, for the light and the dark theme. Colour-blind people can distinguish them (palette of Okabe and
+//! Ito).
 
 use egui::Color32;
 use rankscope_formats::index::{CLASSES, LaneKind, call, operation, overhead, part, step, work};
@@ -6,7 +7,7 @@ use rankscope_formats::index::{CLASSES, LaneKind, call, operation, overhead, par
 /// Colours of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Theme {
-    /// Light on dark, or dark on light.
+    /// Whether text is light on dark.
     pub dark: bool,
 }
 
@@ -23,7 +24,7 @@ const PURPLE: u32 = 0xb676a3;
 const YELLOW: u32 = 0xd9c833;
 
 impl Theme {
-    /// The theme that a context has.
+    /// Returns the theme of an egui context.
     pub fn of(ctx: &egui::Context) -> Self {
         Self {
             dark: ctx.global_style().visuals.dark_mode,
@@ -34,17 +35,17 @@ impl Theme {
         rgb(if self.dark { dark } else { light })
     }
 
-    /// Behind everything.
+    /// Background.
     pub fn background(self) -> Color32 {
         self.pick(0x16181b, 0xffffff)
     }
 
-    /// Behind a rank's first row.
+    /// Background of a rank's first row.
     pub fn header(self) -> Color32 {
         self.pick(0x1f2328, 0xf1f3f5)
     }
 
-    /// Behind a host's row.
+    /// Background of a host's row.
     pub fn host(self) -> Color32 {
         self.pick(0x2a3038, 0xe2e6ea)
     }
@@ -59,37 +60,37 @@ impl Theme {
         self.pick(0xdfe3e8, 0x1d2126)
     }
 
-    /// Text that is there for who looks for it.
+    /// Less important text.
     pub fn weak(self) -> Color32 {
         self.pick(0x8f98a3, 0x646d78)
     }
 
-    /// What is picked, and what belongs to it.
+    /// The current pick and its parts.
     pub fn accent(self) -> Color32 {
         self.pick(0xffffff, 0x000000)
     }
 
-    /// A selection of time.
+    /// A selected time range.
     pub fn selection(self) -> Color32 {
         self.pick(0x5aa9ff, 0x1d6fd1)
     }
 
-    /// What was lost, what is wrong.
+    /// Losses and errors.
     pub fn alarm(self) -> Color32 {
         self.pick(0xff6b5e, 0xc22f1f)
     }
 
-    /// How many of something there are.
+    /// Numbers of things, such as operations in flight.
     pub fn count(self) -> Color32 {
         self.pick(0x4b5561, 0xc3ccd5)
     }
 
-    /// Marked by a panel or a search.
+    /// Marks of a panel or a search.
     pub fn mark(self) -> Color32 {
         self.pick(0xffe14d, 0xc28a00)
     }
 
-    /// Colours of the classes of a lane.
+    /// Returns the colours of the classes of a lane.
     pub fn classes(self, kind: LaneKind) -> [Shade; CLASSES] {
         let mut out = [Shade::plain(self.pick(0x6a7480, 0x9aa4af)); CLASSES];
         let mut set = |class: u8, shade: Shade| out[usize::from(class)] = shade;
@@ -143,20 +144,21 @@ impl Theme {
         out
     }
 
-    /// Colour of something that has a name of its own: the same wherever it stands, on all ranks and in all sessions.
+    /// Returns the colour of a name. It is the same everywhere, on all ranks and in all sessions.
     pub fn of_name(self, name: &str) -> Color32 {
-        // FNV-1a: few letters suffice to be told apart. Numbers at the end are the name of one of many: all are alike.
+        // FNV-1a: it distinguishes short names too. Digits at the end are ignored, because they number instances of the
+        // same thing.
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
-        // All of one lightness, so that text on them can be read.
+        // All have the same lightness, so that text on them is readable.
         let hue = (f64::from(hash.wrapping_mul(0x9e37_79b1)) / f64::from(u32::MAX)).fract() as f32;
         let (saturation, value) = if self.dark { (0.45, 0.62) } else { (0.35, 0.86) };
         egui::ecolor::Hsva::new(hue, saturation, value, 1.0).into()
     }
 
-    /// Text on a colour.
+    /// Returns the colour of text on a background.
     pub fn text_on(self, colour: Color32) -> Color32 {
         let light =
             0.299 * f32::from(colour.r()) + 0.587 * f32::from(colour.g()) + 0.114 * f32::from(colour.b());
@@ -168,23 +170,23 @@ impl Theme {
     }
 }
 
-/// How a class is drawn: told apart also without its colour.
+/// Appearance of a class. Patterns distinguish classes without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shade {
-    /// Its colour.
+    /// Colour.
     pub colour: Color32,
-    /// Between lines or dots of it.
+    /// Pattern in the colour.
     pub pattern: Pattern,
 }
 
-/// What is drawn over a colour.
+/// Pattern of a shade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Nothing.
+    /// No pattern.
     Plain,
-    /// Lines that go up: waiting.
+    /// Rising lines: waiting.
     Hatched,
-    /// Dots: it is not known.
+    /// Dots: unknown.
     Dotted,
 }
 
@@ -210,13 +212,13 @@ impl Shade {
         }
     }
 
-    /// The colour alone.
+    /// Returns the shade without its pattern.
     #[must_use]
     pub fn without_pattern(self) -> Self {
         Self::plain(self.colour)
     }
 
-    /// The colour of a pixel.
+    /// Returns the colour of a pixel.
     #[inline]
     pub fn at(self, x: usize, y: usize) -> Color32 {
         let is_dim = match self.pattern {
@@ -228,7 +230,7 @@ impl Shade {
     }
 }
 
-/// Half as bright.
+/// Returns the colour at 9/16 of its brightness.
 #[inline]
 pub fn dimmed(colour: Color32) -> Color32 {
     Color32::from_rgb(
@@ -238,7 +240,7 @@ pub fn dimmed(colour: Color32) -> Color32 {
     )
 }
 
-/// Three parts of another colour.
+/// Returns a mixture of one fifth of `colour` and four fifths of `into`.
 #[inline]
 pub fn faded(colour: Color32, into: Color32) -> Color32 {
     let mix = |own: u8, other: u8| ((u16::from(own) + 4 * u16::from(other)) / 5) as u8;

@@ -1,4 +1,4 @@
-//! Everything that is drawn of one open session, and what its commands do.
+//! One open session: everything that is drawn of it, and its commands.
 
 use crate::compare::{Compared, Comparing, bar};
 use crate::model::{
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// With more ranks each is one row at first.
+/// Maximum number of ranks that are expanded at first.
 const MOST_OPEN_RANKS: usize = 12;
 
-/// What the window has to do that is not of one session.
+/// Request to the window that is not about one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Open another session.
@@ -30,13 +30,13 @@ pub enum Request {
     Compare,
     /// Write the window as a picture.
     Screenshot,
-    /// Write the view or its tables to files.
+    /// Open the export dialog.
     Export,
-    /// Dark or light.
+    /// Switch between the dark and the light theme.
     ToggleTheme,
     /// Show all keys.
     Help,
-    /// Find a command.
+    /// Open the command palette.
     Palette,
     /// Close the window.
     Quit,
@@ -44,9 +44,9 @@ pub enum Request {
 
 /// One open session.
 pub struct Workspace {
-    /// What is looked at.
+    /// The session.
     pub opened: Arc<Opened>,
-    /// How.
+    /// State of its view.
     pub state: State,
     /// The timeline.
     pub timeline: Timeline,
@@ -58,29 +58,29 @@ pub struct Workspace {
     notes_open: bool,
     search: SearchBar,
     filter: (String, Option<SpanFilter>),
-    /// The same of the session that is compared.
+    /// The same filter for the compared session.
     compared_filter: Option<SpanFilter>,
     comparing: Comparing,
     filter_error: Option<String>,
     measures: bool,
-    /// The run still goes on: so long it took to find out what is shown, or why it could not be this time.
+    /// For a run that is being recorded: duration of the last merge, or the reason why it failed.
     pub followed: Option<Result<Duration, String>>,
-    /// Where the session is, or will be when its run is over: files of the user go beside it.
+    /// Directory in which the session is, or will be after the run. Files of the user are next to it.
     pub home: PathBuf,
     looked_for: Option<(u64, Receiver<Option<PickedInstance>>)>,
-    /// What is to be said once.
+    /// Message to show once.
     pub said: Option<String>,
-    /// What was asked for when it was opened, and is not there.
+    /// The reason why an option of the command line could not be applied.
     pub refused: Option<String>,
 }
 
 impl Workspace {
-    /// Of a session that was read; `kept` is how it was looked at last.
+    /// Creates the workspace of a session. `kept` is its view at the last start.
     pub fn new(path: &Path, session: Session, kept: Option<ViewState>, ctx: &Context) -> Self {
         Self::at_home(path, path, session, kept, ctx)
     }
 
-    /// The same of a session that lies elsewhere than it will: its notes are kept where it will be.
+    /// Creates the workspace of a session that is temporarily elsewhere. Its notes are kept at `home`.
     pub fn at_home(
         path: &Path,
         home: &Path,
@@ -126,7 +126,7 @@ impl Workspace {
         }
     }
 
-    /// The run that is followed went on: it is looked at as before.
+    /// Takes over a newer session of the followed run, and keeps the view.
     pub fn go_on(&mut self, path: &Path, session: Session, ctx: &Context) {
         let whole = whole_of(&session);
         self.opened.close();
@@ -145,11 +145,11 @@ impl Workspace {
         self.state.ranks = opened.session.ranks.len() as u32;
         self.opened = opened;
         self.state.go_on(whole);
-        // What is compiled of it knows the session's ranks.
+        // Compiled filters contain the ranks of the session.
         self.filter.0.clear();
     }
 
-    /// True if all that is seen is there, and as exact as pixels can be.
+    /// Returns true if everything visible has loaded and is as exact as pixels allow.
     pub fn is_ready(&self) -> bool {
         let panel = !self.state.view.drawer
             || match self.state.view.tab {
@@ -165,12 +165,12 @@ impl Workspace {
         self.comparing = Comparing::start(path, move || wake.request_repaint());
     }
 
-    /// Why another session cannot be compared with.
+    /// Returns the reason why another session cannot be compared.
     pub fn compare_failure(&self) -> Option<&str> {
         self.comparing.failure()
     }
 
-    /// Takes the other session once it is there.
+    /// Takes over the other session once it has been read.
     fn compare(&mut self, ctx: &Context) {
         if let Some((path, session)) = self.comparing.poll() {
             let path = path.canonicalize().unwrap_or(path);
@@ -181,7 +181,7 @@ impl Workspace {
 
     fn set_compared(&mut self, compared: Option<Compared>) {
         self.timeline.compare(compared);
-        // It is told anew what is shown in colour: ranks and communicators are the other session's own.
+        // Compile the filter again: the other session has its own ranks and communicators.
         self.filter.0.clear();
         self.filter.1 = None;
         self.compared_filter = None;
@@ -209,7 +209,7 @@ impl Workspace {
         }
     }
 
-    /// Draws everything. What is not of this session is asked for.
+    /// Draws everything. Returns requests that are not about this session.
     pub fn show(&mut self, ui: &mut Ui) -> Vec<Request> {
         let ctx = ui.ctx().clone();
         let now_s = ctx.input(|input| input.time);
@@ -476,7 +476,7 @@ impl Workspace {
         if !self.state.view.drawer {
             return;
         }
-        // In a low window most of it is the timeline's.
+        // In a low window, most of the height belongs to the timeline.
         let height = (ui.ctx().content_rect().height() * 0.32).clamp(120.0, 260.0);
         Panel::bottom("drawer")
             .resizable(true)
@@ -498,7 +498,7 @@ impl Workspace {
                     });
                 });
                 ui.separator();
-                // However little a tab has to say, the drawer stays as high as it was made.
+                // The drawer keeps its height even if a tab has little content.
                 ui.set_min_size(ui.available_size());
                 if self.state.view.tab == PanelTab::HeatMaps {
                     self.heat_maps.show(ui, &self.opened, &self.state, actions);
@@ -510,7 +510,7 @@ impl Workspace {
 
     fn keys(&mut self, ctx: &Context, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {
         let typing = ctx.text_edit_focused();
-        // A dialog without a text has the keyboard all the same.
+        // A dialog without a text field takes the keyboard too.
         if !typing && !ctx.memory(|memory| memory.allows_interaction(LayerId::background())) {
             return;
         }
@@ -530,7 +530,7 @@ impl Workspace {
         }
     }
 
-    /// Where in the window the mouse is; the middle without one.
+    /// Returns the place of the mouse in the window, or the middle.
     fn pointer_share(&self, ctx: &Context) -> f64 {
         let rows = self.timeline.rows_rect;
         ctx.pointer_hover_pos()
@@ -538,7 +538,7 @@ impl Workspace {
             .map_or(0.5, |at| f64::from((at.x - rows.left()) / rows.width().max(1.0)))
     }
 
-    /// Does what a command says.
+    /// Executes a command.
     pub fn command(&mut self, command: CommandId, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {
         let window = self.state.window();
         let rank = self.state.rank;
@@ -622,7 +622,7 @@ impl Workspace {
         }
     }
 
-    /// What was begun last ends first.
+    /// Clears the first of these that is active: search, measuring, picks, marks, notes, selected range.
     fn clear(&mut self, actions: &mut Vec<Action>) {
         if self.search.is_open() {
             self.search.close(actions);
@@ -642,7 +642,7 @@ impl Workspace {
         }
     }
 
-    /// Ranks change places inside of their host: across hosts they do not go.
+    /// Moves the current rank one place. Rows are grouped by host, so a rank stays within its host.
     fn move_rank(&self, down: bool, actions: &mut Vec<Action>) {
         let Some(rank) = self.state.rank else { return };
         let mut order = self.timeline.ranks().to_vec();
@@ -670,8 +670,9 @@ impl Workspace {
         actions.extend(ranks.get(next).map(|&rank| Action::Rank(Some(rank))));
     }
 
-    /// The next or the previous operation of the picked one's communicator on its rank; without a pick the first that is
-    /// shown. `any_lane`: also in lanes where operations lie that overlap it.
+    /// Picks the next or previous operation of the same communicator and rank; without a pick, the first visible one.
+    ///
+    /// With `any_lane`, also considers lanes with operations that overlap the picked one.
     fn step_instance(&mut self, forward: bool, any_lane: bool, actions: &mut Vec<Action>) {
         let rank = self.state.rank.or_else(|| self.timeline.ranks().first().copied());
         let Some(rank) = rank else { return };
@@ -722,7 +723,7 @@ impl Workspace {
             from_ns: span.arrival_ns(),
             to_ns: span.end_ns,
         })));
-        // It is kept in sight; how close one looks stays.
+        // Keep the operation visible without changing the zoom.
         if span.start_ns < window.from_ns || span.end_ns > window.to_ns {
             let middle = span.start_ns + (span.end_ns - span.start_ns) / 2;
             let from_ns = middle.saturating_sub(window.length_ns() / 2);
@@ -733,7 +734,7 @@ impl Workspace {
         }
     }
 
-    /// Shows an instance by its number, once it is found: for the command line.
+    /// Searches an instance by its number and picks it, for the command line.
     pub fn pick_by_number(&mut self, instance: u64, ctx: &Context) {
         let (sender, found) = channel();
         let (opened, wake) = (self.opened.clone(), ctx.clone());
@@ -745,7 +746,7 @@ impl Workspace {
         self.looked_for = Some((instance, found));
     }
 
-    /// Takes what was looked for by its number; what is not there is told.
+    /// Takes over the result of the search by number. Reports a missing instance.
     fn take_looked_for(&mut self, actions: &mut Vec<Action>) {
         let Some((instance, found)) = &self.looked_for else {
             return;
@@ -768,7 +769,7 @@ fn whole_of(session: &Session) -> Window {
     Window::between(axis.start_ns, axis.end_ns.max(axis.start_ns + 1))
 }
 
-/// `1 rank`, `2 ranks`.
+/// Formats a number with its noun: `1 rank`, `2 ranks`.
 fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

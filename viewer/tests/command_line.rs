@@ -1,4 +1,4 @@
-//! The viewer's program without a window: pictures, and what it says of what it cannot open.
+//! Tests of the viewer's program without a window: pictures, and messages about paths that cannot be opened.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain name")
 }
 
-/// Size and pixels (RGB) of a picture.
+/// Reads the size and pixels (RGB) of a picture.
 fn picture(path: &Path) -> (usize, usize, Vec<[u8; 3]>) {
     let file = std::io::BufReader::new(std::fs::File::open(path).expect("a picture"));
     let mut reader = png::Decoder::new(file).read_info().expect("PNG");
@@ -75,7 +75,7 @@ fn a_picture_needs_no_display_and_shows_who_waits() {
             seen.get(&colour)
         );
     }
-    // The same again, to the pixel, and twice as fine.
+    // Another picture has the same pixels, and one with twice the resolution exists.
     let again = directory.path().join("b.png");
     viewer(&[
         text(&run),
@@ -112,7 +112,7 @@ fn a_picture_needs_no_display_and_shows_who_waits() {
     );
 }
 
-/// The same window as SVG: what is written in it stays text, and each row is an image of its own.
+/// In the SVG of the same window, text stays text, and each row is a separate image.
 #[test]
 fn a_picture_as_svg_keeps_texts_and_rows() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -136,7 +136,7 @@ fn a_picture_as_svg_keeps_texts_and_rows() {
     for wanted in ["run", "rank 0", "steps", "commands", "own time"] {
         assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
     }
-    // Every row that is named has its picture, in the rows' place and of their height.
+    // Every named row has its picture at the place of the row, with its height.
     let steps = texts.iter().filter(|text| **text == "steps").count();
     let number = |node: roxmltree::Node<'_, '_>, name| -> f32 {
         let value = node.attribute(name).and_then(|value| value.parse().ok());
@@ -161,7 +161,7 @@ fn traces_of_other_people_s_jobs_are_shown() {
         String::from_utf8_lossy(&output.stderr)
     );
     let seen = colours(&picture(&path).2);
-    // Compute, and communication that nothing hides.
+    // Compute and exposed communication.
     for colour in [OWN, [0xe6, 0x9f, 0x00]] {
         assert!(
             seen.get(&colour).is_some_and(|&count| count > 1000),
@@ -200,7 +200,7 @@ fn what_cannot_be_opened_is_told_with_what_to_do() {
         let output = viewer(&[&["."], arguments.as_slice()].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
-    // Without a display there is no window, and it is said what to do.
+    // Without a display there is no window, and the message says what to do.
     let run = support::made(&directory.path().join("made"), 2, 20);
     let output = viewer(&[text(&run)]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -208,7 +208,7 @@ fn what_cannot_be_opened_is_told_with_what_to_do() {
     assert!(said.contains("--screenshot"), "{said}");
 }
 
-/// A damaged table is no reason to show nothing: what was read is shown, and what was not is said.
+/// A damaged table does not prevent the viewer from showing the rest. It reports what could not be read.
 #[test]
 fn a_damaged_session_is_shown_as_far_as_it_can_be_read() {
     let directory = tempfile::tempdir().expect("a temporary directory");

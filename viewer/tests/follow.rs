@@ -1,4 +1,4 @@
-//! A run that is being recorded, and is too long to be merged whole again and again: its last part is shown, in time.
+//! Follows a run that is too long for repeated complete merges. Its last part is shown in time.
 
 mod support;
 
@@ -7,7 +7,7 @@ use rankscope_viewer::follow::{Followed, Follower};
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// So few records that no more than a part of the run has them.
+/// Maximum number of records of a merge: only enough for a part of the run.
 const MOST_RECORDS: u64 = 2_000;
 
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -21,7 +21,8 @@ fn of_a_run_that_is_too_long_the_last_part_is_followed() {
     let beside = program.parent().expect("a folder").to_path_buf();
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::env::join_paths([beside].into_iter().chain(std::env::split_paths(&paths)));
-    // SAFETY: the only test of this program, before it starts a thread.
+    // SAFETY: this is the only test of the program, and no other thread has been started yet, so nothing reads the
+    // environment meanwhile.
     unsafe { std::env::set_var("PATH", paths.expect("a path")) };
     let recording = {
         let run = run.clone();
@@ -29,8 +30,8 @@ fn of_a_run_that_is_too_long_the_last_part_is_followed() {
     };
     let follower = Follower::start_with(run, MOST_RECORDS, || {}).expect("a follower");
     let since = Instant::now();
-    // How far the last record that is shown lies behind, at its farthest: when the next part comes. And where parts begin and
-    // end.
+    // Largest age of the last visible record: at the time when the next part arrives. Also the starts and ends of the
+    // parts.
     let mut behind_s = Vec::new();
     let mut shown_until_unix_ns = None;
     let mut parts: Vec<(i64, i64)> = Vec::new();
@@ -67,14 +68,14 @@ fn of_a_run_that_is_too_long_the_last_part_is_followed() {
     let whole = whole.expect("the whole run at its end");
     assert_eq!(whole.part, None);
     assert!(whole.totals.records > 3 * MOST_RECORDS);
-    // Each part goes on where the one before was: the same axis, and all of it is seen in time.
+    // The parts have the same axis in ascending order, and all of the run becomes visible in time.
     assert!(parts.len() >= 3, "{parts:?}");
     let order = parts.windows(2).all(|two| two[0].1 < two[1].1);
     assert!(order, "{parts:?}");
     assert!(whole.axis.end_ns >= parts[parts.len() - 1].1);
     behind_s.sort_by(f64::total_cmp);
     println!("{} parts, behind: {behind_s:.2?} s", parts.len());
-    // A machine that builds something else meanwhile may be late now and then.
+    // Single parts may be late on a busy machine, so the test uses the median.
     let middle = behind_s[behind_s.len() / 2];
     assert!(middle < 1.0, "{behind_s:?}");
 }

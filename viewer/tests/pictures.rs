@@ -1,12 +1,14 @@
-//! What the window shows and does, over a real recording and over other people's traces: pictures that are compared with those
-//! beside this file (`UPDATE_SNAPSHOTS=1` makes them anew: look at each), and clicks, drags, wheels and keys.
+//! Tests of the window over a real recording and over traces of other jobs: pictures, clicks, drags, wheel and keys.
+//!
+//! The pictures are compared with those next to this file. `UPDATE_SNAPSHOTS=1` writes them again; inspect each of
+//! them.
 
 #[path = "support/rasterised.rs"]
 mod rasterised;
 mod support;
 
 use egui::{Key, Modifiers, Pos2, pos2, vec2};
-use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_analysis::{MergeOptions, index, merge};
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_tests::artefacts::root;
 use rankscope_viewer::app::Start;
@@ -18,7 +20,7 @@ use tempfile::TempDir;
 
 const SIZE: (f32, f32) = (1000.0, 640.0);
 
-/// PyTorch over Gloo, recorded: rank 2 of four is slow.
+/// Merges a recording of PyTorch over Gloo in which rank 2 of four is slow.
 fn recorded(folder: &Path) -> PathBuf {
     let options = MergeOptions {
         directories: vec![root().join("tests/fixtures/ddp_gloo")],
@@ -26,11 +28,11 @@ fn recorded(folder: &Path) -> PathBuf {
         ..MergeOptions::of_run(folder)
     };
     let session = merge(&options, &mut |_| {}).expect("merged");
-    view::ensure(&options.output, &session, 0..4, &mut |_, _| {}).expect("indexed");
+    index::ensure(&options.output, &session, 0..4, &mut |_, _| {}).expect("indexed");
     folder.to_path_buf()
 }
 
-/// A training on two GPUs, of which torch.profiler told.
+/// Imports torch.profiler traces of a training on two GPUs.
 fn imported(folder: &Path) -> PathBuf {
     support::imported(folder, &["two_ranks_rank0.json.gz", "two_ranks_rank1.json.gz"])
 }
@@ -47,14 +49,14 @@ fn open(make: fn(&Path) -> PathBuf, start: Start) -> (TempDir, Driven) {
         .prefix("run")
         .tempdir()
         .expect("a folder");
-    // A name that a picture may show.
+    // The pictures show this name, so it must be constant.
     let path = folder.path().join("run");
     std::fs::create_dir(&path).expect("made");
     let driven = Driven::open(vec![make(&path)], start, SIZE);
     (folder, driven)
 }
 
-/// Where a moment is seen, in the middle of the first row that this is true of.
+/// Returns the place of a time in the middle of the first row that matches.
 fn place(driven: &mut Driven, ns: i64, wanted: impl Fn(RowKind) -> bool) -> Pos2 {
     let workspace = driven.workspace();
     let rect = workspace.timeline.rows_rect;
@@ -76,7 +78,7 @@ fn is_operations(kind: RowKind) -> bool {
     )
 }
 
-/// The longest operation of a rank, on its first communicator.
+/// Returns the longest operation of a rank on its first communicator.
 fn long_operation(driven: &mut Driven, rank: u32) -> Span {
     let opened = driven.workspace().opened.clone();
     let view = opened.open_view(rank).expect("an index");
@@ -114,7 +116,7 @@ fn a_step_of_a_recorded_run_and_an_instance_on_all_ranks() {
     let picked = driven.workspace().state.picked.expect("it was picked");
     assert_eq!(Some(picked.instance), span.instance);
     driven.snapshot("recorded-instance");
-    // The next one on the same communicator, and back.
+    // The next instance of the same communicator, and back.
     driven.press(Modifiers::NONE, Key::Period);
     let next = driven.workspace().state.picked.expect("picked");
     assert_ne!(next.instance, picked.instance);
@@ -167,7 +169,7 @@ fn a_range_is_dragged_on_the_ruler_and_every_panel_tells_of_it() {
     assert_eq!(driven.workspace().state.view.tab, PanelTab::Operations);
     driven.leave();
     driven.snapshot("recorded-range");
-    // A click on the ruler lets it go.
+    // A click on the ruler clears the selection.
     driven.click(pos2(x(0.5), ruler));
     assert_eq!(driven.workspace().state.view.range, None);
 }
@@ -182,7 +184,7 @@ fn the_wheel_scrolls_and_zooms_and_dragging_moves() {
     driven.wheel(at, vec2(0.0, 200.0), Modifiers::COMMAND);
     let near = driven.workspace().state.window();
     assert!(near.length_ns() < whole.length_ns() / 2, "{near:?}");
-    // What was under the mouse still is.
+    // The time under the mouse stays there.
     assert!((near.at(0.5) - before).abs() < whole.length_ns() / 500);
     driven.drag(at, at + vec2(-120.0, 0.0));
     let moved = driven.workspace().state.window();
@@ -235,7 +237,7 @@ fn everything_by_keys_and_words() {
     driven.snapshot("search");
 }
 
-/// What is written is a note, and no command; and who goes to a step keeps the filter.
+/// Typed letters become a note and are not commands. Going to a step keeps the filter.
 #[test]
 fn a_note_is_written_and_a_step_gone_to() {
     let (folder, mut driven) = open(recorded, dark());
@@ -249,7 +251,7 @@ fn a_note_is_written_and_a_step_gone_to() {
     driven.press(Modifiers::NONE, Key::Enter);
     assert_eq!(driven.workspace().state.window(), before);
     driven.press(Modifiers::NONE, Key::Escape);
-    // Written by a thread of its own.
+    // A background thread writes the file.
     let begin = std::time::Instant::now();
     let text = loop {
         match std::fs::read_to_string(&notes) {
@@ -306,7 +308,7 @@ fn a_file_that_is_broken_says_what_was_read() {
     let table = session.join("operations/rank=1.parquet");
     let bytes = std::fs::read(&table).expect("read");
     std::fs::write(&table, &bytes[..bytes.len() / 2]).expect("cut");
-    // The index of it goes with it, and is made anew of what can be read.
+    // Remove the index as well. The viewer builds it again from what can be read.
     let index = rankscope_formats::index::view_path(&session, 1);
     std::fs::remove_file(&index).expect("removed");
     let mut driven = Driven::open(vec![folder.path().join("run")], dark(), SIZE);

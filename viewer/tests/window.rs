@@ -1,4 +1,5 @@
-//! A real window on a real X server (Xvfb, OpenGL in software): opened, driven with keys, left alone, closed and opened again.
+//! Tests a real window on a real X server (Xvfb, OpenGL in software): opened, driven with keys, left alone, closed and
+//! opened again.
 
 mod support;
 
@@ -9,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a step of the test may take; software rendering on a busy machine is slow.
+/// Maximum time of a step of the test. Software rendering on a busy machine is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that ends with its test.
+/// A process that ends with its test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -31,7 +32,7 @@ struct Screen {
 
 impl Screen {
     fn start(directory: &Path) -> Option<Self> {
-        // Two that start at once may choose the same number.
+        // Two servers that start at the same time may choose the same number.
         static STARTING: Mutex<()> = Mutex::new(());
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let server = Command::new("Xvfb")
@@ -68,7 +69,7 @@ impl Screen {
         })
     }
 
-    /// The pixels, a byte each: the mean of their colours. The file is in the format of xwd.
+    /// Returns the pixels of the screen, one byte each: the mean of their channels. The file has the format of xwd.
     fn pixels(&self) -> Vec<u8> {
         let bytes = fs::read(&self.file).expect("the screen");
         let word = |at: usize| {
@@ -86,7 +87,7 @@ impl Screen {
             .collect()
     }
 
-    /// Waits until the screen is as is wanted.
+    /// Waits until the screen fulfils a condition.
     fn until(&self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let since = Instant::now();
         loop {
@@ -99,7 +100,7 @@ impl Screen {
         }
     }
 
-    /// Waits until the screen has been the same for a while.
+    /// Waits until the screen has not changed for 1.5 seconds.
     fn still(&self) -> Vec<u8> {
         let since = Instant::now();
         let mut last = self.pixels();
@@ -117,7 +118,7 @@ impl Screen {
         last
     }
 
-    /// With RANKSCOPE_TEST_PICTURES the screen is kept there, to be looked at.
+    /// Copies the screen into RANKSCOPE_TEST_PICTURES for inspection, if that is set.
     fn keep(&self, _pixels: &[u8]) {
         if let Some(directory) = std::env::var_os("RANKSCOPE_TEST_PICTURES") {
             let directory = PathBuf::from(directory);
@@ -167,7 +168,7 @@ impl Screen {
     }
 }
 
-/// Processor time of a process, clock ticks.
+/// Returns the CPU time of a process, in clock ticks.
 fn ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
     let after = stat.rsplit_once(')').expect("a name").1;
@@ -183,7 +184,7 @@ fn mean(pixels: &[u8]) -> u64 {
     pixels.iter().map(|&pixel| u64::from(pixel)).sum::<u64>() / pixels.len().max(1) as u64
 }
 
-/// The upper half of the screen.
+/// Returns the upper half of the screen.
 fn timeline(pixels: &[u8]) -> &[u8] {
     &pixels[..pixels.len() / 2]
 }
@@ -207,14 +208,14 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
     });
     let whole = screen.still();
 
-    // Left alone it does nothing at all.
+    // Without input, the viewer uses no CPU time.
     let before = ticks(viewer.0.id());
     std::thread::sleep(Duration::from_secs(10));
     let spent = ticks(viewer.0.id()) - before;
     assert!(spent <= 1, "{spent} ticks in ten seconds without input");
     assert_eq!(differing(&whole, &screen.pixels()), 0);
 
-    // Closer, and back again.
+    // Zoom in, and back again.
     screen.press("period");
     let picked = screen.still();
     assert!(differing(&whole, &picked) > 1000, "nothing was picked");
@@ -224,16 +225,16 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
     screen.press("ctrl+z");
     screen.press("Escape");
     let back = screen.still();
-    // The drawer below marks the rank now.
+    // The drawer marks the rank now, so only the timeline is compared.
     let not_as_before = differing(timeline(&whole), timeline(&back));
     assert!(not_as_before < 3000, "{not_as_before} pixels are not as before");
-    // All keys are told.
+    // The help shows all keys.
     screen.press("question");
     let help = screen.still();
     assert!(differing(&back, &help) > 50_000, "no help came");
     screen.press("Escape");
     screen.still();
-    // Light, and what it takes to be kept.
+    // Switch to the light theme and close the drawer; both must be kept.
     screen.press("t");
     let light = screen.still();
     assert!(
@@ -267,7 +268,7 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
     );
 }
 
-/// While a run is recorded the window shows more and more of it, without a key, and at its end all of it.
+/// While a run is recorded, the window shows more and more of it without input, and all of it at its end.
 #[test]
 fn a_run_that_goes_on_is_followed_to_its_end() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -285,7 +286,7 @@ fn a_run_that_goes_on_is_followed_to_its_end() {
         let run = run.clone();
         std::thread::spawn(move || support::gloo_for(&run, 400).is_some())
     };
-    // Operations of the four ranks come, and more of them.
+    // Operations of the four ranks appear, and more and more of them.
     let first = screen.until("the first operations", |pixels| coloured(pixels) > 20_000);
     let since = Instant::now();
     let mut changes = 0;
@@ -305,7 +306,7 @@ fn a_run_that_goes_on_is_followed_to_its_end() {
     );
     screen.still();
     drop(viewer);
-    // The session that the viewer made for itself went with it, and the run has only what was recorded and merged.
+    // The viewer removed its own session. The run directory contains only the recording and its merge.
     let mut names: Vec<String> = fs::read_dir(&run)
         .expect("the run")
         .flatten()
@@ -315,7 +316,7 @@ fn a_run_that_goes_on_is_followed_to_its_end() {
     assert!(names.iter().all(|name| !name.contains("follow")), "{names:?}");
 }
 
-/// Pixels that are neither dark nor light grey.
+/// Counts pixels that are neither dark nor light grey.
 fn coloured(pixels: &[u8]) -> usize {
     pixels.iter().filter(|&&pixel| (70..180).contains(&pixel)).count()
 }

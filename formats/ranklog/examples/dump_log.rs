@@ -1,4 +1,4 @@
-//! Prints rank logs as text: for people who look at a log, and for tests. `dump_log FILE…`
+//! Prints rank logs as text, for inspection and for tests. Usage: `dump_log FILE…`
 
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::reader::RankLog;

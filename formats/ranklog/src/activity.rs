@@ -1,10 +1,10 @@
-//! What a record of kind [`RecordKind::Activity`] says: what a device did, and which calls made it, as CUPTI tells.
-//! Layout in RANKLOG.md, section "Activity".
+//! Content of records of kind [`RecordKind::Activity`]: device work and the calls that launched it, as CUPTI reports
+//! them. RANKLOG.md, section "Activity", has the layout.
 
 use super::record::{FLAG_CAPTURED, FLAG_FAILED, NO_COMMUNICATOR, NO_PEER, Record, RecordKind};
 use crate::operation::Operation;
 
-/// What it is: `operation` of the record.
+/// Kind of an activity; the record stores it in `operation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ActivityKind {
@@ -14,24 +14,24 @@ pub enum ActivityKind {
     Copy = 2,
     /// Memory was set.
     Set = 3,
-    /// A graph ran, of whose nodes nothing is told.
+    /// A graph ran whose nodes were not reported individually.
     Graph = 4,
-    /// A thread of the host called a function that gives work to a device.
+    /// A thread of the host called a function that launches device work.
     Launch = 5,
     /// A thread of the host called a function that waits for a device.
     Wait = 6,
-    /// What was launched with a correlation is of a call of a communication library.
+    /// Work that was launched with a correlation ID belongs to a call of a communication library.
     Link = 7,
-    /// For how long activity was recorded, or why it was not.
+    /// Interval in which activity was recorded, or the reason why it was not.
     Covered = 8,
-    /// A stream, as the program's calls name it.
+    /// A stream with the handle that the program's calls use.
     Stream = 9,
-    /// Time that the recorder or the driver took for itself.
+    /// Time that the recorder or the driver used for itself.
     Overhead = 10,
 }
 
 impl ActivityKind {
-    /// The kind with this number in a rank log.
+    /// Returns the kind with this number in a rank log.
     pub const fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::Kernel,
@@ -49,9 +49,9 @@ impl ActivityKind {
     }
 }
 
-/// From what to what memory was copied: numbers of `CUpti_ActivityMemcpyKind`.
+/// Direction of a memory copy: numbers of `CUpti_ActivityMemcpyKind`.
 pub mod direction {
-    /// Words for the numbers that are known, by number.
+    /// Names of the known numbers, indexed by number.
     const WORDS: [&str; 11] = [
         "unknown",
         "host to device",
@@ -66,15 +66,15 @@ pub mod direction {
         "device to other device",
     ];
 
-    /// In words.
+    /// Returns the name of a direction.
     pub fn words(number: u8) -> &'static str {
         WORDS.get(usize::from(number)).copied().unwrap_or(WORDS[0])
     }
 }
 
-/// What time was taken for: numbers of `CUpti_ActivityOverheadKind`.
+/// Purpose of overhead: numbers of `CUpti_ActivityOverheadKind`.
 pub mod overhead {
-    /// Words for the numbers that are known, and whether it is the driver's own time, which passes without a recorder too.
+    /// Known numbers with their names. The flag is true for time of the driver, which passes without a recorder too.
     const WORDS: [(u32, &str, bool); 10] = [
         (0, "unknown", false),
         (1, "driver compiler", true),
@@ -88,92 +88,94 @@ pub mod overhead {
         (8 << 16, "UVM activity init", false),
     ];
 
-    /// In words.
+    /// Returns the name of a purpose.
     pub fn words(number: u32) -> &'static str {
         let known = WORDS.iter().find(|known| known.0 == number);
         known.map_or(WORDS[0].1, |known| known.1)
     }
 
-    /// True if the driver took it for what the program asked of it: it compiled, it loaded, its queue was full.
+    /// Returns true if the driver used the time for requests of the program: it compiled, it loaded, or its queue was
+    /// full.
     pub fn is_drivers(number: u32) -> bool {
         WORDS.iter().any(|known| known.0 == number && known.2)
     }
 
-    /// The number of these words, in whatever case torch.profiler writes them; 0 of others.
+    /// Returns the number for a name in any case, because torch.profiler writes other cases; 0 for unknown names.
     pub fn number(words: &str) -> u32 {
         let known = WORDS.iter().find(|known| known.1.eq_ignore_ascii_case(words));
         known.map_or(0, |known| known.0)
     }
 }
 
-/// Work of a device: where it ran and who asked for it.
+/// Device work: its stream, its interval, and the call that launched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Begin, in ticks.
+    /// Start, in ticks.
     pub start_ticks: u64,
     /// End, in ticks.
     pub end_ticks: u64,
-    /// Number of the stream's definition.
+    /// Number of the definition of the stream.
     pub stream: u32,
-    /// Of the call that asked for it: the same in its [`Activity::Call`]; all nodes of a graph have that of its launch.
+    /// Correlation ID of the call that launched the work, as in its [`Activity::Call`]. All nodes of a graph have that
+    /// of the graph's launch.
     pub correlation: u32,
-    /// The node of a graph that it was, 0 if none.
+    /// Node of the graph to which the work belongs; 0 if none.
     pub graph_node: u64,
 }
 
-/// A call of the host.
+/// Call of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCall {
-    /// Begin, in ticks.
+    /// Start, in ticks.
     pub start_ticks: u64,
     /// End, in ticks.
     pub end_ticks: u64,
-    /// System id of the thread.
+    /// System ID of the thread.
     pub thread: u32,
-    /// By which what it asked for is found.
+    /// Correlation ID, which links the call to the work that it launched.
     pub correlation: u32,
-    /// Number of the function in the driver's list, or in that of the run-time library.
+    /// Number of the function in the list of the driver or of the runtime library.
     pub function: u32,
-    /// The list is the run-time library's.
+    /// True if `function` is in the list of the runtime library.
     pub is_runtime: bool,
-    /// It returned an error.
+    /// True if the call returned an error.
     pub has_failed: bool,
 }
 
-/// Of which call of a communication library work is.
+/// Call of a communication library to which work belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkedTo {
-    /// Of the call with this key.
+    /// Call with this key.
     Call {
-        /// Number of its communicator in the log.
+        /// Number of the communicator in the log.
         communicator: u32,
-        /// Which operation.
+        /// Number of the operation.
         operation: u8,
-        /// Its ordinal.
+        /// Ordinal of the call.
         sequence: u32,
-        /// Peer of a message, else [`NO_PEER`].
+        /// Peer of a message; [`NO_PEER`] for all other calls.
         peer: i32,
     },
-    /// Of a group with this number, ended.
+    /// Group with this number, whose end launched the work.
     Group(u32),
 }
 
-/// Whether activity was recorded.
+/// Extent of recorded activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Coverage {
-    /// All of it.
+    /// All activity was recorded.
     All = 1,
-    /// That of communication.
+    /// Only activity of communication was recorded.
     Communication = 2,
-    /// Another profiler held CUPTI.
+    /// Nothing was recorded: another profiler had taken over CUPTI.
     Yielded = 3,
-    /// It was switched off.
+    /// Nothing was recorded: recording was switched off.
     Off = 4,
 }
 
 impl Coverage {
-    /// The value with this number in a rank log.
+    /// Returns the value with this number in a rank log.
     pub const fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::All,
@@ -185,94 +187,94 @@ impl Coverage {
     }
 }
 
-/// A record, in words.
+/// Decoded activity record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A kernel ran.
     Kernel {
-        /// Where and when.
+        /// Stream and interval.
         work: Work,
-        /// Number of the text that is its mangled name, −1 if unknown.
+        /// Number of the text with its mangled name; −1 if unknown.
         name: i32,
-        /// Blocks in x, y and z.
+        /// Number of blocks in x, y and z.
         grid: [u32; 3],
-        /// Threads of a block in x, y and z.
+        /// Number of threads of a block in x, y and z.
         block: [u32; 3],
-        /// The graph that it was launched with, 0 if none.
+        /// Graph in which the kernel was launched; 0 if none.
         graph: u32,
     },
     /// Memory was copied.
     Copy {
-        /// Where and when.
+        /// Stream and interval.
         work: Work,
-        /// How much.
+        /// Number of bytes copied.
         bytes: u64,
-        /// From what to what ([`direction`]).
+        /// Direction of the copy ([`direction`]).
         direction: u8,
-        /// The other device, −1 if there is none.
+        /// Ordinal of the other device; −1 if there is none.
         peer_device: i32,
     },
     /// Memory was set.
     Set {
-        /// Where and when.
+        /// Stream and interval.
         work: Work,
-        /// How much.
+        /// Number of bytes set.
         bytes: u64,
     },
     /// A whole graph ran.
     Graph {
-        /// Where and when.
+        /// Stream and interval.
         work: Work,
-        /// Which.
+        /// ID of the graph.
         graph: u32,
     },
-    /// A call that gives work to a device, or waits for one.
+    /// A call that launches device work or waits for a device.
     Call {
         /// The call.
         call: HostCall,
-        /// It waits.
+        /// True if the call waits for a device.
         waits: bool,
     },
-    /// What was launched with `correlation` is of a communication library's call.
+    /// Work that was launched with `correlation` belongs to a call of a communication library.
     Link {
-        /// Of the launch.
+        /// Correlation ID of the launch.
         correlation: u32,
-        /// Of what.
+        /// Call or group of the communication library.
         to: LinkedTo,
-        /// End of the record that was told before it, in ticks: the launch is near.
+        /// End of the record that was reported before it, in ticks. The launch is near this time.
         near_ticks: u64,
     },
-    /// Whether activity was recorded in an interval.
+    /// Extent of recording in an interval.
     Covered {
-        /// Begin, in ticks.
+        /// Start, in ticks.
         start_ticks: u64,
         /// End, in ticks.
         end_ticks: u64,
-        /// Whether.
+        /// Extent of recorded activity.
         coverage: Coverage,
-        /// Works of devices that were delivered in it.
+        /// Number of works of devices that were delivered in the interval.
         works: u64,
     },
-    /// From now on this is what a handle means.
+    /// Meaning of a stream handle from now on.
     Stream {
-        /// What the program's calls name: `object` of their records.
+        /// Handle that the program's calls use; it is the `object` of their records.
         handle: u64,
-        /// Number of its context, as CUPTI numbers them.
+        /// CUPTI's ID of the context.
         context: u32,
-        /// Its own, as CUPTI numbers them.
+        /// CUPTI's ID of the stream.
         number: u32,
-        /// Since when, in ticks.
+        /// Time from which the meaning is valid, in ticks.
         at_ticks: u64,
     },
-    /// Time that the recorder or the driver took for itself.
+    /// Time that the recorder or the driver used for itself.
     Overhead {
-        /// Begin, in ticks.
+        /// Start, in ticks.
         start_ticks: u64,
         /// End, in ticks.
         end_ticks: u64,
-        /// System id of the thread that it was taken of, 0 if none is told.
+        /// System ID of the thread whose time was used; 0 if unknown.
         thread: u32,
-        /// For what ([`overhead`]).
+        /// Purpose ([`overhead`]).
         what: u32,
     },
 }
@@ -312,7 +314,7 @@ impl Work {
 }
 
 impl Activity {
-    /// As a record.
+    /// Encodes the activity into a record.
     pub fn to_record(&self) -> Record {
         match *self {
             Self::Kernel {
@@ -323,7 +325,7 @@ impl Activity {
                 graph,
             } => Record {
                 peer: name,
-                // What CUDA allows fits; what does not is told as the most that does.
+                // Everything that CUDA allows fits. Larger values saturate.
                 bytes: u64::from(low(grid[0], GRID_X_BITS))
                     | u64::from(low(grid[1], GRID_YZ_BITS)) << GRID_X_BITS
                     | u64::from(low(grid[2], GRID_YZ_BITS)) << (GRID_X_BITS + GRID_YZ_BITS),
@@ -438,7 +440,7 @@ impl Activity {
         }
     }
 
-    /// What a record says; `None` if it is of another kind, or of a later version.
+    /// Decodes a record; `None` if it is of another kind or of a later version.
     pub fn of(record: &Record) -> Option<Self> {
         if record.kind != RecordKind::Activity as u8 {
             return None;
@@ -525,7 +527,7 @@ impl Activity {
     }
 }
 
-/// The key of a call that a message's peer belongs to, and no other's.
+/// Returns the peer that is part of the key of a call: `peer` for messages, else [`NO_PEER`].
 pub fn peer_of(operation: u8, peer: i32) -> i32 {
     if operation == Operation::Send as u8 || operation == Operation::Receive as u8 {
         peer
@@ -639,7 +641,7 @@ mod tests {
         assert!(
             !overhead::is_drivers(7 << 16) && overhead::is_drivers(overhead::number("Command Buffer Full"))
         );
-        // What a later version may tell of is the recorder's until it is known.
+        // Unknown kinds of later versions count as time of the recorder.
         assert_eq!(
             (overhead::words(99 << 16), overhead::is_drivers(99 << 16)),
             ("unknown", false)

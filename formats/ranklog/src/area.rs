@@ -1,4 +1,4 @@
-//! A live area in memory: typed access to the mapped bytes, shared by the writing threads and the background thread.
+//! Live area in memory: typed access to the mapped bytes, which the recording threads and the background thread share.
 
 use super::clock::{CALIBRATION_BYTES, Calibration};
 use super::definition;
@@ -12,35 +12,35 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// State of a live area (header field `STATE`).
 pub mod state {
-    /// The background thread is still making it.
+    /// The background thread is still creating the area.
     pub const STARTING: u32 = 0;
-    /// Records are taken.
+    /// Records are accepted.
     pub const RECORDING: u32 = 1;
-    /// Recording has stopped: disk, limit, or a failure of ours.
+    /// Recording has stopped because of the disk, a limit, or an internal failure.
     pub const STOPPED: u32 = 2;
-    /// Everything is in segments; the area is of no use any more.
+    /// All records are in segments. The area is no longer needed.
     pub const CLOSED: u32 = 3;
 }
 
 /// State of a chunk (chunk field `STATE`).
 pub mod chunk_state {
-    /// In the ring of free chunks, or on its way there.
+    /// The chunk is in the ring of free chunks, or about to be put there.
     pub const FREE: u32 = 0;
-    /// A lane writes it.
+    /// A lane writes the chunk.
     pub const OWNED: u32 = 1;
-    /// Its lane has left it.
+    /// The lane has finished the chunk.
     pub const FULL: u32 = 2;
 }
 
-/// A mapped live area. Copying it copies the pointer: the mapping itself is never undone while threads may write.
+/// Mapped live area. A copy of this value copies only the pointer. The mapping is never undone while threads may write.
 #[derive(Clone, Copy)]
 pub struct Area {
     base: *mut u8,
     layout: LiveLayout,
 }
 
-// SAFETY: all shared words in the area are accessed through atomics; the plain words of a record are written by the
-// one thread that owns the chunk and read by others only after they have acquired the record's commit word.
+// SAFETY: all shared words in the area are accessed through atomics. Only the thread that owns a chunk writes the plain
+// words of its records. Others read them only after they have acquired the record's commit word.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
@@ -55,7 +55,7 @@ impl Area {
         Self { base, layout }
     }
 
-    /// The numbers that fix the layout.
+    /// Returns the sizes that determine the layout.
     pub const fn layout(&self) -> &LiveLayout {
         &self.layout
     }
@@ -63,8 +63,8 @@ impl Area {
     #[inline]
     fn u32_at(&self, offset: u64) -> &AtomicU32 {
         debug_assert!(offset.is_multiple_of(4) && offset + 4 <= self.layout.total_bytes());
-        // SAFETY: the offset is inside the mapping and aligned (asserted above in debug builds; every caller computes
-        // it from the layout), and the mapping outlives `self` by `from_raw`'s contract.
+        // SAFETY: the offset is inside the mapping and aligned. Debug builds assert this above, and every caller
+        // computes it from the layout. The mapping outlives `self` by the contract of `from_raw`.
         unsafe { &*self.base.add(offset as usize).cast::<AtomicU32>() }
     }
 
@@ -75,7 +75,7 @@ impl Area {
         unsafe { &*self.base.add(offset as usize).cast::<AtomicU64>() }
     }
 
-    /// Writes the header page of a new area; the magic goes last.
+    /// Writes the header page of a new area. The magic number is written last.
     pub fn initialise(&self, nonce: u64, pid: u32, counter: u32, start_ticks: u64) {
         let put32 = |at: usize, value: u32| self.u32_at(at as u64).store(value, Ordering::Relaxed);
         let put64 = |at: usize, value: u64| self.u64_at(at as u64).store(value, Ordering::Relaxed);
@@ -105,13 +105,13 @@ impl Area {
         self.u32_at(header::STATE as u64).store(value, Ordering::Release);
     }
 
-    /// Tells a reader how far the segment file is whole.
+    /// Publishes the size up to which the segment file is complete.
     pub fn set_segment_bytes(&self, value: u64) {
         self.u64_at(header::SEGMENT_BYTES as u64)
             .store(value, Ordering::Release);
     }
 
-    /// Adds a calibration to the ring; the first entry is never overwritten.
+    /// Adds a calibration to the ring. The first entry is never overwritten.
     pub fn push_calibration(&self, entry: &Calibration) {
         let count = self.u32_at(header::CALIBRATIONS as u64).load(Ordering::Relaxed);
         let position = if count == 0 {
@@ -121,7 +121,7 @@ impl Area {
         };
         let offset = (CALIBRATION_OFFSET + position * CALIBRATION_BYTES) as u64;
         let bytes = entry.to_bytes();
-        // The tick word is zero while the rest is being written, so a reader never takes half an entry.
+        // The tick word is zero while the rest is being written, so that a reader never takes half an entry.
         self.u64_at(offset).store(0, Ordering::Release);
         for (word, value) in bytes.chunks_exact(8).enumerate().skip(1) {
             let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
@@ -133,10 +133,12 @@ impl Area {
             .store(count.wrapping_add(1), Ordering::Release);
     }
 
-    /// Appends a definition; false if the definitions are full. Any thread; no lock, no allocation.
+    /// Appends a definition; returns false if the definitions are full. Any thread may call it. It takes no lock and
+    /// does not allocate.
     pub fn define(&self, kind: u8, payload: &[u8]) -> bool {
         let bytes = definition::framed_bytes(payload.len()) as u64;
-        // Only what fits is reserved: giving a reservation back could free bytes that another thread has taken since.
+        // Reserves space only if the definition fits. Undoing a reservation could free bytes that another thread has
+        // reserved since.
         let reserved = self.u64_at(header::DEFINITIONS_USED as u64).fetch_update(
             Ordering::AcqRel,
             Ordering::Relaxed,
@@ -155,7 +157,8 @@ impl Area {
         true
     }
 
-    /// Copies the definitions in `[from, used)` into `out`; returns the new end. Stops before one still being written.
+    /// Copies the definitions in `[from, used)` into `out` and returns the new end. Stops before a definition that is
+    /// still being written.
     pub fn copy_definitions(&self, from: u64, out: &mut Vec<u8>) -> u64 {
         let used = self
             .u64_at(header::DEFINITIONS_USED as u64)
@@ -181,13 +184,13 @@ impl Area {
         at
     }
 
-    /// Tells a reader how many bytes of definitions are in segments.
+    /// Publishes how many bytes of definitions are in segments.
     pub fn set_definitions_flushed(&self, bytes: u64) {
         self.u64_at(header::DEFINITIONS_FLUSHED as u64)
             .store(bytes, Ordering::Release);
     }
 
-    /// Counts what was not recorded.
+    /// Counts dropped records.
     pub fn count_loss(
         &self,
         cause: LossCause,
@@ -206,7 +209,7 @@ impl Area {
         self.u64_at(offset).fetch_add(count, Ordering::Release);
     }
 
-    /// All losses counted so far.
+    /// Returns all losses counted so far.
     pub fn losses(&self) -> Vec<Loss> {
         let mut out = Vec::new();
         for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
@@ -232,7 +235,7 @@ impl Area {
             })
             .sum();
         if count > 0 {
-            // Lanes count them without a time: on the hot path a number is all there is room for.
+            // Lanes count these losses without times, because the hot path has time only for a counter.
             let start_ticks = self.u64_at(header::START_TICKS as u64).load(Ordering::Relaxed);
             out.push(Loss {
                 cause: LossCause::NoInFlightSlot,
@@ -245,12 +248,12 @@ impl Area {
         out
     }
 
-    /// Offset of a lane's block.
+    /// Returns the offset of a lane's block.
     pub const fn lane_offset(&self, index: u32) -> u64 {
         self.layout.lanes_offset() + index as u64 * LANE_BYTES as u64
     }
 
-    /// Names the owner of a lane.
+    /// Stores the owner of a lane.
     pub fn own_lane(&self, index: u32, thread_id: u32) {
         let offset = self.lane_offset(index);
         self.u32_at(offset + lane::THREAD_ID as u64)
@@ -259,39 +262,40 @@ impl Area {
             .store(1, Ordering::Release);
     }
 
-    /// Says that a lane waits for its next owner.
+    /// Marks a lane as free for its next owner.
     pub fn free_lane(&self, index: u32) {
         self.u32_at(self.lane_offset(index) + lane::STATE as u64)
             .store(2, Ordering::Release);
     }
 
-    /// Counts a call for which no in-flight slot was left.
+    /// Counts a call that found no free in-flight slot.
     pub fn count_in_flight_lost(&self, index: u32) {
         self.u64_at(self.lane_offset(index) + lane::IN_FLIGHT_LOST as u64)
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Address of a lane's in-flight slot.
+    /// Returns the address of an in-flight slot of a lane.
     #[inline]
     pub fn in_flight_slot(&self, index: u32, slot: u32) -> *mut u64 {
         let offset = self.lane_offset(index) + 64 + u64::from(slot) * RECORD_BYTES as u64;
-        // SAFETY: inside the mapping: `slot` is below IN_FLIGHT_SLOTS and `index` below the lane count at all callers.
+        // SAFETY: inside the mapping: at all callers `slot` is below IN_FLIGHT_SLOTS and `index` below the lane count.
         unsafe { self.base.add(offset as usize).cast() }
     }
 
-    /// Offset of a chunk.
+    /// Returns the offset of a chunk.
     pub const fn chunk_offset(&self, index: u32) -> u64 {
         self.layout.chunks_offset() + index as u64 * CHUNK_BYTES as u64
     }
 
-    /// Address of a chunk.
+    /// Returns the address of a chunk.
     #[inline]
     pub fn chunk_address(&self, index: u32) -> *mut u8 {
-        // SAFETY: inside the mapping: `index` comes from the ring of free chunks, all below the chunk count.
+        // SAFETY: inside the mapping: `index` comes from the ring of free chunks, whose entries are below the chunk
+        // count.
         unsafe { self.base.add(self.chunk_offset(index) as usize) }
     }
 
-    /// Gives a free chunk to a lane; returns its generation.
+    /// Assigns a free chunk to a lane and returns its generation.
     pub fn own_chunk(&self, index: u32, lane: u32, thread_id: u32, ordinal: u64) -> u32 {
         let offset = self.chunk_offset(index);
         self.u32_at(offset + chunk::LANE as u64)
@@ -308,13 +312,13 @@ impl Area {
         generation
     }
 
-    /// Says that a lane has filled a chunk.
+    /// Marks a chunk as full.
     pub fn fill_chunk(&self, index: u32) {
         self.u32_at(self.chunk_offset(index) + chunk::STATE as u64)
             .store(chunk_state::FULL, Ordering::Release);
     }
 
-    /// A chunk's header line.
+    /// Reads the header line of a chunk.
     pub fn chunk_header(&self, index: u32) -> ChunkHeader {
         let offset = self.chunk_offset(index);
         ChunkHeader {
@@ -335,14 +339,14 @@ impl Area {
         }
     }
 
-    /// Remembers how many records of a chunk are in segments.
+    /// Stores how many records of a chunk are in segments.
     pub fn set_chunk_flushed(&self, index: u32, records: u32) {
         self.u32_at(self.chunk_offset(index) + chunk::FLUSHED as u64)
             .store(records, Ordering::Release);
     }
 
-    /// Makes a chunk's records stale and frees it. The generation changes first: from that store on no reader takes
-    /// them, whatever comes after.
+    /// Makes the records of a chunk stale and frees it. The generation changes first: from that store on no reader
+    /// takes the records, whatever follows.
     pub fn recycle_chunk(&self, index: u32) {
         let offset = self.chunk_offset(index);
         let generation = self.u32_at(offset + chunk::GENERATION as u64);
@@ -354,7 +358,7 @@ impl Area {
             .store(chunk_state::FREE, Ordering::Release);
     }
 
-    /// Copies the committed records `[first, …)` of a chunk into `out`, up to the first that is not committed.
+    /// Copies the committed records `[first, …)` of a chunk into `out`, up to the first one that is not committed.
     pub fn copy_records(&self, index: u32, generation: u32, first: u32, out: &mut Vec<Record>) {
         let offset = self.chunk_offset(index);
         for position in first as usize..RECORDS_PER_CHUNK {
@@ -371,7 +375,7 @@ impl Area {
         }
     }
 
-    /// Copies the calls in progress of all lanes: (lane, thread id, record without leave).
+    /// Copies the calls in progress of all lanes: (lane, thread ID, record without leave).
     pub fn in_flight(&self) -> Vec<(u32, u32, Record)> {
         let mut out = Vec::new();
         for index in 0..self.layout.lane_count {
@@ -392,8 +396,8 @@ impl Area {
                 for (step, value) in words.iter_mut().enumerate().skip(1) {
                     *value = self.u64_at(at + 8 * step as u64).load(Ordering::Relaxed);
                 }
-                // The owner may have left and entered another call between the loads: then the word has changed or
-                // is zero, and what was copied is a mixture.
+                // A changed or zero word means that the owner left the call between the loads. The copy may then be a
+                // mixture of two calls.
                 if self.u64_at(at).load(Ordering::Acquire) == word {
                     out.push((index, thread_id, Record::from_words(words)));
                 }
@@ -403,19 +407,19 @@ impl Area {
     }
 }
 
-/// A chunk's header line as read at one moment.
+/// Header line of a chunk as read at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// [`chunk_state`].
+    /// State of the chunk: [`chunk_state`].
     pub state: u32,
-    /// Generation of its records.
+    /// Generation of the records.
     pub generation: u32,
-    /// Lane that writes it.
+    /// Lane that writes the chunk.
     pub lane: u32,
-    /// Thread id of the lane's owner when it took the chunk.
+    /// Thread ID of the lane's owner when it took the chunk.
     pub thread_id: u32,
     /// Ordinal of the chunk in its lane.
     pub ordinal: u64,
-    /// Records already in segments.
+    /// Number of records that are already in segments.
     pub flushed: u32,
 }

@@ -1,12 +1,13 @@
-//! The recorder's clock: which counter a stamp is read from, and calibrations that tie it to the kernel's clocks.
+//! Clock of the recorder: the counter from which timestamps are read, and calibrations that relate it to the kernel's
+//! clocks.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Where ticks come from. Stored in the live header as a number.
+/// Source of ticks. The live header stores it as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Counter {
-    /// The x86-64 time-stamp counter, used only while the kernel's own clock source is `tsc`.
+    /// The x86-64 time-stamp counter. It is used only while the kernel's own clock source is `tsc`.
     TimeStampCounter = 1,
     /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
     MonotonicRaw = 2,
@@ -15,7 +16,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// The counter with this number in a rank log.
+    /// Returns the counter with this number in a rank log.
     pub fn from_u32(value: u32) -> Option<Self> {
         Some(match value {
             1 => Self::TimeStampCounter,
@@ -25,7 +26,7 @@ impl Counter {
         })
     }
 
-    /// Name used in headers and reports.
+    /// Returns the name used in headers and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::TimeStampCounter => "tsc",
@@ -34,7 +35,7 @@ impl Counter {
         }
     }
 
-    /// The best counter that the kernel itself trusts now. Reads one small file; not for the hot path.
+    /// Returns the best counter that the kernel itself uses now. Reads one small file, so it is not for the hot path.
     pub fn choose() -> Self {
         #[cfg(target_arch = "x86_64")]
         if kernel_clock_source_is(b"tsc") {
@@ -47,7 +48,7 @@ impl Counter {
         Self::MonotonicRaw
     }
 
-    /// True while the kernel still trusts this counter (it can mark the time-stamp counter unstable at run time).
+    /// Returns true while the kernel still uses this counter. It can mark the time-stamp counter unstable at run time.
     pub fn still_trusted(self) -> bool {
         match self {
             Self::TimeStampCounter => kernel_clock_source_is(b"tsc"),
@@ -59,7 +60,7 @@ impl Counter {
 
 fn kernel_clock_source_is(name: &[u8]) -> bool {
     let path = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    // SAFETY: the path is a NUL-terminated literal; the descriptor is closed below and read into a local buffer.
+    // SAFETY: the path is a NUL-terminated literal, `buffer` is a valid local, and the descriptor is closed below.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
@@ -73,11 +74,11 @@ fn kernel_clock_source_is(name: &[u8]) -> bool {
     }
 }
 
-/// The counter in use, as a number; 0 until the first stamp, which chooses.
+/// Counter in use, as a number; 0 until the first timestamp, which chooses it.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
-/// The counter of this process. Chosen once, by whoever asks or stamps first: a call entered before the recorder runs
-/// must be left by the same clock.
+/// Returns the counter of this process. The first caller chooses it once: a call that was entered before the recorder
+/// runs must be left by the same clock.
 pub fn counter() -> Counter {
     if let Some(counter) = Counter::from_u32(COUNTER.load(Ordering::Relaxed)) {
         return counter;
@@ -89,17 +90,18 @@ pub fn counter() -> Counter {
     }
 }
 
-/// Ticks per second as last measured; until then a guess that no counter is far from.
+/// Ticks per second as last measured. The initial value is a guess that is close enough for every counter.
 static TICKS_PER_SECOND: AtomicU64 = AtomicU64::new(2_000_000_000);
 
-/// About how many ticks a second has: for intervals, never for measuring.
+/// Returns approximately how many ticks a second has. Use it for timeouts, never for measurements.
 #[inline]
 pub fn ticks_per_second() -> u64 {
     TICKS_PER_SECOND.load(Ordering::Relaxed)
 }
 
-/// What ticks are rounded to in segments, as a power of two: the largest that is not above the time one reading of
-/// the counter takes. Below that a stamp says nothing. Measured over some microseconds; not for the hot path.
+/// Returns the quantum to which segments round ticks, as the exponent of a power of two. It is the largest power that
+/// is at most the time of one counter reading, because timestamps are not more precise. Measures for a few
+/// microseconds, so it is not for the hot path.
 pub fn quantum_bits() -> u32 {
     let mut costs = [0u64; 33];
     for cost in &mut costs {
@@ -116,7 +118,7 @@ pub fn quantum_bits() -> u32 {
         .min(super::codec::MAX_QUANTUM_BITS)
 }
 
-/// Learns the counter's rate from two calibrations.
+/// Derives the rate of the counter from two calibrations.
 pub fn learn_rate(first: &Calibration, later: &Calibration) {
     let elapsed_ns = later.monotonic_raw_ns.saturating_sub(first.monotonic_raw_ns);
     let elapsed_ticks = later.ticks.saturating_sub(first.ticks);
@@ -135,13 +137,13 @@ pub fn ticks() -> u64 {
     let counter = COUNTER.load(Ordering::Relaxed);
     #[cfg(target_arch = "x86_64")]
     if counter == Counter::TimeStampCounter as u32 {
-        // SAFETY: every x86-64 processor has RDTSC; the kernel uses it as its clock source, so it is not disabled.
+        // SAFETY: every x86-64 processor has RDTSC. The kernel uses it as its clock source, so it is not disabled.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     #[cfg(target_arch = "aarch64")]
     if counter == Counter::VirtualCounter as u32 {
         let value: u64;
-        // SAFETY: CNTVCT_EL0 is readable from user space wherever the kernel's vDSO uses it, which `choose` checked.
+        // SAFETY: CNTVCT_EL0 is readable from user space where the kernel's vDSO uses it, which `choose` checked.
         unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack)) };
         return value;
     }
@@ -157,7 +159,7 @@ fn first_ticks() -> u64 {
     ticks()
 }
 
-/// One of the kernel's clocks, in nanoseconds.
+/// Reads one of the kernel's clocks, in nanoseconds.
 pub fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut t = libc::timespec {
         tv_sec: 0,
@@ -168,39 +170,40 @@ pub fn clock_ns(clock: libc::clockid_t) -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-/// One reading of all clocks at the same moment. 64 bytes in the live header and in segments (RANKLOG.md).
+/// Reading of all clocks at the same moment. It takes 64 bytes in the live header and in segments (RANKLOG.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Calibration {
-    /// The counter, in ticks: middle of the bracket around the kernel clocks' readings.
+    /// Value of the counter, in ticks, in the middle of the bracket around the readings of the kernel clocks.
     pub ticks: u64,
-    /// `CLOCK_MONOTONIC_RAW`, in ns.
+    /// `CLOCK_MONOTONIC_RAW`, in nanoseconds.
     pub monotonic_raw_ns: i64,
-    /// `CLOCK_REALTIME`, in ns since 1970.
+    /// `CLOCK_REALTIME`, in nanoseconds since 1970.
     pub realtime_ns: i64,
-    /// Half the width of the bracket, in ticks: the reading's error towards `monotonic_raw_ns`.
+    /// Half the width of the bracket, in ticks: the error of `ticks` relative to `monotonic_raw_ns`.
     pub half_width_ticks: u32,
     /// Half the width of the bracket around the wall clock, in ticks.
     pub realtime_half_width_ticks: u32,
     /// The kernel's bound on the error of the wall clock (adjtimex `maxerror`), in µs; `u32::MAX` if unknown.
     pub realtime_maxerror_us: u32,
-    /// adjtimex `status` bits; `STA_UNSYNC` (0x40) set: the wall clock is not synchronised.
+    /// Status bits of adjtimex. If `STA_UNSYNC` (0x40) is set, the wall clock is not synchronised.
     pub adjtimex_status: u32,
-    /// 1 while the kernel trusts the counter, else 0.
+    /// 1 while the kernel uses the counter, else 0.
     pub counter_trusted: u32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
-    /// `CLOCK_BOOTTIME`, in ns: jumps against MONOTONIC_RAW when the machine was suspended.
+    /// `CLOCK_BOOTTIME`, in nanoseconds. It jumps against MONOTONIC_RAW when the machine was suspended.
     pub boottime_ns: i64,
 }
 
 const _: () = assert!(size_of::<Calibration>() == 56);
 
-/// Bytes of a calibration in a file: the fields and eight zero bytes.
+/// Size of a calibration in a file, in bytes: the fields and eight zero bytes.
 pub const CALIBRATION_BYTES: usize = 64;
 
 impl Calibration {
-    /// Reads all clocks: the best of sixteen bracketed reads, about ten microseconds. Not for the hot path.
+    /// Reads all clocks. It takes the best of sixteen bracketed reads, about ten microseconds, so it is not for the hot
+    /// path.
     pub fn take(counter: Counter) -> Self {
         let mut best = Self {
             half_width_ticks: u32::MAX,
@@ -222,22 +225,23 @@ impl Calibration {
             let half = u32::try_from(after.saturating_sub(between).div_ceil(2)).unwrap_or(u32::MAX);
             if half < realtime_best {
                 realtime_best = half;
-                // Moved to the moment of `raw` by the same clock that measured the distance, so that one entry
-                // states one moment; 16 brackets last microseconds, over which the wall clock's slew is nothing.
+                // `boottime_ns` temporarily holds the raw time of this wall-clock reading. The reading is moved to the
+                // time of `monotonic_raw_ns` below. The 16 brackets last microseconds, in which the slew of the wall
+                // clock is negligible.
                 best.realtime_ns = real;
                 best.realtime_half_width_ticks = half;
                 best.boottime_ns = raw;
             }
         }
-        // `boottime_ns` carried the raw time at which the best wall-clock reading was made: use it to bring that
-        // reading to the moment of `monotonic_raw_ns`.
+        // Moves the wall-clock reading to the time of `monotonic_raw_ns`, so that one entry describes one moment.
+        // `boottime_ns` held the raw time of that reading.
         best.realtime_ns += best.monotonic_raw_ns - best.boottime_ns;
         best.boottime_ns = clock_ns(libc::CLOCK_BOOTTIME);
         let mut timex: libc::timex = {
             // SAFETY: timex is plain data; all zero is `modes = 0`, which only reads.
             unsafe { std::mem::zeroed() }
         };
-        // SAFETY: `timex` is valid and `modes` is 0, so nothing is changed.
+        // SAFETY: `timex` is a valid pointer to a local, and `modes` is 0, so nothing is changed.
         let state = unsafe { libc::adjtimex(&raw mut timex) };
         best.realtime_maxerror_us = if state < 0 {
             u32::MAX
@@ -249,7 +253,7 @@ impl Calibration {
         best
     }
 
-    /// The entry as it stands in a file.
+    /// Returns the entry in its file format.
     pub fn to_bytes(&self) -> [u8; CALIBRATION_BYTES] {
         let mut out = [0u8; CALIBRATION_BYTES];
         out[0..8].copy_from_slice(&self.ticks.to_le_bytes());
@@ -264,7 +268,7 @@ impl Calibration {
         out
     }
 
-    /// The entry in these bytes; `None` if it was never written (all zero).
+    /// Decodes an entry; `None` if it was never written (all zero).
     pub fn from_bytes(bytes: &[u8; CALIBRATION_BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;

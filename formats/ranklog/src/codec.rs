@@ -1,25 +1,31 @@
-//! How records are packed in a segment. Byte layout in RANKLOG.md, section "Records".
+//! Packing of records in a segment. RANKLOG.md, section "Records", has the byte layout.
 //!
-//! Records of all lanes are walked in the order in which their calls were left, and each number is told as the
-//! difference to a prediction: leave times to the record before, enter times to whichever of four neighbours was
-//! nearest for this template last time, addresses by how recently they were named. What is left is split: bit lengths
-//! and codes go into byte columns that deflate shrinks to their entropy, the bits themselves are packed as they are.
-//! A c10d all-reduce of a steady training, which is three to four records of 64 bytes, comes to about 20 bytes.
+//! The records of all lanes are encoded in the order in which their calls were left. Each number is stored as the
+//! difference to a prediction:
+//!
+//! - a leave time: the previous record's leave time
+//! - an enter time: the one of four neighbours that was nearest the last time for this template
+//! - an address: how recently it was used
+//!
+//! The differences are split. Bit lengths and codes go into byte columns, which deflate shrinks to their entropy. The
+//! bits themselves are packed unchanged. A c10d all-reduce of a steady training has three to four records of 64 bytes,
+//! and takes about 20 bytes.
 
 use super::layout::RECORDS_PER_CHUNK;
 use super::record::{Record, RecordKind};
 use std::collections::HashMap;
 
-/// Records of one chunk that go into segments together.
+/// Records of one chunk that are written to a segment together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Lane that wrote them.
+    /// Lane that wrote the records.
     pub lane: u32,
-    /// Thread id of the lane's owner when it took the chunk.
+    /// Thread ID of the lane's owner when it took the chunk.
     pub thread_id: u32,
     /// Ordinal of the chunk in its lane.
     pub ordinal: u64,
-    /// Chunk they stood in: with `generation` and `first` the name by which a reader drops them from the live area.
+    /// Chunk of the records. Together with `generation` and `first` it identifies them, so that a reader can skip them
+    /// in the live area.
     pub chunk: u32,
     /// Generation of the chunk.
     pub generation: u32,
@@ -29,16 +35,16 @@ pub struct Group {
     pub records: Vec<Record>,
 }
 
-/// A group without its records.
+/// Group without its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHead {
-    /// Lane that wrote them.
+    /// Lane that wrote the records.
     pub lane: u32,
-    /// Thread id of the lane's owner when it took the chunk.
+    /// Thread ID of the lane's owner when it took the chunk.
     pub thread_id: u32,
     /// Ordinal of the chunk in its lane.
     pub ordinal: u64,
-    /// Chunk they stood in.
+    /// Chunk of the records.
     pub chunk: u32,
     /// Generation of the chunk.
     pub generation: u32,
@@ -62,7 +68,7 @@ impl GroupHead {
     }
 }
 
-/// How many records a payload says it holds, of which the front is enough; nothing is unpacked.
+/// Returns the number of records in a payload. The start of the payload is sufficient, and nothing is unpacked.
 pub fn count_records(front: &[u8]) -> Result<u64, Damage> {
     let mut front = Bytes { bytes: front, at: 0 };
     front.u32()?;
@@ -73,10 +79,10 @@ pub fn count_records(front: &[u8]) -> Result<u64, Damage> {
     Ok(records)
 }
 
-/// Records in one payload at most: what a reader holds of it.
+/// Maximum number of records in one payload. It bounds the memory of a reader.
 pub const MAX_RECORDS: usize = 1 << 20;
 
-/// Coarsest quantum a reader accepts, as a power of two of ticks.
+/// Maximum quantum that a reader accepts, as the exponent of a power of two in ticks.
 pub const MAX_QUANTUM_BITS: u32 = 16;
 
 const NEW_TEMPLATE: u8 = 254;
@@ -89,15 +95,15 @@ const SIGN: u8 = 0x80;
 const RECENT: usize = 63;
 const LITERAL: u8 = 64;
 
-/// Where the last tag of this kind of record is remembered; kinds of later versions share the places.
+/// Returns the slot of the last tag of this record kind. Kinds of later versions share the slots.
 fn tag_slot(kind: u8) -> usize {
     usize::from(kind) % RecordKind::PLACES
 }
 
-/// What many records have in common.
+/// Fields that many records have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Template {
-    /// Position of the lane in the payload's list of lanes.
+    /// Index of the lane in the payload's list of lanes.
     lane: u32,
     kind: u8,
     operation: u8,
@@ -123,7 +129,7 @@ impl Template {
     }
 }
 
-/// Number that goes on by the same step as last time.
+/// Number that is predicted to advance by the same step as the last time.
 #[derive(Clone, Copy, Default)]
 struct Stride {
     last: u32,
@@ -141,10 +147,10 @@ impl Stride {
     }
 }
 
-/// What is remembered per template.
+/// State per template.
 #[derive(Clone, Copy, Default)]
 struct TemplateState {
-    /// Which neighbour predicted the enter best last time.
+    /// Neighbour that was the best prediction of the enter time the last time.
     best: u8,
     sequence: Stride,
 }
@@ -155,14 +161,14 @@ struct LaneState {
     leave: u64,
 }
 
-/// What encoder and decoder both remember while they walk a payload.
+/// State that encoder and decoder both keep while they process a payload.
 struct Model {
     leave: u64,
-    /// Per kind of record: calls number their tags on, other kinds have none.
+    /// Tags per record kind: tags of calls count up, other kinds have no tags.
     tags: [Stride; RecordKind::PLACES],
     templates: Vec<TemplateState>,
     lanes: Vec<LaneState>,
-    /// Addresses, most recent first, each with the enter of the record that named it last.
+    /// Addresses, the most recent first, each with the enter time of the last record that used it.
     recent: Vec<(u64, u64)>,
     literal: u64,
 }
@@ -179,7 +185,7 @@ impl Model {
         }
     }
 
-    /// Where an address stands among the recent ones, or [`LITERAL`].
+    /// Returns the code of an address: its position among the recent ones plus 1, or [`LITERAL`].
     fn code(&self, address: u64) -> u8 {
         self.recent
             .iter()
@@ -187,8 +193,8 @@ impl Model {
             .map_or(LITERAL, |at| at as u8 + 1)
     }
 
-    /// Moves an address to the front; gives the enter of the record that named it last. The record at hand gives its
-    /// own with [`Model::name`], once it is known.
+    /// Moves an address to the front. Returns the enter time of the last record that used it. The current record stores
+    /// its own with [`Model::name`] once it is known.
     fn touch(&mut self, address: u64, code: u8) -> u64 {
         if code == LITERAL {
             self.recent.truncate(RECENT - 1);
@@ -197,7 +203,7 @@ impl Model {
         }
         let at = usize::from(code - 1);
         let (_, before) = self.recent[at];
-        // One by one: mostly it stands among the first.
+        // Moved one by one, because the address is usually among the first.
         for place in (0..at).rev() {
             self.recent[place + 1] = self.recent[place];
         }
@@ -205,7 +211,7 @@ impl Model {
         before
     }
 
-    /// Notes the enter of the record that has just named its addresses.
+    /// Stores the enter time of the record that has just used its addresses.
     fn name(&mut self, record: &Record) {
         let named = [record.object, record.aux]
             .iter()
@@ -218,7 +224,7 @@ impl Model {
         }
     }
 
-    /// The four neighbours from which an enter may be told.
+    /// Returns the four neighbours from which an enter time may be predicted.
     fn neighbours(&self, lane: usize, leave: u64, linked_enter: u64) -> [u64; 4] {
         let lane = self.lanes[lane];
         [leave, lane.leave, lane.enter, linked_enter]
@@ -243,7 +249,7 @@ impl Model {
     }
 }
 
-/// Byte columns and packed bits while a payload is made.
+/// Byte columns and packed bits of a payload that is being encoded.
 #[derive(Default)]
 struct Columns {
     templates: Vec<u8>,
@@ -262,7 +268,7 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    /// Appends the low `count` bits of `value`, lowest first.
+    /// Appends the low `count` bits of `value`, the lowest first.
     fn put(&mut self, value: u64, count: u32) {
         let masked = if count == 64 {
             value
@@ -287,7 +293,7 @@ impl BitWriter {
 }
 
 impl Columns {
-    /// A signed number: bit length and sign into a column, the bits below the leading one packed.
+    /// Appends a signed number: bit length and sign to a column, the bits below the leading one packed.
     fn number(&mut self, value: i64) {
         let magnitude = value.unsigned_abs();
         let length = 64 - magnitude.leading_zeros();
@@ -310,10 +316,10 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Packs groups into one payload. Groups of one lane must stand in the order of their ordinals.
+/// Packs groups into one payload. The groups of one lane must be in the order of their ordinals.
 ///
-/// Ticks are kept to multiples of `1 << quantum_bits`, rounded down, which keeps their order: what lies below the
-/// time that reading the counter takes is noise, and noise does not pack.
+/// Ticks are rounded down to multiples of `1 << quantum_bits`, which keeps their order. Differences below the time of a
+/// counter reading are noise, and noise does not compress.
 pub fn encode(groups: &[Group], quantum_bits: u32, out: &mut Vec<u8>) {
     let mut lanes: Vec<u32> = Vec::new();
     let mut by_lane: Vec<Vec<&Record>> = Vec::new();
@@ -344,7 +350,7 @@ pub fn encode(groups: &[Group], quantum_bits: u32, out: &mut Vec<u8>) {
     let mut columns = Columns::default();
     let mut model = Model::new(lanes.len());
     let mut templates: HashMap<Template, usize> = HashMap::new();
-    // A heap of the lanes' next records: the order of leaving, a lane's own order kept.
+    // Heap of the next record of each lane. It yields the order of leaving and keeps the order inside a lane.
     let mut next: std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize, usize)>> = by_lane
         .iter()
         .enumerate()
@@ -453,14 +459,14 @@ fn put_record(
     model.update(index, lane, record, neighbours);
 }
 
-/// The payload is damaged or of an unknown kind at this offset.
+/// Error: the payload is damaged, or of an unknown kind, at this offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Offset in the payload, in bytes; beyond its columns' start as near as can be told.
+    /// Offset in the payload, in bytes. Inside the columns it is only approximate: the start of the columns.
     pub offset: usize,
 }
 
-/// Reads the plain numbers at the front of a payload, or its column of extras.
+/// Reader of the plain numbers at the start of a payload, or of its column of extras.
 struct Bytes<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -501,8 +507,8 @@ impl Bytes<'_> {
     }
 }
 
-/// Packed bits, lowest first. The position counts bits: a load of eight unaligned bytes reaches all of nearly every
-/// number.
+/// Reader of packed bits, the lowest first. The position is in bits. A load of eight unaligned bytes contains nearly
+/// every number completely.
 struct BitReader<'a> {
     bytes: &'a [u8],
     at_bits: usize,
@@ -528,14 +534,14 @@ impl BitReader<'_> {
             }
         };
         if shift + count > 64 {
-            // Then `end` lies in the ninth byte, which is there.
+            // In this case `end` is in the ninth byte, which therefore exists.
             value |= u64::from(self.bytes[byte + 8]) << (64 - shift);
         }
         Some(value & (u64::MAX >> (64 - count.clamp(1, 64))))
     }
 }
 
-/// A payload's lanes, columns and bits while it is walked.
+/// Lanes, columns and bits of a payload that is being decoded.
 struct Walk<'a> {
     columns: [std::slice::Iter<'a, u8>; 4],
     extras: Bytes<'a>,
@@ -591,7 +597,7 @@ impl Walk<'_> {
         Ok((known.0, code))
     }
 
-    /// The next record and the position of its lane. Inlined, so that the record is made where it goes.
+    /// Decodes the next record and the index of its lane. Inlined, so that the record is built in its final location.
     #[inline(always)]
     fn record(&mut self) -> Result<(usize, Record), Damage> {
         let index = match self.next(TEMPLATES)? {
@@ -604,7 +610,7 @@ impl Walk<'_> {
                     flags: self.extras.byte()?,
                     element_bytes: self.extras.byte()?,
                     bytes: self.extras.varint()?,
-                    // 0 stands for "none" (u32::MAX), n for n - 1.
+                    // 0 means "none" (u32::MAX), and n means n - 1.
                     communicator: self.extras.u32()?.wrapping_sub(1),
                     peer: i32::try_from(self.extras.signed()?).map_err(|_| self.damage())?,
                 };
@@ -663,7 +669,7 @@ impl Walk<'_> {
     }
 }
 
-/// Unpacks a payload whole; what came before damage is kept beside it.
+/// Unpacks a whole payload. After damage, the records before it are kept.
 pub fn decode(bytes: &[u8]) -> (Vec<Group>, Option<Damage>) {
     let mut heads = Vec::new();
     let mut records: Vec<Vec<Record>> = Vec::new();
@@ -691,16 +697,16 @@ pub fn decode(bytes: &[u8]) -> (Vec<Group>, Option<Damage>) {
     (groups, damage)
 }
 
-/// A lane's groups while records are handed out to them.
+/// Groups of a lane while records are distributed to them.
 struct Fill {
     groups: Vec<usize>,
     at: usize,
-    /// Records that the group at `at` still takes.
+    /// Number of records that the group at `at` still accepts.
     room: u32,
 }
 
 impl Fill {
-    /// The group that the lane's next record belongs to.
+    /// Returns the group of the lane's next record.
     #[inline]
     fn group(&mut self, heads: &[GroupHead]) -> Option<usize> {
         while self.room == 0 {
@@ -712,8 +718,8 @@ impl Fill {
     }
 }
 
-/// Unpacks a payload record by record, in the order in which their calls were left (a record that was committed late
-/// stands where its lane had it). `take` gets each with the position of its group in `heads` and that group's head.
+/// Unpacks a payload record by record, in the order in which their calls were left. A record that was committed late is
+/// at its position in the lane. `take` gets the index of the group in `heads`, the head of that group, and the record.
 pub fn unpack(
     bytes: &[u8],
     heads: &mut Vec<GroupHead>,
@@ -723,28 +729,28 @@ pub fn unpack(
     unpacking.advance(bytes, heads, usize::MAX, take)
 }
 
-/// A payload that is unpacked by and by: what is left of it is packed still, in a sixth of the memory.
+/// Payload that is unpacked step by step. The rest stays packed, in a sixth of the memory.
 pub struct Unpacking {
     quantum_bits: u32,
     fill: Vec<Fill>,
-    /// The inflated columns, one behind the other, and where each ends.
+    /// Inflated columns, one after the other, and the end of each.
     plain: Vec<u8>,
     ends: [usize; 5],
-    /// Where each goes on.
+    /// Current position in each column.
     at: [usize; 5],
-    /// The packed bits in the payload, and how many of them are read.
+    /// Range of the packed bits in the payload, and the number of bits already read.
     bits: std::ops::Range<usize>,
     at_bits: usize,
     templates: Vec<(Template, usize)>,
     model: Model,
-    /// Records to come.
+    /// Number of records that are still packed.
     left: usize,
     offset: usize,
 }
 
 impl Unpacking {
-    /// Reads what stands before the first record; `heads` is replaced by the payload's groups, as far as they are whole.
-    /// `plain` is memory that it may use, of a payload before.
+    /// Decodes everything before the first record. `heads` is replaced by the groups of the payload, as far as they are
+    /// intact. `plain` is a buffer of an earlier payload that may be reused.
     pub fn begin(bytes: &[u8], heads: &mut Vec<GroupHead>, mut plain: Vec<u8>) -> Result<Self, Damage> {
         heads.clear();
         let mut front = Bytes { bytes, at: 0 };
@@ -780,7 +786,8 @@ impl Unpacking {
         let (packed_bytes, bit_bytes) = (front.length()?, front.length()?);
         let offset = front.at;
         let damage = Damage { offset };
-        // No record needs more than this of any column: what claims more is damaged, and is not unpacked.
+        // No record needs more bytes than this in all columns. A payload that claims more is damaged, and is not
+        // unpacked.
         let plain_bytes = sizes
             .iter()
             .try_fold(0usize, |sum, &size| sum.checked_add(size))
@@ -823,17 +830,17 @@ impl Unpacking {
         })
     }
 
-    /// Its memory, for the next one.
+    /// Returns the buffer for the next payload.
     pub fn into_buffer(self) -> Vec<u8> {
         self.plain
     }
 
-    /// True once every record was handed out.
+    /// Returns true once all records were passed to `take`.
     pub fn is_done(&self) -> bool {
         self.left == 0
     }
 
-    /// Hands out the next records, at most `most`. `bytes` and `heads` are those of the beginning.
+    /// Passes the next records to `take`, at most `most`. `bytes` and `heads` must be those passed to `begin`.
     pub fn advance(
         &mut self,
         bytes: &[u8],
@@ -859,7 +866,7 @@ impl Unpacking {
         };
         let (quantum_bits, count) = (self.quantum_bits, self.left.min(most));
         for _ in 0..count {
-            // Columns have positions of their own: what is told is where the packed ones begin.
+            // Columns have separate positions, so the reported offset is the start of the packed columns.
             let (lane, mut record) = walk.record().map_err(|_| damage)?;
             record.enter_ticks <<= quantum_bits;
             record.leave_ticks <<= quantum_bits;
@@ -928,7 +935,8 @@ mod tests {
         }
     }
 
-    /// Steps of a steady DDP job: three buckets, queued and executed, one wait. Ticks of 0.4 ns, times that vary.
+    /// Returns the records of a steady DDP job. Each step has three buckets, queued and executed, and one wait. Ticks
+    /// are 0.4 ns, and times vary.
     fn training(steps: u64) -> Vec<Group> {
         let mut noise = 88_172_645_463_325_252u64;
         let mut vary = |about: u64| {

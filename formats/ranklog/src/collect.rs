@@ -1,4 +1,4 @@
-//! Completes the log of a dead process from its live area, so that the run directory holds all there is.
+//! Completion of a dead process's log from its live area, so that the run directory contains everything.
 
 use super::codec::Group;
 use super::layout::RECORDS_PER_CHUNK;
@@ -10,38 +10,39 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// What [`collect`] did.
+/// Result of [`collect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
-    /// The log was closed already; a live area that was left over was removed.
+    /// The log was already closed. A live area that was left over was removed.
     Nothing,
-    /// The process still runs: its live area stays where it is and is read in place.
+    /// The process still runs. Its live area stays where it is and is read in place.
     StillRunning,
     /// The live area was appended to the segments and removed.
     Completed,
-    /// There is no live area to be found: what it held is missing.
+    /// The live area was not found. Its records are missing.
     Missing,
 }
 
-/// Why a live area could not be brought in; it was left where it is.
+/// Error while collecting a live area. The live area stays where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The log itself cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The run directory cannot be written.
+    /// The run directory is not writable.
     #[error("cannot complete {path} from its live area (which stays where it is): {source}")]
     Write {
-        /// The segment file.
+        /// Path of the segment file.
         path: std::path::PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
 }
 
-/// Appends what only the live area holds to the segment file, then removes the live area. Repeating it after a crash
-/// at any point is safe: what was appended half-way is cut off first, records are named by chunk and generation, and a
-/// reader takes each name once.
+/// Appends the records that only the live area has to the segment file, and then removes the live area.
+///
+/// Repeating it after a crash at any point is safe. A partial append is cut off first. Records are identified by chunk
+/// and generation, and a reader takes each of them once.
 pub fn collect(path: &Path) -> Result<Collected, CollectError> {
     let log = RankLog::open(path)?;
     let write_error = |source| CollectError::Write {
@@ -63,15 +64,15 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
         .append(true)
         .open(path)
         .map_err(write_error)?;
-    // Two may collect at once, the launcher and a merge: the second waits, and finds nothing left to do.
-    // SAFETY: a plain call on an open descriptor; where locks are not supported there is none.
+    // The launcher and a merge may collect at the same time. The second one waits and finds nothing left to do. SAFETY:
+    // a plain call on an open descriptor. Where locks are not supported it has no effect.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
     let log = RankLog::open(path)?;
     if log.ending != Ending::LiveArea {
         return Ok(Collected::Nothing);
     }
     let frames = log.live_frames();
-    // A torn frame would swallow the first bytes of those that follow.
+    // A torn frame would swallow the first bytes of the frames after it.
     let written = file
         .set_len(log.whole_bytes())
         .and_then(|()| file.write_all(&frames))
@@ -87,7 +88,7 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
 }
 
 impl RankLog {
-    /// The frames that complete the segments: all the live area holds, the end last.
+    /// Returns the frames that complete the segments: everything in the live area, with the end frame last.
     fn live_frames(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut payload = Vec::new();

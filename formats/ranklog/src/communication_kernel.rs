@@ -1,17 +1,19 @@
-//! Which kernels are a communication library's, by their names (METRICS.md, section 5): one rule for who records only these
-//! and for who classes what was recorded.
+//! Classification of kernels of communication libraries by their names (METRICS.md, section 5).
+//!
+//! The recorder, which may keep only these kernels, and the merge, which classifies recorded kernels, use the same
+//! rule.
 
-/// How they begin, old and new ones, of NCCL and of RCCL.
+/// Prefixes of kernel names of NCCL, old and new, and of RCCL.
 const BEGINNINGS: [&[u8]; 4] = [b"ncclKernel_", b"ncclDevKernel_", b"ncclSymk", b"rccl"];
 
-/// A name from its first identifier on: mangled ones have its length before it.
+/// Returns the name from its first identifier on. In mangled names a length precedes it.
 pub fn unmangled_beginning(name: &[u8]) -> &[u8] {
     let behind = name.strip_prefix(b"_Z").unwrap_or(name);
     let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
     &behind[digits..]
 }
 
-/// True for the kernels of NCCL and RCCL, mangled or not.
+/// Returns true for kernels of NCCL and RCCL, mangled or not.
 pub fn is_communication(name: &[u8]) -> bool {
     let plain = unmangled_beginning(name);
     BEGINNINGS.iter().any(|beginning| plain.starts_with(beginning))

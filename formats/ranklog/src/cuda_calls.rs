@@ -1,18 +1,18 @@
-//! The functions of CUDA whose calls are recorded: those that give work to a device, and those that wait for one.
+//! CUDA functions whose calls are recorded: those that launch device work, and those that wait for a device.
 //!
-//! Numbers: `CUpti_driver_api_trace_cbid` and `CUpti_runtime_api_trace_cbid`, which are the same in every CUPTI since 11.8. A
-//! test compares them with the generated bindings.
+//! The numbers are from `CUpti_driver_api_trace_cbid` and `CUpti_runtime_api_trace_cbid`. They are the same in every
+//! CUPTI since 11.8. A test compares them with the generated bindings.
 
-/// A function.
+/// CUDA function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaFunction {
-    /// Its number in its library's list.
+    /// Number of the function in the list of its library.
     pub number: u32,
-    /// The list is the run-time library's, not the driver's.
+    /// True for the list of the runtime library, false for the list of the driver.
     pub is_runtime: bool,
-    /// It returns when the device is done.
+    /// True if the function returns only when the device is done.
     pub waits: bool,
-    /// What programs call it.
+    /// Name of the function in programs.
     pub name: &'static str,
 }
 
@@ -32,7 +32,7 @@ const fn runtime(number: u32, name: &'static str, waits: bool) -> CudaFunction {
     }
 }
 
-/// All of them. The same name comes again for the variant in which a null stream is the thread's own.
+/// All recorded functions. A name occurs a second time for the variant in which a null stream is the per-thread stream.
 pub const CUDA_FUNCTIONS: &[CudaFunction] = &[
     driver(17, "cuCtxSynchronize", true),
     driver(121, "cuEventSynchronize", true),
@@ -103,22 +103,22 @@ pub const CUDA_FUNCTIONS: &[CudaFunction] = &[
     runtime(510, "cudaMemcpyBatchAsync", false),
 ];
 
-/// The function with this number.
+/// Returns the function with this number.
 pub fn cuda_function(number: u32, is_runtime: bool) -> Option<&'static CudaFunction> {
     cuda_function_position(number, is_runtime).map(|position| &CUDA_FUNCTIONS[position])
 }
 
-/// Numbers below this are looked up; none that is known lies above.
+/// Upper bound (exclusive) of the numbers that are looked up. All known numbers are below it.
 const NUMBERS: usize = 1024;
-/// No function.
+/// Value for "no function".
 const NONE: u8 = u8::MAX;
 
-/// Position in [`CUDA_FUNCTIONS`] by the driver's number, and by the run-time library's.
+/// Positions in [`CUDA_FUNCTIONS`] by the number of the driver, and by the number of the runtime library.
 static POSITIONS: [[u8; NUMBERS]; 2] = {
     let mut positions = [[NONE; NUMBERS]; 2];
     let mut position = CUDA_FUNCTIONS.len();
     while position > 0 {
-        // Of equal numbers the first one counts.
+        // The loop runs backwards, so that of equal numbers the first one counts.
         position -= 1;
         let known = &CUDA_FUNCTIONS[position];
         positions[known.is_runtime as usize][known.number as usize] = position as u8;
@@ -126,7 +126,7 @@ static POSITIONS: [[u8; NUMBERS]; 2] = {
     positions
 };
 
-/// Its position in [`CUDA_FUNCTIONS`].
+/// Returns the position of the function in [`CUDA_FUNCTIONS`].
 pub fn cuda_function_position(number: u32, is_runtime: bool) -> Option<usize> {
     let position = *POSITIONS[usize::from(is_runtime)].get(number as usize)?;
     (position != NONE).then_some(usize::from(position))

@@ -1,33 +1,34 @@
-//! Definitions: what records refer to by number. Written once, never evicted. Layout in RANKLOG.md, "Definitions".
+//! Definitions: data that records refer to by number. They are written once and never evicted. RANKLOG.md, section
+//! "Definitions", has the layout.
 //!
-//! A definition is framed by one commit word, `payload_bytes:24 | kind:8 | check:32`, padded to eight bytes. The
-//! writer stores the word last, so a half-written definition is one whose word is zero or whose check fails.
+//! A definition is framed by one commit word, `payload_bytes:24 | kind:8 | check:32`, and padded to eight bytes. The
+//! writer stores the word last. A half-written definition therefore has a zero word, or its check fails.
 
 use crate::operation::Library;
 
-/// Bytes of the word before each definition.
+/// Size of the commit word before each definition, in bytes.
 pub const DEFINITION_HEAD_BYTES: usize = 8;
-/// Longest payload; longer strings are cut and end in `…`.
+/// Maximum size of a payload, in bytes. Longer strings are cut and end in `…`.
 pub const MAX_PAYLOAD_BYTES: usize = 4096;
 
-/// How sure a communicator's identity is.
+/// Source of a communicator's identity, which determines how reliable it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum IdentitySource {
-    /// Full store key and rank 0's address blob: unique and the same on all members.
+    /// Full store key and the address blob of rank 0: unique, and the same on all members.
     KeyAndBlob = 1,
-    /// Only part of the rendezvous was seen; the identity may coincide with another communicator's.
+    /// Only part of the rendezvous was recorded. The identity may coincide with that of another communicator.
     Partial = 2,
-    /// Nothing was seen: members can only be told by order of creation.
+    /// The rendezvous was not recorded. Members can only be matched by order of creation.
     Ordinal = 3,
-    /// A library's own unique id (NCCL's 128 bytes, MPI's ordinal per parent).
+    /// The library's own unique ID (NCCL's 128 bytes, MPI's ordinal per parent).
     UniqueId = 4,
-    /// One member: identity is the process's own.
+    /// One member: the identity is that of the process.
     SelfOnly = 5,
 }
 
 impl IdentitySource {
-    /// The source with this number in a rank log.
+    /// Returns the source with this number in a rank log.
     pub fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::KeyAndBlob,
@@ -40,82 +41,82 @@ impl IdentitySource {
     }
 }
 
-/// A communicator as one process sees it.
+/// Communicator as one process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communicator {
-    /// Number by which records of this log name it.
+    /// Number by which records of this log refer to it.
     pub index: u32,
-    /// Whose communicator it is.
+    /// Library of the communicator.
     pub library: Library,
-    /// How `identity` was learnt.
+    /// Source of `identity`.
     pub identity_source: IdentitySource,
-    /// This process's number in it.
+    /// Number of this process in the communicator.
     pub rank: u32,
     /// Number of members.
     pub size: u32,
-    /// The same on every member, different for every other communicator.
+    /// Identity: the same on every member, and different for every other communicator.
     pub identity: [u8; 16],
-    /// When it was made, in ticks.
+    /// Time of creation, in ticks.
     pub created_ticks: u64,
-    /// Index of the parent communicator, `u32::MAX` if none.
+    /// Index of the parent communicator; `u32::MAX` if none.
     pub parent: u32,
-    /// The store key or the name it was made under, for people.
+    /// Store key or name under which it was created, for display.
     pub name: String,
 }
 
-/// A stream of a device, by the numbers of CUPTI.
+/// Stream of a device, by CUPTI's IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Number by which records of this log name it.
+    /// Number by which records of this log refer to it.
     pub index: u32,
     /// Ordinal of the device in this process.
     pub device: u32,
-    /// Number of the context in this process.
+    /// CUPTI's ID of the context in this process.
     pub context: u32,
-    /// Number of the stream in its context.
+    /// CUPTI's ID of the stream in its context.
     pub number: u32,
 }
 
-/// One definition.
+/// A definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
-    /// A property of the process: `host`, `boot_id`, `command_line`, `env.RANK`, …: see RANKLOG.md.
+    /// Property of the process, such as `host`, `boot_id`, `command_line` or `env.RANK`: see RANKLOG.md.
     Property {
         /// Dotted name.
         key: String,
-        /// Text; secrets are redacted before they come here.
+        /// Text. Secrets are redacted before they reach this value.
         value: String,
     },
-    /// A communicator.
+    /// Communicator.
     Communicator(Communicator),
-    /// A string that records refer to.
+    /// String that records refer to.
     Text {
-        /// Number by which records of this log name it.
+        /// Number by which records of this log refer to it.
         index: u32,
         /// The string.
         value: String,
     },
-    /// A communicator was destroyed.
+    /// Destruction of a communicator.
     CommunicatorEnd {
-        /// Which.
+        /// Number of the communicator.
         index: u32,
-        /// When, in ticks.
+        /// Time of the destruction, in ticks.
         ticks: u64,
     },
-    /// A communicator has a second identity: some members know it by this one only.
+    /// Second identity of a communicator. Some members know it only by this one.
     CommunicatorAlias {
-        /// Which.
+        /// Number of the communicator.
         index: u32,
         /// The other identity.
         identity: [u8; 16],
     },
-    /// A stream of a device, on which works of activity records ran.
+    /// Stream of a device on which works of activity records ran.
     Stream(Stream),
-    /// A kind that this reader does not know, kept whole.
+    /// Definition of a kind that this reader does not know, kept unchanged.
     Other {
-        /// Its number.
+        /// Number of the kind.
         kind: u8,
-        /// Its bytes.
+        /// Bytes of the payload.
         payload: Vec<u8>,
     },
 }
@@ -133,7 +134,7 @@ pub const KIND_COMMUNICATOR_ALIAS: u8 = 5;
 /// Kind number of a stream.
 pub const KIND_STREAM: u8 = 6;
 
-/// A payload built without allocation, for hooks.
+/// Payload of a definition, built without allocation because hooks use it.
 #[derive(Clone, Copy)]
 pub struct Payload {
     bytes: [u8; MAX_PAYLOAD_BYTES],
@@ -141,7 +142,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// An empty payload.
+    /// Creates an empty payload.
     pub const fn new() -> Self {
         Self {
             bytes: [0; MAX_PAYLOAD_BYTES],
@@ -149,26 +150,26 @@ impl Payload {
         }
     }
 
-    /// The bytes so far.
+    /// Returns the bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// Appends as many bytes as fit.
+    /// Appends the bytes; what does not fit is cut.
     pub fn push(&mut self, bytes: &[u8]) {
         let take = bytes.len().min(MAX_PAYLOAD_BYTES - self.len);
         self.bytes[self.len..self.len + take].copy_from_slice(&bytes[..take]);
         self.len += take;
     }
 
-    /// The payload of a property.
+    /// Creates the payload of a property.
     pub fn property(key: &str, value: &[u8]) -> Self {
         let mut payload = Self::new();
         let key = &key.as_bytes()[..key.len().min(255)];
         payload.push(&[key.len() as u8]);
         payload.push(key);
         if payload.len + value.len() > MAX_PAYLOAD_BYTES {
-            // A cut is visible: an ellipsis in place of what is missing, never in the middle of a character.
+            // A cut is made visible by an ellipsis. It is never in the middle of a character.
             let mut end = MAX_PAYLOAD_BYTES - payload.len - "…".len();
             while end > 0 && value[end] & 0xC0 == 0x80 {
                 end -= 1;
@@ -181,7 +182,7 @@ impl Payload {
         payload
     }
 
-    /// The payload of a communicator.
+    /// Creates the payload of a communicator.
     #[allow(
         clippy::too_many_arguments,
         reason = "one argument per field of the layout; a struct would need a String"
@@ -209,7 +210,7 @@ impl Payload {
         payload
     }
 
-    /// The payload of a string.
+    /// Creates the payload of a string.
     pub fn text(index: u32, value: &[u8]) -> Self {
         let mut payload = Self::new();
         payload.push(&index.to_le_bytes());
@@ -217,7 +218,7 @@ impl Payload {
         payload
     }
 
-    /// The payload of a communicator's end.
+    /// Creates the payload of a communicator's end.
     pub fn communicator_end(index: u32, ticks: u64) -> Self {
         let mut payload = Self::new();
         payload.push(&index.to_le_bytes());
@@ -227,7 +228,7 @@ impl Payload {
 }
 
 impl Payload {
-    /// The payload of a communicator's second identity.
+    /// Creates the payload of a communicator's second identity.
     pub fn communicator_alias(index: u32, identity: [u8; 16]) -> Self {
         let mut payload = Self::new();
         payload.push(&index.to_le_bytes());
@@ -235,7 +236,7 @@ impl Payload {
         payload
     }
 
-    /// The payload of a stream.
+    /// Creates the payload of a stream.
     pub fn stream(stream: Stream) -> Self {
         let mut payload = Self::new();
         for number in [stream.index, stream.device, stream.context, stream.number] {
@@ -251,13 +252,13 @@ impl Default for Payload {
     }
 }
 
-/// The commit word of a definition.
+/// Returns the commit word of a definition.
 pub fn commit_word(kind: u8, payload: &[u8]) -> u64 {
     let check = crc32fast::hash(payload) | 1;
     (payload.len() as u64 & 0xFF_FFFF) | u64::from(kind) << 24 | u64::from(check) << 32
 }
 
-/// Bytes that a definition with a payload of this length takes, its word and padding included.
+/// Returns the size of a definition with a payload of this size, in bytes, with its commit word and padding.
 pub const fn framed_bytes(payload_bytes: usize) -> usize {
     DEFINITION_HEAD_BYTES + payload_bytes.div_ceil(8) * 8
 }
@@ -320,16 +321,17 @@ pub fn decode(kind: u8, payload: &[u8]) -> Option<Definition> {
     })
 }
 
-/// What [`scan`] found at one place.
+/// Item that [`scan`] found.
 pub enum Scanned {
-    /// A whole definition.
+    /// Complete definition.
     Definition(Definition),
-    /// A definition that was being written when the process died, or damage: its offset.
+    /// Definition that was being written when the process died, or damage, with its offset.
     Broken(usize),
 }
 
-/// Walks a run of definitions. An unfinished one has a zero word and an unknown length, so the walk goes on at the
-/// next eight bytes whose word checks out: later definitions of other threads are not lost with it.
+/// Visits all definitions in `bytes`. An unfinished definition has a zero word and an unknown length. The scan
+/// therefore continues at the next multiple of eight bytes with a valid word, so that later definitions of other
+/// threads are not lost.
 pub fn scan(bytes: &[u8], mut visit: impl FnMut(usize, Scanned)) {
     let mut at = 0;
     let mut broken = None;

@@ -1,4 +1,5 @@
-//! The hot path: a thread's lane, its chunk, its calls in progress. No lock, no allocation, no system call here.
+//! Hot path of recording: a thread's lane, its chunk, and its calls in progress. It takes no lock, does not allocate
+//! and makes no system call.
 
 use super::area::Area;
 use super::layout::{IN_FLIGHT_SLOTS, RECORDS_PER_CHUNK};
@@ -7,8 +8,8 @@ use super::record::{RECORD_BYTES, Record, RecordKind};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Free chunks, handed out by the background thread and taken by any lane. One producer, many consumers; the number
-/// of chunks is the capacity, so the producer never overtakes.
+/// Ring of free chunks. The background thread puts them in, and any lane takes them out: one producer, many consumers.
+/// The capacity is the number of chunks, so the producer never overtakes the consumers.
 pub struct FreeRing {
     slots: *const AtomicU32,
     mask: u64,
@@ -17,12 +18,12 @@ pub struct FreeRing {
 }
 
 impl FreeRing {
-    /// Bytes of slots needed for this many chunks.
+    /// Returns the number of bytes that the slots need for this many chunks.
     pub fn bytes_for(chunk_count: u32) -> usize {
         chunk_count.next_power_of_two() as usize * size_of::<AtomicU32>()
     }
 
-    /// A ring over zeroed memory.
+    /// Creates a ring over zeroed memory.
     ///
     /// # Safety
     /// `slots` must point to `bytes_for(chunk_count)` zeroed bytes, aligned to 4, that are never freed.
@@ -36,18 +37,18 @@ impl FreeRing {
     }
 
     fn slot(&self, position: u64) -> &AtomicU32 {
-        // SAFETY: the index is masked to the number of slots, which live for ever by `new`'s contract.
+        // SAFETY: the index is masked to the number of slots, which live forever by the contract of `new`.
         unsafe { &*self.slots.add((position & self.mask) as usize) }
     }
 
-    /// Puts a chunk in. Only the background thread.
+    /// Puts a chunk into the ring. Only the background thread may call this.
     pub fn push(&self, chunk: u32) {
         let tail = self.tail.load(Ordering::Relaxed);
         self.slot(tail).store(chunk, Ordering::Relaxed);
         self.tail.store(tail + 1, Ordering::Release);
     }
 
-    /// Takes a chunk out.
+    /// Takes a chunk out of the ring.
     pub fn pop(&self) -> Option<u32> {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -66,35 +67,35 @@ impl FreeRing {
         }
     }
 
-    /// Chunks in the ring now.
+    /// Returns the current number of chunks in the ring.
     pub fn len(&self) -> u64 {
         self.tail
             .load(Ordering::Relaxed)
             .saturating_sub(self.head.load(Ordering::Relaxed))
     }
 
-    /// True if no chunk is free now.
+    /// Returns true if no chunk is free now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Everything that lanes share.
+/// State that all lanes share.
 pub struct LaneSet {
-    /// The live area.
+    /// Live area.
     pub area: Area,
-    /// Chunks to take.
+    /// Free chunks.
     pub free: FreeRing,
     lanes: *mut Lane,
     lane_count: u32,
     fresh: AtomicU32,
-    /// Head of the stack of freed lanes: index + 1 in the low half, a tag against reuse in the high half.
+    /// Head of the stack of freed lanes. The low half is index + 1; the high half is a tag against the ABA problem.
     freed: AtomicU64,
-    /// Chunk exhaustion is the disk's fault while this is not 0.
+    /// Not 0 while the disk is failing. A lack of free chunks is then counted as a loss of the disk.
     pub disk_failing: AtomicU32,
 }
 
-/// One lane, owned by one thread at a time; only that thread touches it.
+/// Lane of one thread at a time. Only that thread accesses it.
 #[repr(align(128))]
 pub struct Lane {
     chunk: Cell<*mut u8>,
@@ -108,26 +109,27 @@ pub struct Lane {
     next_free: AtomicU32,
 }
 
-// SAFETY: the raw pointers stay valid for ever (never unmapped); shared parts are atomics; each Lane is used only by
-// the thread that took it off the stack, whose compare-exchange (AcqRel) orders it after the previous owner.
+// SAFETY: the raw pointers stay valid forever, because the memory is never unmapped. Shared parts are atomics. Each
+// lane is used only by the thread that took it off the stack. The compare-exchange (AcqRel) of that thread orders its
+// accesses after those of the previous owner.
 unsafe impl Sync for LaneSet {}
 // SAFETY: as above.
 unsafe impl Send for LaneSet {}
 
 impl LaneSet {
-    /// Bytes of lane states needed for an area.
+    /// Returns the number of bytes that the states of the lanes need.
     pub fn bytes_for(lane_count: u32) -> usize {
         lane_count as usize * size_of::<Lane>()
     }
 
-    /// A set over zeroed memory; all chunks start free.
+    /// Creates a set over zeroed memory. All chunks start free.
     ///
     /// # Safety
-    /// `lanes` must point to `bytes_for(lane_count)` zeroed bytes aligned to 128, `ring` as [`FreeRing::new`] wants,
-    /// neither ever freed; `area` must be initialised.
+    /// `lanes` must point to `bytes_for(lane_count)` zeroed bytes, aligned to 128. `ring` must meet the requirements of
+    /// [`FreeRing::new`]. Neither may ever be freed. `area` must be initialised.
     pub unsafe fn new(area: Area, lanes: *mut u8, ring: *const AtomicU32) -> Self {
         let chunk_count = area.layout().chunk_count;
-        // SAFETY: handed through from the caller.
+        // SAFETY: the caller guarantees the requirements of `FreeRing::new`.
         let free = unsafe { FreeRing::new(ring, chunk_count) };
         for chunk in 0..chunk_count {
             free.push(chunk);
@@ -143,19 +145,20 @@ impl LaneSet {
         }
     }
 
-    /// True if recording has stopped for want of space: no chunk comes back.
+    /// Returns true if recording has stopped for lack of disk space, so that no chunk becomes free again.
     pub fn is_stopped(&self) -> bool {
         self.disk_failing.load(Ordering::Relaxed) != 0 && self.free.is_empty()
     }
 
     fn lane(&self, index: u32) -> &Lane {
-        // SAFETY: every index comes from `fresh` (checked against the count) or from the stack of such indices; the
-        // memory is zeroed, a valid `Lane` (null pointer, zero numbers), and never freed.
+        // SAFETY: every index comes from `fresh`, which is checked against the count, or from the stack of such
+        // indices. The memory is never freed, and zeroed memory is a valid `Lane` (null pointer, zero numbers).
         unsafe { &*self.lanes.add(index as usize) }
     }
 
-    /// A lane for the calling thread; `None` if all are taken, and what it would have recorded is the caller's to count.
-    /// A freed lane keeps its half-full chunk, so any number of short threads share a few chunks.
+    /// Returns a lane for the calling thread; `None` if all are taken. The caller then counts the dropped records.
+    ///
+    /// A freed lane keeps its half-full chunk, so that any number of short-lived threads share a few chunks.
     pub fn acquire(&self, thread_id: u32, name: [u8; 16], now_ticks: u64) -> Option<&Lane> {
         let lane = self.pop_freed().or_else(|| self.fresh_lane())?;
         lane.thread_id.set(thread_id);
@@ -181,7 +184,7 @@ impl LaneSet {
             .ok()?;
         let lane = self.lane(index);
         lane.index.set(index);
-        // "Full" without a chunk: the first commit takes one.
+        // The lane counts as full although it has no chunk, so that the first commit takes one.
         lane.next.set(RECORDS_PER_CHUNK as u32);
         lane.chunk_index.set(u32::MAX);
         Some(lane)
@@ -203,7 +206,7 @@ impl LaneSet {
         }
     }
 
-    /// Gives a lane back when its thread ends.
+    /// Releases a lane when its thread ends.
     pub fn release(&self, lane: &Lane) {
         self.area.free_lane(lane.index.get());
         let mut head = self.freed.load(Ordering::Acquire);
@@ -221,20 +224,21 @@ impl LaneSet {
     }
 }
 
-/// Writes a record, its commit word last.
+/// Writes a record, with its commit word last.
 ///
-/// Field by field and word by word, which a compiler would put together: read at once from where a hook has just written
-/// the halves, the processor cannot forward them, and waits. That was half of the price of a call.
+/// It reads the fields with separate volatile loads, which a compiler would otherwise combine. A hook has just written
+/// the fields separately. The processor cannot forward such stores to one wide load, and stalls. That stall was half of
+/// the cost of a call.
 ///
 /// # Safety
-/// `slot` must be a place for a record, eight bytes aligned, that nobody else writes.
+/// `slot` must be valid for a record, aligned to eight bytes, and not written by anyone else.
 #[inline(always)]
 unsafe fn write_record(slot: *mut u64, record: &Record, generation: u32) {
-    // SAFETY: references to fields.
+    // SAFETY: `field` is a reference, so it is valid for reads.
     let byte = |field: &u8| u64::from(unsafe { std::ptr::read_volatile(field) });
     // SAFETY: as above.
     let half = |field: &u32| u64::from(unsafe { std::ptr::read_volatile(field) });
-    // SAFETY: as above; the bits are what counts.
+    // SAFETY: as above; only the bits of the value matter.
     let peer = unsafe { std::ptr::read_volatile(&raw const record.peer) } as u32;
     let body = [
         record.enter_ticks,
@@ -246,7 +250,7 @@ unsafe fn write_record(slot: *mut u64, record: &Record, generation: u32) {
         record.aux,
     ];
     for (step, value) in body.into_iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `slot` is valid for a record.
         unsafe { (*slot.add(1 + step).cast::<AtomicU64>()).store(value, Ordering::Relaxed) };
     }
     let commit_word = u64::from(generation)
@@ -254,25 +258,26 @@ unsafe fn write_record(slot: *mut u64, record: &Record, generation: u32) {
         | byte(&record.operation) << 40
         | byte(&record.flags) << 48
         | byte(&record.element_bytes) << 56;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `slot` is valid for a record.
     unsafe { (*slot.cast::<AtomicU64>()).store(commit_word, Ordering::Release) };
 }
 
 impl Lane {
-    /// Number of the lane in its log.
+    /// Returns the number of the lane in its log.
     pub fn index(&self) -> u32 {
         self.index.get()
     }
 
-    /// Makes a record visible: seven plain stores, one release store. False (counted) if no chunk is free.
+    /// Makes a record visible, with seven plain stores and one release store. Returns false, and counts a loss, if no
+    /// chunk is free.
     #[inline]
     pub fn commit(&self, set: &LaneSet, record: &Record) -> bool {
         if self.next.get() as usize >= RECORDS_PER_CHUNK && !self.next_chunk(set, record) {
             return false;
         }
         let position = self.next.get();
-        // SAFETY: `chunk` points to a chunk this lane owns and `position` is below RECORDS_PER_CHUNK, so the slot is
-        // inside it; nobody else writes it, and readers wait for the commit word.
+        // SAFETY: `chunk` points to a chunk that this lane owns, and `position` is below RECORDS_PER_CHUNK, so the slot
+        // is inside it. Nobody else writes it, and readers wait for the commit word.
         unsafe {
             let slot = self
                 .chunk
@@ -318,7 +323,8 @@ impl Lane {
         true
     }
 
-    /// Notes a blocking call in progress, for whoever looks at a hang. Calls nest; [`Lane::leave`] undoes the last.
+    /// Stores a blocking call in progress, so that a hang can be diagnosed. Calls nest; [`Lane::leave`] removes the
+    /// last one.
     #[inline]
     pub fn enter(&self, set: &LaneSet, record: &Record) {
         let depth = self.depth.get();
@@ -328,14 +334,14 @@ impl Lane {
             return;
         }
         let slot = set.area.in_flight_slot(self.index.get(), depth);
-        // SAFETY: the slot belongs to this lane, hence to this thread; readers check the word before and after.
+        // SAFETY: the slot belongs to this lane and therefore to this thread. Readers check the word before and after.
         unsafe {
-            // Generation 0 is never used by chunks; here 1 marks a slot in use, whatever the kind.
+            // Chunks never use generation 0. Here 1 marks a slot in use, whatever the kind.
             write_record(slot, record, 1);
         }
     }
 
-    /// Ends the innermost blocking call in progress.
+    /// Removes the innermost blocking call in progress.
     #[inline]
     pub fn leave(&self, set: &LaneSet) {
         let depth = self.depth.get().saturating_sub(1);
@@ -353,7 +359,7 @@ mod tests {
     use super::*;
     use crate::layout::LiveLayout;
 
-    /// A lane set over ordinary, never freed memory.
+    /// Creates a lane set over ordinary memory that is never freed.
     pub(crate) fn lane_set(total_bytes: u64) -> &'static LaneSet {
         let layout = LiveLayout::for_bytes(total_bytes).expect("large enough");
         let zeroed = |bytes: usize| -> *mut u8 {
@@ -364,7 +370,7 @@ mod tests {
         let base = zeroed(layout.total_bytes() as usize + 4096);
         let lanes = zeroed(LaneSet::bytes_for(layout.lane_count) + 4096);
         let ring = zeroed(FreeRing::bytes_for(layout.chunk_count) + 4096);
-        // SAFETY: the memory is leaked, zeroed, large enough and aligned to 128, which no access exceeds.
+        // SAFETY: the memory is leaked, zeroed, aligned to 128, and large enough for every access.
         let area = unsafe { Area::from_raw(base, layout) };
         area.initialise(1, 2, 2, 3);
         // SAFETY: as above.

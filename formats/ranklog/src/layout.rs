@@ -1,4 +1,4 @@
-//! Where everything lies in the live area. The written form is RANKLOG.md, section "Live area"; a test compares.
+//! Layout of the live area. RANKLOG.md specifies it in section "Live area"; a test compares the two.
 
 use super::record::RECORD_BYTES;
 
@@ -6,43 +6,44 @@ use super::record::RECORD_BYTES;
 pub const LIVE_MAGIC: u64 = u64::from_le_bytes(*b"RSLIVE01");
 /// First eight bytes of a segment file.
 pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"RSLOG001");
-/// Version of both layouts. A reader refuses a newer one by name.
+/// Version of both layouts. A reader rejects newer versions with an error that names them.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Bytes of the live area's header page.
+/// Size of the header page of the live area, in bytes.
 pub const HEADER_BYTES: usize = 4096;
-/// Offset of the calibration ring inside the header page.
+/// Offset of the calibration ring inside the header page, in bytes.
 pub const CALIBRATION_OFFSET: usize = 256;
-/// Entries in the calibration ring; the first is never overwritten.
+/// Number of entries in the calibration ring. The first entry is never overwritten.
 pub const CALIBRATION_ENTRIES: usize = 16;
-/// Bytes of the loss table, which follows the header page.
+/// Size of the loss table, in bytes. It follows the header page.
 pub const LOSS_TABLE_BYTES: usize = 8192;
-/// Bytes of it in the first logs, which knew eight causes.
+/// Size of the loss table in the oldest logs, in bytes. They had eight causes.
 pub const FIRST_LOSS_TABLE_BYTES: usize = 4096;
-/// Bytes of one entry of the loss table: count, first and last tick, cause and kind.
+/// Size of an entry of the loss table, in bytes: count, first and last tick, cause and kind.
 pub const LOSS_ENTRY_BYTES: usize = 32;
-/// Bytes of a lane's block: a header line and the in-flight slots.
+/// Size of a lane's block, in bytes: a header line and the in-flight slots.
 pub const LANE_BYTES: usize = 64 + IN_FLIGHT_SLOTS * RECORD_BYTES;
-/// Slots for blocking calls in progress per lane. Calls nest (c10d → Gloo → message), so this is a depth.
+/// Number of slots per lane for blocking calls in progress. Calls nest (c10d → Gloo → message), so this is a nesting
+/// depth.
 pub const IN_FLIGHT_SLOTS: usize = 4;
-/// Bytes of a chunk: one header line and its records.
+/// Size of a chunk, in bytes: one header line and its records.
 pub const CHUNK_BYTES: usize = 8192;
-/// Records in a chunk.
+/// Number of records in a chunk.
 pub const RECORDS_PER_CHUNK: usize = CHUNK_BYTES / RECORD_BYTES - 1;
 
 /// Offsets of the fields in the header page.
 pub mod header {
-    /// u64: [`super::LIVE_MAGIC`], stored last when the area is ready.
+    /// u64: [`super::LIVE_MAGIC`]. It is stored last, when the area is ready.
     pub const MAGIC: usize = 0;
     /// u32: [`super::FORMAT_VERSION`].
     pub const VERSION: usize = 8;
-    /// u32: bytes of the header page.
+    /// u32: size of the header page, in bytes.
     pub const HEADER_BYTES: usize = 12;
-    /// u64: random number shared with the segment file's name.
+    /// u64: random number, which is also part of the name of the segment file.
     pub const NONCE: usize = 16;
-    /// u64: bytes of the whole area.
+    /// u64: size of the whole area, in bytes.
     pub const TOTAL_BYTES: usize = 24;
-    /// u32: process id as its own namespace sees it.
+    /// u32: process ID in the process's own namespace.
     pub const PID: usize = 32;
     /// u32: 0 starting, 1 recording, 2 recording stopped, 3 closed (all records are in segments).
     pub const STATE: usize = 36;
@@ -58,17 +59,17 @@ pub mod header {
     pub const DEFINITIONS_BYTES: usize = 64;
     /// u64: offset of the first chunk.
     pub const CHUNKS_OFFSET: usize = 72;
-    /// u64: bytes of definitions reserved so far; each definition is valid by its own commit word.
+    /// u64: bytes of definitions reserved so far. Each definition becomes valid by its own commit word.
     pub const DEFINITIONS_USED: usize = 80;
-    /// u64: bytes of definitions that are in the segment file.
+    /// u64: bytes of definitions that are already in the segment file.
     pub const DEFINITIONS_FLUSHED: usize = 88;
-    /// u64: bytes of the segment file after the last complete frame.
+    /// u64: size of the segment file after the last complete frame, in bytes.
     pub const SEGMENT_BYTES: usize = 96;
-    /// u32: 1 = ticks are the time-stamp counter, 2 = CLOCK_MONOTONIC_RAW in nanoseconds, 3 = CNTVCT_EL0.
+    /// u32: meaning of ticks: 1 = time-stamp counter, 2 = CLOCK_MONOTONIC_RAW in nanoseconds, 3 = CNTVCT_EL0.
     pub const COUNTER: usize = 104;
     /// u32: number of calibrations taken so far; entry i is at ring position min(i, 1 + (i-1) mod 15).
     pub const CALIBRATIONS: usize = 108;
-    /// u64: tick at which the area was made.
+    /// u64: tick at which the area was created.
     pub const START_TICKS: usize = 112;
 }
 
@@ -76,41 +77,41 @@ pub mod header {
 pub mod lane {
     /// u32: 0 never used, 1 owned by a thread, 2 free for the next thread.
     pub const STATE: usize = 0;
-    /// u32: thread id of the owner.
+    /// u32: thread ID of the owner.
     pub const THREAD_ID: usize = 4;
-    /// u64: how often a call found no in-flight slot.
+    /// u64: number of calls that found no in-flight slot.
     pub const IN_FLIGHT_LOST: usize = 8;
 }
 
 /// Offsets of the fields in a chunk's header line.
 pub mod chunk {
-    /// u32: generation; records of another one are stale.
+    /// u32: generation. Records of another generation are stale.
     pub const GENERATION: usize = 0;
     /// u32: 0 free, 1 owned by a lane, 2 full.
     pub const STATE: usize = 4;
-    /// u32: lane that writes it.
+    /// u32: lane that writes the chunk.
     pub const LANE: usize = 8;
-    /// u32: thread id of the lane's owner when it took the chunk.
+    /// u32: thread ID of the lane's owner at the time when it took the chunk.
     pub const THREAD_ID: usize = 12;
-    /// u64: ordinal of this chunk in its lane, from 0.
+    /// u64: ordinal of the chunk in its lane, from 0.
     pub const ORDINAL: usize = 16;
-    /// u32: records of this generation that are already in segments.
+    /// u32: number of records of this generation that are already in segments.
     pub const FLUSHED: usize = 24;
 }
 
-/// The numbers that fix a live area's layout.
+/// Sizes that determine the layout of a live area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveLayout {
     /// Number of lane blocks.
     pub lane_count: u32,
     /// Number of chunks.
     pub chunk_count: u32,
-    /// Capacity of the definitions in bytes.
+    /// Capacity of the definitions, in bytes.
     pub definitions_bytes: u64,
 }
 
 impl LiveLayout {
-    /// Divides `total_bytes` among definitions, lanes and chunks; `None` if it is too small to be of use (256 KiB).
+    /// Divides `total_bytes` among definitions, lanes and chunks; `None` if it is below the minimum of 256 KiB.
     pub fn for_bytes(total_bytes: u64) -> Option<Self> {
         if total_bytes < 256 * 1024 {
             return None;
@@ -127,27 +128,27 @@ impl LiveLayout {
         (layout.chunk_count >= 8).then_some(layout)
     }
 
-    /// Offset of the loss table in bytes.
+    /// Returns the offset of the loss table, in bytes.
     pub const fn losses_offset(&self) -> u64 {
         HEADER_BYTES as u64
     }
 
-    /// Offset of the lane blocks in bytes.
+    /// Returns the offset of the lane blocks, in bytes.
     pub const fn lanes_offset(&self) -> u64 {
         (HEADER_BYTES + LOSS_TABLE_BYTES) as u64
     }
 
-    /// Offset of the definitions in bytes, at a page.
+    /// Returns the offset of the definitions, in bytes. It is aligned to a page.
     pub const fn definitions_offset(&self) -> u64 {
         (self.lanes_offset() + self.lane_count as u64 * LANE_BYTES as u64 + 4095) & !4095
     }
 
-    /// Offset of the first chunk in bytes, at a page.
+    /// Returns the offset of the first chunk, in bytes. It is aligned to a page.
     pub const fn chunks_offset(&self) -> u64 {
         self.definitions_offset() + self.definitions_bytes
     }
 
-    /// Bytes of the whole area.
+    /// Returns the size of the whole area, in bytes.
     pub const fn total_bytes(&self) -> u64 {
         self.chunks_offset() + self.chunk_count as u64 * CHUNK_BYTES as u64
     }

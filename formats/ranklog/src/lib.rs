@@ -1,7 +1,7 @@
-//! The rank log: what one process recorded, and the vocabulary of its records.
+//! Rank log: the recording of one process, and the vocabulary of its records.
 //!
-//! The recorder in the preloaded library writes it ([`lanes`], [`recorder`], [`segment`]), RANKLOG.md specifies it, and
-//! [`reader`] reads it. [`Operation`] and [`Library`] name what was called.
+//! The recorder in the preloaded library writes it ([`lanes`], [`recorder`], [`segment`]). RANKLOG.md specifies it, and
+//! [`reader`] reads it. [`Operation`] and [`Library`] name the recorded calls.
 
 pub mod activity;
 pub mod area;

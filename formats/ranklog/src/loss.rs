@@ -1,34 +1,34 @@
-//! What could not be recorded, counted by cause and kind, with the span of time in which it happened.
+//! Loss accounting: dropped records by cause and kind, with the time span in which they were dropped.
 
 use super::record::RecordKind;
 
-/// Why a record was not kept.
+/// Cause of a dropped record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LossCause {
     /// The recorder was still starting (the first milliseconds of a process).
     Starting = 0,
-    /// No chunk was free: records came faster than the background thread could write them out.
+    /// No chunk was free: records arrived faster than the background thread could write them out.
     NoChunk = 1,
-    /// No lane was free: more threads than lanes.
+    /// No lane was free: there were more threads than lanes.
     NoLane = 2,
-    /// The run directory cannot be written: full disk, quota, file-size limit, permission.
+    /// The run directory is not writable: disk full, quota, file-size limit or permission.
     Disk = 3,
-    /// The definitions are full, or the table of communicators is.
+    /// The definitions or the table of communicators are full.
     NoDefinition = 4,
-    /// A call in progress found no in-flight slot; its record was kept all the same.
+    /// A call in progress found no in-flight slot. Its record was still kept.
     NoInFlightSlot = 5,
-    /// Messages inside one collective beyond the bounded number kept as clock evidence.
+    /// Messages inside one collective exceeded the number that is kept as clock evidence.
     EvidenceBound = 6,
-    /// Too many ranges were open at one time, or on one thread inside each other; or too many works of proxies.
+    /// Too many open ranges at one time, or nested on one thread; or too many works of proxies.
     NoRange = 7,
-    /// The device's profiler found no buffer: its records came faster than they were taken out.
+    /// The device's profiler found no buffer: its records arrived faster than they were consumed.
     NoBuffer = 8,
-    /// The device's profiler itself says that it dropped records.
+    /// The device's profiler reported that it dropped records.
     Profiler = 9,
-    /// Records of a device were stamped by a clock that another profiler had put in the place of ours.
+    /// Device records were stamped by a clock that another profiler had installed in place of rankscope's.
     ForeignClock = 10,
-    /// Work of a device was still running, or its times were not known, when its record had to be handed out.
+    /// Device work was still running, or its times were unknown, when its record had to be released.
     Unfinished = 11,
 }
 
@@ -36,7 +36,7 @@ impl LossCause {
     /// Number of causes in the loss table.
     pub const COUNT: usize = 12;
 
-    /// The cause with this number in a rank log.
+    /// Returns the cause with this number in a rank log.
     pub fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             0 => Self::Starting,
@@ -55,7 +55,7 @@ impl LossCause {
         })
     }
 
-    /// Name used in tables and reports.
+    /// Returns the name used in tables and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -73,7 +73,7 @@ impl LossCause {
         }
     }
 
-    /// What a user can do about it.
+    /// Returns advice for the user on how to avoid the loss.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Starting => "nothing: the recorder's first milliseconds",
@@ -96,17 +96,17 @@ impl LossCause {
     }
 }
 
-/// One line of the loss accounting.
+/// Entry of the loss accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Why.
+    /// Cause of the loss.
     pub cause: LossCause,
-    /// What kind of record.
+    /// Kind of the dropped records.
     pub kind: RecordKind,
-    /// How many since the process started.
+    /// Number of dropped records since the process started.
     pub count: u64,
-    /// Tick of the first of them.
+    /// Tick of the first dropped record.
     pub first_ticks: u64,
-    /// Tick of the last of them.
+    /// Tick of the last dropped record.
     pub last_ticks: u64,
 }

@@ -1,13 +1,13 @@
-//! What was called: the libraries rankscope intercepts and the operations they share.
+//! Recorded calls: the libraries that rankscope intercepts, and the operations that they share.
 
-/// A layer of the communication stack. Totals count one layer only: a call that one layer makes into the next
-/// is recorded with its parent and never added to it.
+/// Layer of the communication stack. Totals count one layer only. A call from one layer into the next is recorded with
+/// its parent and never added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Library {
-    /// PyTorch's `c10d` process groups: where a program asks for communication.
+    /// PyTorch's `c10d` process groups, through which a program requests communication.
     C10d = 1,
-    /// Gloo, linked into PyTorch or used by itself.
+    /// Gloo, linked into PyTorch or used separately.
     Gloo = 2,
     /// NVIDIA NCCL or AMD RCCL.
     Nccl = 3,
@@ -16,7 +16,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// The library with this number in a rank log.
+    /// Returns the library with this number in a rank log.
     pub fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::C10d,
@@ -27,7 +27,7 @@ impl Library {
         })
     }
 
-    /// The name used in tables, reports and traces.
+    /// Returns the name used in tables, reports and traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::C10d => "c10d",
@@ -40,26 +40,26 @@ impl Library {
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal, $pattern:ident;)*) => {
-        /// A communication operation, named as the field names it whatever the library calls it.
+        /// Communication operation, under the common name of the field, whatever the library calls it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Operation { $($(#[$doc])* $variant = $number,)* }
 
         impl Operation {
-            /// Every operation, in the order of their numbers.
+            /// All operations, in the order of their numbers.
             pub const ALL: &'static [Operation] = &[$(Operation::$variant,)*];
 
-            /// The operation with this number in a rank log.
+            /// Returns the operation with this number in a rank log.
             pub fn from_u8(value: u8) -> Option<Self> {
                 match value { $($number => Some(Self::$variant),)* _ => None }
             }
 
-            /// The name used in tables, reports and traces.
+            /// Returns the name used in tables, reports and traces.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Which members of an instance need which others (METRICS.md, section 3).
+            /// Returns which members of an instance depend on which others (METRICS.md, section 3).
             pub fn pattern(self) -> Pattern {
                 match self { $(Self::$variant => Pattern::$pattern,)* }
             }
@@ -76,15 +76,15 @@ operations! {
     AllGatherV = 3, "all-gather-v", AllToAll;
     /// Every member gets one part of the reduction.
     ReduceScatter = 4, "reduce-scatter", AllToAll;
-    /// Every member sends a part to every other.
+    /// Every member sends a part to every other member.
     AllToAll = 5, "all-to-all", AllToAll;
     /// All-to-all with a count per pair.
     AllToAllV = 6, "all-to-all-v", AllToAll;
-    /// Nobody leaves before all have entered.
+    /// No member leaves before all have entered.
     Barrier = 7, "barrier", AllToAll;
-    /// The root's data goes to all.
+    /// All members get the root's data.
     Broadcast = 8, "broadcast", FromRoot;
-    /// The root's data is dealt out.
+    /// Each member gets one part of the root's data.
     Scatter = 9, "scatter", FromRoot;
     /// The root gets the reduction.
     Reduce = 10, "reduce", ToRoot;
@@ -92,52 +92,53 @@ operations! {
     Gather = 11, "gather", ToRoot;
     /// Gather with a count per member.
     GatherV = 12, "gather-v", ToRoot;
-    /// One message out.
+    /// A message is sent.
     Send = 13, "send", PointToPoint;
-    /// One message in.
+    /// A message is received.
     Receive = 14, "receive", PointToPoint;
-    /// Member i needs the members below it.
+    /// Each member gets the reduction of the contributions up to its own.
     Scan = 15, "scan", Scan;
     /// Reduce-scatter with a count per member.
     ReduceScatterV = 16, "reduce-scatter-v", AllToAll;
     /// Scatter with a count per member.
     ScatterV = 17, "scatter-v", FromRoot;
-    /// Building a communicator: a blocking call that all members make.
+    /// A communicator is built: a blocking call of all members.
     Connect = 18, "connect", AllToAll;
     /// Data is written into a window of a peer, which takes no part.
     Put = 19, "put", OneSided;
-    /// A peer is told without data.
+    /// A peer is signalled without data.
     Signal = 20, "signal", OneSided;
     /// The stream waits for signals of peers.
     WaitSignal = 21, "wait-signal", OneSided;
-    /// Leaving a communicator: a call that waits for what is under way.
+    /// A communicator is destroyed: a call that waits for outstanding operations.
     Disconnect = 22, "disconnect", Unknown;
-    /// An operation this version of rankscope has no name for.
+    /// An operation that this version of rankscope does not know.
     Unknown = 255, "unknown", Unknown;
 }
 
-/// Who needs whom in an instance: decides waiting, transfer and clock evidence (METRICS.md, sections 3 and 4).
+/// Dependencies between the members of an instance. They determine waiting, transfer and clock evidence (METRICS.md,
+/// sections 3 and 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Every member needs every member.
+    /// Every member depends on every member.
     AllToAll,
-    /// Every member needs the root.
+    /// Every member depends on the root.
     FromRoot,
-    /// The root needs every member.
+    /// The root depends on every member.
     ToRoot,
-    /// A receiver needs its sender.
+    /// A receiver depends on its sender.
     PointToPoint,
-    /// A member needs the members of lower rank.
+    /// A member depends on the members with a lower number.
     Scan,
-    /// Called by one member alone: nobody's call belongs to it.
+    /// One member calls alone; no call of another member belongs to it.
     OneSided,
-    /// Unknown: gives no wait and no evidence.
+    /// Unknown dependencies: no wait and no evidence.
     Unknown,
 }
 
 impl Operation {
-    /// Bus-bandwidth factor for `members` members, after nccl-tests' doc/PERFORMANCE.md (METRICS.md, section 2);
-    /// `None` where the bandwidth means nothing: one member, a barrier, an unknown operation.
+    /// Returns the bus-bandwidth factor for `members` members, after nccl-tests' doc/PERFORMANCE.md (METRICS.md,
+    /// section 2). `None` if there is no bandwidth: with one member, for a barrier, and for an unknown operation.
     pub fn bus_factor(self, members: u32) -> Option<f64> {
         if members < 2 {
             return None;
@@ -168,7 +169,7 @@ impl Operation {
         })
     }
 
-    /// True for operations whose size is told per member; their records carry continuation records.
+    /// Returns true for operations with a size per member. Their records have continuation records.
     pub fn is_variable(self) -> bool {
         matches!(
             self,

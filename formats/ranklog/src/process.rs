@@ -1,9 +1,9 @@
-//! Who this process is: the properties in a log's header. Read once, on the recorder's own thread.
+//! Identity of this process: the properties in the header of a log. The recorder's own thread reads them once.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Prefixes of environment variables that steer communication or tell a process's place in the job.
+/// Prefixes of environment variables that affect communication or identify the position of a process in the job.
 const ENVIRONMENT_PREFIXES: [&str; 24] = [
     "NCCL_",
     "RCCL_",
@@ -31,7 +31,7 @@ const ENVIRONMENT_PREFIXES: [&str; 24] = [
     "KUBERNETES_POD",
 ];
 
-/// Variables taken whole.
+/// Names of further environment variables that are recorded.
 const ENVIRONMENT_NAMES: [&str; 14] = [
     "RANK",
     "WORLD_SIZE",
@@ -60,7 +60,7 @@ const SECRET_WORDS: [&str; 8] = [
     "ACCESS_KEY",
 ];
 
-/// Shown in place of a secret.
+/// Text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
 fn is_secret(name: &str) -> bool {
@@ -68,7 +68,7 @@ fn is_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// A command line with the values of secret-looking options replaced.
+/// Returns a command line in which the values of options that look like secrets are replaced.
 pub fn redact_command_line(arguments: &[String]) -> String {
     let mut out: Vec<String> = Vec::with_capacity(arguments.len());
     let mut hide_next = false;
@@ -85,7 +85,7 @@ pub fn redact_command_line(arguments: &[String]) -> String {
     out.join(" ")
 }
 
-/// True if this variable belongs into a log's header.
+/// Returns true if this variable belongs in the header of a log.
 pub fn environment_is_relevant(name: &str) -> bool {
     ENVIRONMENT_NAMES.contains(&name) || ENVIRONMENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -106,22 +106,24 @@ fn zero_separated(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Name of this host for people; identity is `boot_id` and `time_namespace`.
+/// Returns the display name of this host. Its identity is `boot_id` and `time_namespace`.
 pub fn host_name() -> String {
     read_trimmed("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown-host".to_owned())
 }
 
-/// When a process started, in clock ticks since boot (field 22 of /proc/PID/stat): with the pid it names a process.
+/// Returns the start time of a process, in clock ticks since boot (field 22 of /proc/PID/stat). Together with the PID
+/// it identifies a process.
 pub fn start_time(pid: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name may hold spaces and parentheses; the fields start after the last ')'.
+    // The command name may contain spaces and parentheses; the fields start after the last ')'.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// True if the main thread has ended and only so many threads are left, which are our own: the process lives only for us.
+/// Returns true if the main thread has ended and at most `own` other threads are left. These are the recorder's own
+/// threads, so only they keep the process alive.
 pub fn only_own_threads_are_left(own: usize) -> bool {
-    // The main thread stays in the list as a zombie until the others are gone.
+    // The main thread stays in the list as a zombie until the other threads are gone.
     let main_ended = fs::read_to_string("/proc/self/stat").is_ok_and(|stat| {
         stat.rsplit_once(')')
             .is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
@@ -129,13 +131,13 @@ pub fn only_own_threads_are_left(own: usize) -> bool {
     main_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= 1 + own)
 }
 
-/// This boot of this machine.
+/// Returns the ID of the current boot of this machine.
 pub fn boot_id() -> Option<String> {
     read_trimmed("/proc/sys/kernel/random/boot_id")
 }
 
-/// The processor's name, as the processor itself gives it. `/proc/cpuinfo` is not read: on some machines the kernel interrupts
-/// every core to fill it.
+/// Returns the name of the processor, as the processor itself reports it. `/proc/cpuinfo` is not used: on some machines
+/// the kernel interrupts every core to fill it.
 #[cfg(target_arch = "x86_64")]
 fn processor_model() -> Option<String> {
     use std::arch::x86_64::__cpuid;
@@ -159,13 +161,13 @@ fn processor_model() -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The number that stands for the processor's maker and model.
+/// Returns the number that identifies the maker and model of the processor.
 #[cfg(not(target_arch = "x86_64"))]
 fn processor_model() -> Option<String> {
     read_trimmed("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")
 }
 
-/// Everything the header says about this process, as (key, value).
+/// Returns all properties of this process for the header, as (key, value).
 pub fn properties() -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     let mut put = |key: &str, value: Option<String>| {
@@ -195,7 +197,8 @@ pub fn properties() -> Vec<(String, String)> {
         "command_line",
         Some(redact_command_line(&zero_separated("/proc/self/cmdline"))),
     );
-    // What this process may run on: more ranks than processors on a host wait for each other's turn.
+    // Number of processors that this process may use. If a host has more ranks than processors, they wait for each
+    // other.
     put(
         "processors",
         std::thread::available_parallelism()

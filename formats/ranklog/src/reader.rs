@@ -1,6 +1,6 @@
-//! Reads rank logs: data plus a list of problems, never one without the other.
+//! Reader of rank logs. It always returns the data together with a list of problems.
 //!
-//! [`RankLog::open`] reads everything but the records; [`RankLog::records`] then streams those, in the order in which
+//! [`RankLog::open`] reads everything but the records. [`RankLog::records`] streams the records in the order in which
 //! they were left, in memory that does not grow with the file.
 
 use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
@@ -24,12 +24,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Something in a log that is not as it should be; what could be read was kept.
+/// Unexpected condition in a log. Everything that could be read was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Where in it, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
     /// What was expected there, and what was kept.
     pub what: String,
@@ -47,55 +47,55 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// A file could not be read as a rank log at all.
+/// Error: the file is not readable as a rank log.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The operating system refused.
+    /// An operation on the file failed.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// The header is not one.
+    /// The file header is invalid.
     #[error("{path}: at byte 0: {fault}")]
     Header {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         fault: HeaderFault,
     },
 }
 
-/// A call that was in progress when the log ended.
+/// Call that was in progress when the log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    /// Lane.
+    /// Lane of the call.
     pub lane: u32,
-    /// Thread id.
+    /// Thread ID.
     pub thread_id: u32,
-    /// The call, without a leave.
+    /// Record of the call, without a leave time.
     pub record: Record,
 }
 
-/// A thread that wrote records.
+/// Thread that wrote records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its id.
+    /// Thread ID.
     pub id: u32,
-    /// Its name when it first recorded, may be empty.
+    /// Name of the thread when it first recorded. It may be empty.
     pub name: String,
 }
 
-/// How a log ended.
+/// State in which a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The process closed its log.
     Closed,
-    /// The process died or was killed; its live area was read.
+    /// The process died or was killed. Its live area was read.
     LiveArea,
-    /// The process died or was killed and no live area was found: the last seconds are missing.
+    /// The process died or was killed, and its live area was not found. The last seconds are missing.
     Torn,
     /// The process is still running.
     Running,
@@ -107,29 +107,29 @@ pub(super) struct FrameAt {
     pub(super) header: FrameHeader,
 }
 
-/// A rank log, all but its records.
+/// Rank log without its records.
 pub struct RankLog {
-    /// The segment file.
+    /// Path of the segment file.
     pub path: PathBuf,
-    /// Its live area, where one was found.
+    /// Path of the live area, if it was found.
     pub live_path: Option<PathBuf>,
-    /// The counter that ticks are told in.
+    /// Counter of the ticks.
     pub counter: Counter,
-    /// Process id as its own namespace saw it.
+    /// Process ID in the process's own namespace.
     pub pid: u32,
     /// Nonce of the process.
     pub nonce: u64,
-    /// Properties: `host`, `boot_id`, `env.RANK`, … (RANKLOG.md).
+    /// Properties such as `host`, `boot_id` and `env.RANK` (RANKLOG.md).
     pub properties: BTreeMap<String, String>,
     /// Communicators by index.
     pub communicators: BTreeMap<u32, Communicator>,
-    /// When communicators ended, in ticks, by index.
+    /// Times at which communicators were destroyed, in ticks, by index.
     pub communicator_ends: BTreeMap<u32, u64>,
-    /// Identities by which other members know a communicator of this log.
+    /// Second identities, by which other members know a communicator of this log.
     pub communicator_aliases: BTreeMap<[u8; 16], u32>,
     /// Strings by index.
     pub texts: BTreeMap<u32, String>,
-    /// Streams of devices by index.
+    /// Device streams by index.
     pub streams: BTreeMap<u32, Stream>,
     /// Calibrations in order of ticks.
     pub calibrations: Vec<Calibration>,
@@ -137,21 +137,22 @@ pub struct RankLog {
     pub losses: Vec<Loss>,
     /// Calls in progress at the end of the log.
     pub in_flight: Vec<InFlight>,
-    /// How it ended.
+    /// State in which the log ended.
     pub ending: Ending,
-    /// It is closed, but not by its process, which was killed or crashed: what its live area held was added afterwards.
+    /// True if the log was closed by a collector. The process was killed or crashed, and the content of its live area
+    /// was added later.
     pub was_collected: bool,
-    /// What was not as it should be.
+    /// Unexpected conditions in the log.
     pub problems: Vec<Problem>,
-    /// Bytes of the segment file.
+    /// Size of the segment file, in bytes.
     pub segment_bytes: u64,
     pub(super) file: File,
     pub(super) frames: Vec<FrameAt>,
     pub(super) live: Vec<LiveGroup>,
     live_definitions: Vec<u8>,
-    /// Where its records begin, if not at the front.
+    /// Position at which its records start; `None` for the start of the log.
     pub(super) begin: Option<Begin>,
-    /// Up to here the segment file has been scanned.
+    /// Offset up to which the segment file has been scanned.
     whole_bytes: u64,
 }
 
@@ -161,13 +162,13 @@ pub(super) struct LiveGroup {
     ordinal: u64,
     chunk: u32,
     generation: u32,
-    /// Its first records, which are in segments too.
+    /// Number of its first records that are already in segments.
     pub(super) flushed: u32,
     pub(super) records: Vec<Record>,
 }
 
 impl RankLog {
-    /// Opens a segment file, and its live area where the header tells one of this boot of this machine.
+    /// Opens a segment file, and its live area if the header names one of the current boot of this machine.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
         if log.ending == Ending::Torn {
@@ -176,7 +177,7 @@ impl RankLog {
         Ok(log)
     }
 
-    /// Opens a segment file together with a live area given by name (or none).
+    /// Opens a segment file together with the given live area, or without one.
     pub fn open_with_live(path: &Path, live: Option<&Path>) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
         if let Some(live) = live {
@@ -294,7 +295,7 @@ impl RankLog {
         Ok(())
     }
 
-    /// The payload of a frame; `None` (and a problem) if its checksum is wrong.
+    /// Returns the payload of a frame; `None`, with a problem, if its checksum is wrong.
     fn payload(&mut self, at: FrameAt) -> io::Result<Option<Vec<u8>>> {
         let mut payload = vec![0u8; at.header.payload_bytes as usize];
         self.file
@@ -332,7 +333,7 @@ impl RankLog {
                     .collect();
             }
             FrameKind::InFlight => {
-                // The last frame is the one that counts: collecting may have been broken off and begun anew.
+                // Only the last such frame counts: collecting may have been interrupted and started again.
                 self.in_flight.clear();
                 for entry in payload.as_chunks::<{ 8 + RECORD_BYTES }>().0 {
                     let mut words = [0u64; 8];
@@ -398,7 +399,7 @@ impl RankLog {
         else {
             return;
         };
-        // Another machine, or this one before its last boot, may have a file of that name by accident.
+        // On another machine, or on this one before its last boot, a file of that name may exist by accident.
         if self.properties.get("boot_id") != process::boot_id().as_ref() {
             return;
         }
@@ -411,7 +412,7 @@ impl RankLog {
         }
     }
 
-    /// The live area of a closed log, where its process was killed before it could remove it.
+    /// Returns the live area of a closed log whose process was killed before it could remove the area.
     pub(super) fn live_area_left_over(&self) -> Option<PathBuf> {
         let live = self.properties.get("live_path").filter(|path| *path != "none")?;
         if self.ending != Ending::Closed || self.properties.get("boot_id") != process::boot_id().as_ref() {
@@ -425,13 +426,13 @@ impl RankLog {
         is_ours.then(|| PathBuf::from(live))
     }
 
-    /// Where the last whole frame ends: what stands behind it is a write that a kill broke off.
+    /// Returns the end of the last complete frame. Bytes after it are a write that a kill interrupted.
     pub(super) fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }
 
-    /// Reads what a running process has appended since: a chunk that was recycled before the live area was read is in
-    /// segments by then.
+    /// Reads what a running process has appended in the meantime. A chunk that was recycled before the live area was
+    /// read is in the segments by then.
     fn catch_up(&mut self) {
         let (from, path) = (self.whole_bytes, self.path.clone());
         self.problems
@@ -449,7 +450,7 @@ impl RankLog {
         self.calibrations.sort_by_key(|entry| entry.ticks);
     }
 
-    /// True if the process that writes this log still lives on this machine.
+    /// Returns true if the process that writes this log is still alive on this machine.
     pub fn is_running(&self) -> bool {
         self.properties.get("boot_id") == process::boot_id().as_ref()
             && self.properties.contains_key("start_time")
@@ -618,12 +619,12 @@ impl RankLog {
         self.live.sort_by_key(|group| (group.lane, group.ordinal));
     }
 
-    /// The definitions that only the live area holds, framed.
+    /// Returns the framed definitions that only the live area contains.
     pub(super) fn live_definitions(&self) -> &[u8] {
         &self.live_definitions
     }
 
-    /// The chunks that only the live area holds.
+    /// Returns the chunks that only the live area contains.
     pub(super) fn live_groups(&self) -> impl Iterator<Item = Group> + '_ {
         self.live
             .iter()
@@ -647,7 +648,7 @@ impl RankLog {
         }
     }
 
-    /// All records of the frames from this one on, and of the live area.
+    /// Streams all records of the frames from `first_frame` on, and of the live area.
     pub(super) fn records_behind(&self, first_frame: usize) -> RecordStream<'_> {
         RecordStream {
             log: self,
@@ -670,7 +671,7 @@ impl RankLog {
         }
     }
 
-    /// A problem-free, whole view for callers that hold short logs: all records at once.
+    /// Returns all records at once, with the threads and the problems. Only for short logs.
     pub fn all_records(&self) -> (Vec<ThreadRecord>, Vec<Thread>, Vec<Problem>) {
         let mut stream = self.records();
         let mut all = Vec::new();
@@ -682,25 +683,25 @@ impl RankLog {
     }
 }
 
-/// A record and the thread that wrote it.
+/// Record with the thread that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadRecord {
     /// Index into [`RecordStream::threads`].
     pub thread: u32,
-    /// Lane it stood in; records of one lane come in the order in which they were written.
+    /// Lane of the record. Records of one lane arrive in the order in which they were written.
     pub lane: u32,
-    /// The record, `generation` 0.
+    /// The record, with `generation` 0.
     pub record: Record,
 }
 
-/// Streams a log's records in batches.
+/// Stream of a log's records, in batches.
 pub struct RecordStream<'a> {
     log: &'a RankLog,
     next_frame: usize,
-    /// What was left before this is passed over.
+    /// Records that were left before this tick are skipped.
     left_before: u64,
     live_done: bool,
-    /// Per chunk: the generation last seen in segments and how many of its records were.
+    /// Per chunk: the last generation in segments, and how many of its records were there.
     covered: HashMap<u32, (u32, u32)>,
     lane_threads: HashMap<u32, u32>,
     thread_numbers: HashMap<(u32, String), u32>,
@@ -708,61 +709,63 @@ pub struct RecordStream<'a> {
     held: Vec<ThreadRecord>,
     /// True while `held` is ordered by `leave_ticks`.
     held_in_order: bool,
-    /// When records left and where they stand, while they are put in order; kept for its memory.
+    /// Leave times and positions of records while they are sorted. Kept in order to reuse the memory.
     places: Vec<(u64, usize)>,
     problems: Vec<Problem>,
-    /// Buffers of the payload being taken, kept for the next one.
+    /// Buffers of the current payload, kept for the next one.
     heads: Vec<GroupHead>,
     groups: Vec<Option<Begun>>,
     payload: Vec<u8>,
     plain: Vec<u8>,
-    /// The payload that is being taken, which is then in `payload`.
+    /// State of the payload that is being read. Its bytes are in `payload`.
     open: Option<Open>,
 }
 
-/// A payload of which not all records were taken.
+/// Payload of which some records have not been taken yet.
 struct Open {
     at: FrameAt,
     unpacking: codec::Unpacking,
 }
 
-/// Records among those held that may have left later than one that comes in, before it is time to sort.
+/// Maximum number of held records after which an earlier record is inserted directly. Beyond it, the records are sorted
+/// later.
 const FEW: usize = 256;
 
-/// Most of a payload's buffer that is kept for the next one.
+/// Maximum size of a payload buffer that is kept for the next payload, in bytes.
 const KEPT_PAYLOAD_BYTES: usize = 1 << 20;
 
-/// A group whose records are coming in.
+/// Group whose records are being read.
 #[derive(Clone, Copy)]
 struct Begun {
-    /// Its first records that were read before.
+    /// Number of its first records that were already read before.
     known: u32,
-    /// Records that have come.
+    /// Number of records read so far.
     taken: u32,
-    /// Number of the thread that wrote the next one.
+    /// Number of the thread of the next record.
     thread: u32,
 }
 
 impl RecordStream<'_> {
-    /// Threads seen so far.
+    /// Returns the threads found so far.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// Problems met so far, beside those of [`RankLog::problems`].
+    /// Returns the problems found so far, in addition to [`RankLog::problems`].
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Replaces `out` by the next records, ordered by `leave_ticks`; false at the end. A record that was committed
-    /// late (its thread was stopped between stamp and store) may come one batch late.
+    /// Replaces `out` by the next records, ordered by `leave_ticks`; returns false at the end. A record that was
+    /// committed late, because its thread was stopped between timestamp and store, may arrive one batch late.
     pub fn next_batch(&mut self, out: &mut Vec<ThreadRecord>) -> bool {
         self.next_part(usize::MAX, out)
     }
 
-    /// The same with little more than `most` records, so that of many logs that are read together each has only few in
-    /// memory: a frame is unpacked by and by. Where its records are not in order, all up to the next watermark come at
-    /// once.
+    /// As [`RecordStream::next_batch`], but with little more than `most` records.
+    ///
+    /// If many logs are read together, each then has only few records in memory: a frame is unpacked step by step. If
+    /// the records of a frame are not in order, all of them up to the next watermark are returned at once.
     pub fn next_part(&mut self, most: usize, out: &mut Vec<ThreadRecord>) -> bool {
         out.clear();
         while out.is_empty() {
@@ -782,12 +785,12 @@ impl RecordStream<'_> {
         true
     }
 
-    /// Replaces `out` by the records up to the next watermark, as they stand in the log: for who asks for what does not
-    /// depend on their order, or can do without putting all of them in it. Not to be mixed with the others.
+    /// Replaces `out` by the records up to the next watermark, in the order of the log. It is for callers that do not
+    /// depend on the order of the records and can save the sorting. Do not mix it with the other methods.
     pub fn next_unordered(&mut self, out: &mut Vec<ThreadRecord>) -> bool {
         out.clear();
         while out.is_empty() {
-            // None is put where it belongs.
+            // Prevents that records are inserted in order.
             self.held_in_order = false;
             let watermark = self.read_until_watermark(usize::MAX);
             if watermark.is_none() && self.held.is_empty() {
@@ -807,23 +810,23 @@ impl RecordStream<'_> {
         true
     }
 
-    /// Orders records by when they left; those of one lane that left in the same tick keep their order. Moved once each:
-    /// a record is several times as long as what it is sorted by.
+    /// Sorts records by their leave time. Records of one lane with the same tick keep their order. Each record is moved
+    /// only once, because it is several times larger than its sort key.
     fn put_in_order(&mut self, records: &mut Vec<ThreadRecord>) {
         let moments = records.iter().map(|held| held.record.leave_ticks);
         self.places.clear();
         self.places.extend(moments.zip(0usize..));
-        // No two are equal.
+        // All elements are different, so an unstable sort gives the same result.
         self.places.sort_unstable();
-        // `held` is empty here, and its memory is at hand.
+        // `held` is empty here, so its memory can be reused.
         self.held
             .extend(self.places.iter().map(|&(_, place)| records[place]));
         records.clear();
         std::mem::swap(records, &mut self.held);
     }
 
-    /// Reads frames up to a watermark, or to a record behind which others of its frame are left packed; `None` when
-    /// segments and live area are exhausted.
+    /// Reads frames up to a watermark, or up to a record after which other records of its frame stay packed. Returns
+    /// `None` when segments and live area are exhausted.
     fn read_until_watermark(&mut self, most: usize) -> Option<u64> {
         if let Some(reached) = self.take_opened(most) {
             return Some(reached);
@@ -851,10 +854,10 @@ impl RecordStream<'_> {
             for group in &log.live {
                 let done = match self.covered.get(&group.chunk) {
                     Some(&(generation, done)) if generation == group.generation => done as usize,
-                    // A running process has recycled the chunk since the live area was read, which it does only when
-                    // all its records are in segments.
+                    // A running process has recycled the chunk after the live area was read. It does so only when all
+                    // records of the chunk are in segments.
                     Some(&(generation, _)) if is_later(generation, group.generation) => group.records.len(),
-                    // The frames that hold them were passed over.
+                    // The frames that contain these records were skipped.
                     _ if log.begin.is_some() => (group.flushed as usize).min(group.records.len()),
                     _ => 0,
                 };
@@ -867,7 +870,8 @@ impl RecordStream<'_> {
         None
     }
 
-    /// Reads a frame's payload; false, and a problem, if it is not what was written.
+    /// Reads the payload of a frame. Returns false, with a problem, if it does not match its checksum or cannot be
+    /// read.
     fn read_payload(&mut self, at: FrameAt, payload: &mut Vec<u8>) -> bool {
         payload.resize(at.header.payload_bytes as usize, 0);
         let read = self
@@ -899,7 +903,7 @@ impl RecordStream<'_> {
         });
     }
 
-    /// Begins with a payload that was read.
+    /// Starts unpacking the payload that was read.
     fn open_payload(&mut self, at: FrameAt) {
         self.groups.clear();
         let plain = std::mem::take(&mut self.plain);
@@ -909,8 +913,8 @@ impl RecordStream<'_> {
         }
     }
 
-    /// Takes records of the payload that is open, and closes it behind its last; if it stays open, when the last one of
-    /// them left.
+    /// Takes records of the open payload, and closes it after its last record. If it stays open, returns the leave time
+    /// of the last record taken.
     fn take_opened(&mut self, most: usize) -> Option<u64> {
         let mut open = self.open.take()?;
         let heads = std::mem::take(&mut self.heads);
@@ -928,7 +932,7 @@ impl RecordStream<'_> {
                     let group = groups[number].get_or_insert_with(|| self.begin_group(head, true));
                     group.taken += 1;
                     reached = record.leave_ticks;
-                    // Written twice after a failed write: what is known already is dropped.
+                    // After a failed write, records may be written twice. Those that are already known are dropped.
                     if group.taken > group.known {
                         self.take_record(head.lane, record, &mut group.thread);
                     }
@@ -942,7 +946,7 @@ impl RecordStream<'_> {
         (self.heads, self.groups, self.payload) = (heads, groups, payload);
         if is_over {
             self.plain = open.unpacking.into_buffer();
-            // Not cleared: what is there need not be made zero again.
+            // Not cleared, so that existing bytes need not be zeroed again.
             self.plain.truncate(KEPT_PAYLOAD_BYTES);
             self.plain.shrink_to(KEPT_PAYLOAD_BYTES);
             self.close_payload(open.at, damage);
@@ -952,14 +956,14 @@ impl RecordStream<'_> {
         Some(reached)
     }
 
-    /// A payload is over, at its end or where it is damaged.
+    /// Closes a payload at its end or at the point of damage.
     fn close_payload(&mut self, at: FrameAt, damage: Option<codec::Damage>) {
         let heads = std::mem::take(&mut self.heads);
         let mut groups = std::mem::take(&mut self.groups);
         groups.resize(heads.len(), None);
         for (head, group) in heads.iter().zip(&groups) {
             match group {
-                // What the damage hides may still stand in the live area.
+                // Records that are lost by the damage may still be in the live area.
                 Some(group) if group.taken < head.count => {
                     if let Some(covered) = self.covered.get_mut(&head.chunk)
                         && covered.0 == head.generation
@@ -974,7 +978,7 @@ impl RecordStream<'_> {
             }
         }
         (self.heads, self.groups) = (heads, groups);
-        // One frame of unusual size is not kept for the rest of the log.
+        // The buffer of one unusually large frame is not kept for the rest of the log.
         self.payload.shrink_to(KEPT_PAYLOAD_BYTES);
         if let Some(damage) = damage {
             let offset = at.offset + (FRAME_HEADER_BYTES + damage.offset) as u64;
@@ -985,8 +989,8 @@ impl RecordStream<'_> {
         }
     }
 
-    /// The first record of a group has come; then it counts as covered whole, and damage takes that back. Or it has
-    /// none.
+    /// Starts a group at its first record, or starts an empty group. The group then counts as covered completely;
+    /// damage undoes this later.
     fn begin_group(&mut self, head: &GroupHead, has_records: bool) -> Begun {
         let covered = self.covered.entry(head.chunk).or_insert((head.generation, 0));
         if covered.0 != head.generation {
@@ -1003,7 +1007,7 @@ impl RecordStream<'_> {
         }
     }
 
-    /// A chunk names the thread that took it, in case the record that names it was lost.
+    /// Sets the thread from the chunk, which names its owner, in case the record that names the thread was lost.
     fn start_group(&mut self, lane: u32, thread_id: u32, continued: bool) -> u32 {
         let known = self.lane_threads.get(&lane).copied();
         if let Some(number) = known
@@ -1029,7 +1033,7 @@ impl RecordStream<'_> {
         number
     }
 
-    /// A record of a lane whose thread is `thread`, which the record may change.
+    /// Takes a record of a lane. `thread` is the thread of the lane, which the record may change.
     #[inline]
     fn take_record(&mut self, lane: u32, record: Record, thread: &mut u32) {
         if record.kind == RecordKind::Thread as u8 {
@@ -1037,7 +1041,7 @@ impl RecordStream<'_> {
         } else if record.leave_ticks >= self.left_before {
             let thread = *thread;
             let entry = ThreadRecord { thread, lane, record };
-            // They were packed in this order: nearly always it goes behind all others.
+            // Records were packed in this order, so a record nearly always belongs at the end.
             if self
                 .held
                 .last()
@@ -1050,7 +1054,8 @@ impl RecordStream<'_> {
         }
     }
 
-    /// A record that left before others that are here already: what an earlier frame had beyond its watermark.
+    /// Takes a record that was left before others that are already held. Such records come from an earlier frame and
+    /// were beyond its watermark.
     #[cold]
     fn take_earlier(&mut self, entry: ThreadRecord) {
         let leave = entry.record.leave_ticks;
@@ -1065,7 +1070,7 @@ impl RecordStream<'_> {
         }
     }
 
-    /// The record that names the thread of a lane. Returns the thread's number.
+    /// Takes the record that names the thread of a lane. Returns the number of the thread.
     fn take_thread(&mut self, lane: u32, record: &Record) -> u32 {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&record.bytes.to_le_bytes());
@@ -1078,14 +1083,14 @@ impl RecordStream<'_> {
     }
 }
 
-/// Generations count up, and past the largest begin anew.
+/// Returns true if `generation` is later. Generations count up and wrap around.
 fn is_later(generation: u32, than: u32) -> bool {
     (generation.wrapping_sub(than) as i32) > 0
 }
 
 fn live_losses(bytes: &[u8]) -> Vec<Loss> {
     let mut out = Vec::new();
-    // Behind it come the lanes: the first logs had room for eight causes.
+    // The lanes follow the table. In the oldest logs the table has space for eight causes.
     let end = u64_at(bytes, header::LANES_OFFSET) as usize;
     for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
         for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
@@ -1119,7 +1124,7 @@ fn loss_from(entry: &[u8; LOSS_ENTRY_BYTES]) -> Option<Loss> {
     })
 }
 
-/// Four little-endian bytes, or 0 beyond the end: callers have checked the bounds that matter.
+/// Reads four little-endian bytes; 0 beyond the end. Callers have checked the bounds that matter.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes
         .get(at..)
@@ -1127,7 +1132,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Eight little-endian bytes, or 0 beyond the end.
+/// Reads eight little-endian bytes; 0 beyond the end.
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes
         .get(at..)
@@ -1156,7 +1161,7 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(got)
 }
 
-/// Looks for the next whole frame header at or after `from`.
+/// Finds the next complete frame header at or after `from`.
 fn find_frame(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
     const WINDOW: usize = 64 << 10;
     let mut buffer = vec![0u8; WINDOW + FRAME_HEADER_BYTES];

@@ -1,88 +1,90 @@
-//! One record: 64 bytes, written once, never changed. Layout in RANKLOG.md, section "Record".
+//! Record of one event: 64 bytes that are written once and never changed. RANKLOG.md, section "Record", has the layout.
 
 /// Size of a record in a chunk, in bytes: one cache line.
 pub const RECORD_BYTES: usize = 64;
 
-/// `communicator` of a record that belongs to none.
+/// Value of `communicator` in a record that belongs to no communicator.
 pub const NO_COMMUNICATOR: u32 = u32::MAX;
 
-/// `peer` of a record that has neither a peer nor a root.
+/// Value of `peer` in a record without a peer or a root.
 pub const NO_PEER: i32 = -1;
 
-/// Numbers in a continuation record.
+/// Number of counts in a continuation record.
 pub const CONTINUATION_COUNTS: usize = 5;
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// One whole blocking call of a communication library: enter, leave.
+    /// A whole blocking call of a communication library: enter and leave.
     Call = 1,
-    /// c10d queued a work object (`object`) on the issuing thread at `enter`; `leave` is the return of the queueing.
+    /// c10d queued a work object (`object`) on the issuing thread at `enter`. `leave` is the return of the queueing.
     Issue = 2,
-    /// c10d ran a work object (`object`) on a worker thread: enter, leave. Library calls inside carry it as `parent`.
+    /// c10d ran a work object (`object`) on a worker thread: enter and leave. Library calls inside it have the object
+    /// as `parent`.
     Execute = 3,
-    /// A thread was blocked for communication; `aux` tells in what ([`BlockedIn`]), `object` is the work or 0.
+    /// A thread was blocked for communication. `aux` says in what ([`BlockedIn`]); `object` is the work or 0.
     Blocked = 4,
-    /// A message was posted: `object` is the buffer, `aux` the library's slot. Enter and leave of the post itself.
+    /// A message was posted. `object` is the buffer, `aux` the library's slot. Enter and leave are those of the post.
     Post = 5,
-    /// A posted message was waited for: `object` is the buffer; `peer` is who it came from, where the library says.
+    /// The program waited for a posted message. `object` is the buffer; `peer` is the sender, if the library reports
+    /// it.
     Complete = 6,
     /// Five 64-bit numbers that belong to the next `Call` of the lane: bytes per member, in member order
-    /// ([`Record::continuation_counts`]). Enter and leave are the call's enter.
+    /// ([`Record::continuation_counts`]). Enter and leave are both the enter of the call.
     Continuation = 7,
-    /// The lane has a new owner: `object` is the thread id, `bytes` and `aux` 16 bytes of its name.
+    /// The lane has a new owner. `object` is the thread ID; `bytes` and `aux` are 16 bytes of the thread's name.
     Thread = 8,
-    /// A message inside a collective, kept as clock evidence only: never counted as an operation.
+    /// A message inside a collective. It is clock evidence only, and is never counted as an operation.
     Evidence = 9,
-    /// A step mark or span of the program: `object` is the string definition.
+    /// A step mark or span of the program. `object` is the string definition.
     Mark = 10,
-    /// A call that put an operation on a device's stream and returned: enter and leave are the host's, and say nothing
-    /// about when the operation was done. `object` is the stream, `aux` an [`Enqueued`], `tag` the code that the call
-    /// returned.
+    /// A call that put an operation on a device's stream and returned. Enter and leave are the host's; they do not show
+    /// when the operation completed. `object` is the stream, `aux` an [`Enqueued`], `tag` the return code of the call.
     Enqueue = 11,
-    /// A group of such calls was ended, which is when they reach their streams: enter and leave of the outermost end.
-    /// `object` is the group's number, `bytes` the number of its operations, `aux` the tick of its start, `tag` the
-    /// code that the end returned.
+    /// The end of a group of such calls, at which they reach their streams. Enter and leave are those of the outermost
+    /// end. `object` is the number of the group, `bytes` the number of its operations, `aux` the tick of its start.
+    /// `tag` is the return code of the end.
     Group = 12,
-    /// Memory was allocated, registered or released for communication: `aux` tells which ([`MemoryCall`]), `object` is
-    /// its address or handle, `tag` the code that the call returned.
+    /// Memory was allocated, registered or released for communication. `aux` is the call ([`MemoryCall`]), `object` its
+    /// address or handle, `tag` the return code of the call.
     Memory = 13,
-    /// The library reported that something went wrong after a call had returned: `tag` is its code.
+    /// The library reported a failure after a call had returned. `tag` is its code.
     Failure = 14,
-    /// An operation ran on a device, as the library itself tells: `object` is when it began by the device's clock, ns,
-    /// 0 where that is not known, `aux` a [`DeviceWork`], `tag` the library's own number of it. It belongs to the
-    /// [`RecordKind::Enqueue`] record with the same communicator, operation, sequence, and for messages peer. Enter and
-    /// leave are when this process was told of its begin and end: no earlier than they were.
+    /// An operation ran on a device, as the library itself reports it. `object` is its start on the device's clock in
+    /// nanoseconds, 0 if unknown. `aux` is a [`DeviceWork`], `tag` the library's own number of the operation. It
+    /// belongs to the [`RecordKind::Enqueue`] record with the same communicator, operation and sequence, and for
+    /// messages the same peer. Enter and leave are the times at which this process learned of its start and end. They
+    /// are never earlier than these.
     ///
-    /// With [`FLAG_TRAFFIC`]: a proxy moved data to or from `peer` on the channel in `tag`, `bytes` of it; `operation`
-    /// is send or receive, `aux` a [`ProxyWaits`]. Enter and leave are the proxy's.
+    /// With [`FLAG_TRAFFIC`]: a proxy moved `bytes` to or from `peer` on the channel in `tag`. `operation` is send or
+    /// receive, `aux` a [`ProxyWaits`]. Enter and leave are those of the proxy.
     ///
-    /// With [`FLAG_EVENTS`]: `object` and the duration are those of two events, before and behind the whole launch on
-    /// its stream. It belongs to the call that its key names and to all of the same group on the same stream that are
-    /// [`Enqueued::is_timed`]; 0 in `object`: nothing is told of it.
+    /// With [`FLAG_EVENTS`]: `object` and the duration come from two events, before and after the whole launch on its
+    /// stream. The record belongs to the call that its key names. It also belongs to all calls of the same group on the
+    /// same stream that are [`Enqueued::is_timed`]. If `object` is 0, nothing is known of the launch.
     ///
-    /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device that `communicator` works on showed `object` at some
+    /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device on which `communicator` works showed `object` at some
     /// moment between enter and leave.
     Device = 15,
-    /// Something that the device's profiler told: work of a device, or a call that asked for it. Which, and what its fields
-    /// mean, says [`super::activity::Activity`].
+    /// Record of the device's profiler: work of a device, or a call that requested work. [`super::activity::Activity`]
+    /// defines which, and the meaning of the fields.
     Activity = 16,
 }
 
 impl RecordKind {
-    /// Number of kinds plus one: the size of tables indexed by kind.
+    /// Number of kinds plus one: the size of tables that are indexed by kind.
     pub const COUNT: usize = 17;
 
-    /// Places in what a log keeps per kind: kind 16 has that of number 0, which is no kind's.
+    /// Number of slots in per-kind tables of a log. Kind 16 uses slot 0, because no kind has the number 0.
     pub const PLACES: usize = 16;
 
-    /// Where this kind stands there.
+    /// Returns the slot of this kind in such a table.
     pub const fn place(self) -> usize {
         self as usize % Self::PLACES
     }
 
-    /// The kind with this number in a rank log.
+    /// Returns the kind with this number in a rank log.
     pub fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::Call,
@@ -105,7 +107,7 @@ impl RecordKind {
         })
     }
 
-    /// Name for problem lists and loss tables.
+    /// Returns the name used in problem lists and loss tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -128,7 +130,7 @@ impl RecordKind {
     }
 }
 
-/// In what a thread was blocked (`aux` of a [`RecordKind::Blocked`] record).
+/// Call in which a thread was blocked (`aux` of a [`RecordKind::Blocked`] record).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum BlockedIn {
@@ -145,7 +147,7 @@ pub enum BlockedIn {
 }
 
 impl BlockedIn {
-    /// The value with this number in a rank log.
+    /// Returns the value with this number in a rank log.
     pub fn from_u64(value: u64) -> Option<Self> {
         Some(match value {
             1 => Self::WorkWait,
@@ -157,7 +159,7 @@ impl BlockedIn {
         })
     }
 
-    /// The name used in tables and traces.
+    /// Returns the name used in tables and traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::WorkWait => "work-wait",
@@ -169,39 +171,39 @@ impl BlockedIn {
     }
 }
 
-/// What an [`RecordKind::Enqueue`] record carries in `aux`.
+/// Content of `aux` in a [`RecordKind::Enqueue`] record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Enqueued {
-    /// Number of the group in which it was called, 0 outside one: until the group ends nothing is on a stream.
+    /// Number of the group of the call; 0 outside of a group. Until the group ends, nothing is on a stream.
     pub group: u32,
-    /// The library's number of the element type, 255 if the call takes none.
+    /// The library's number of the element type; 255 if the call has none.
     pub data_type: u8,
-    /// The library's number of the reduction, 254 for one that the program made, 255 if the call takes none.
+    /// The library's number of the reduction; 254 for one that the program created, 255 if the call has none.
     pub reduction: u8,
-    /// How many [`RecordKind::Device`] records belong to it, 255 for that many or more; 0 where the library tells
-    /// nothing of the device.
+    /// Number of [`RecordKind::Device`] records that belong to the call; 255 means 255 or more. 0 if the library
+    /// reports nothing about the device.
     pub parts: u8,
-    /// The call bypassed the hooks: only the library told of it, when it began.
+    /// True if the call bypassed the hooks. Only the library reported it, at the time of its start.
     pub is_bypass: bool,
-    /// A [`RecordKind::Device`] record with [`FLAG_EVENTS`] tells of its launch.
+    /// True if a [`RecordKind::Device`] record with [`FLAG_EVENTS`] has the times of its launch.
     pub is_timed: bool,
-    /// What it launched is linked to it, if it launched anything ([`RecordKind::Activity`]).
+    /// True if the work that the call launched, if any, is linked to it ([`RecordKind::Activity`]).
     pub is_linked: bool,
 }
 
 impl Enqueued {
-    /// No type, no reduction.
+    /// Value for no type or no reduction.
     pub const NONE: u8 = 255;
-    /// A reduction made by the program.
+    /// Value for a reduction that the program created.
     pub const CUSTOM: u8 = 254;
-    /// Where `parts` stands in `aux`.
+    /// Position of `parts` in `aux`.
     pub const PARTS_SHIFT: u32 = 48;
-    /// Where `is_timed` stands in `aux`.
+    /// Position of `is_timed` in `aux`.
     pub const TIMED_SHIFT: u32 = 57;
-    /// Where `is_linked` stands in `aux`.
+    /// Position of `is_linked` in `aux`.
     pub const LINKED_SHIFT: u32 = 58;
 
-    /// As `aux`.
+    /// Encodes the fields into `aux`.
     #[inline]
     pub const fn to_aux(self) -> u64 {
         self.group as u64
@@ -213,7 +215,7 @@ impl Enqueued {
             | (self.is_linked as u64) << Self::LINKED_SHIFT
     }
 
-    /// From `aux`.
+    /// Decodes the fields from `aux`.
     pub const fn from_aux(aux: u64) -> Self {
         Self {
             group: aux as u32,
@@ -233,22 +235,22 @@ macro_rules! words {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum $name {
-            /// Not told, or a word of a later version.
+            /// Not reported, or a value of a later version.
             #[default]
             Unknown = 0,
             $($(#[$variant_doc])* $variant = $number,)*
         }
 
         impl $name {
-            /// Every value, in the order of their numbers.
+            /// All values, in the order of their numbers.
             pub const ALL: &'static [Self] = &[Self::Unknown, $(Self::$variant,)*];
 
-            /// The value with this number in a rank log.
+            /// Returns the value with this number in a rank log.
             pub const fn from_u8(value: u8) -> Self {
                 match value { $($number => Self::$variant,)* _ => Self::Unknown }
             }
 
-            /// The library's own word, or `unknown`.
+            /// Returns the library's own word, or `unknown`.
             pub const fn name(self) -> &'static str {
                 match self { Self::Unknown => "unknown", $(Self::$variant => $word,)* }
             }
@@ -257,59 +259,60 @@ macro_rules! words {
 }
 
 words! {
-    /// How a collective goes from member to member (NCCL, `NCCL_ALGO`).
+    /// Algorithm of a collective (NCCL, `NCCL_ALGO`).
     Algorithm {
-        /// Along a ring.
+        /// Ring.
         Ring = 1, "RING";
-        /// Along two trees.
+        /// Two trees.
         Tree = 2, "TREE";
-        /// By the switches inside a node.
+        /// Switches inside a node.
         Nvls = 3, "NVLS";
-        /// The same, and trees between nodes.
+        /// Switches inside a node, and trees between nodes.
         NvlsTree = 4, "NVLS_TREE";
-        /// By the network's switches, every device for itself.
+        /// Switches of the network, with each device separately.
         CollnetDirect = 5, "COLLNET_DIRECT";
-        /// By the network's switches, along a chain inside a node.
+        /// Switches of the network, with a chain inside a node.
         CollnetChain = 6, "COLLNET_CHAIN";
         /// Parallel aggregated trees.
         Pat = 7, "PAT";
-        /// By copy engines, without a kernel.
+        /// Copy engines, without a kernel.
         CopyEngine = 8, "CE";
     }
 }
 
 words! {
-    /// In what pieces its data goes (NCCL, `NCCL_PROTO`).
+    /// Protocol of a collective (NCCL, `NCCL_PROTO`): the pieces in which its data moves.
     Protocol {
-        /// Eight bytes with four bytes of flags.
+        /// Eight bytes, four of which are flags.
         Ll = 1, "LL";
-        /// 128 bytes with eight bytes of flags.
+        /// 128 bytes, eight of which are flags.
         Ll128 = 2, "LL128";
-        /// Chunks, and a counter.
+        /// Chunks and a counter.
         Simple = 3, "SIMPLE";
     }
 }
 
-/// What a [`RecordKind::Device`] record carries in `aux`.
+/// Content of `aux` in a [`RecordKind::Device`] record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceWork {
-    /// From the first channel's begin to the last one's end, ns of the device's clock; 18 minutes at most.
+    /// Time from the start of the first channel to the end of the last one, in nanoseconds of the device's clock; at
+    /// most 18 minutes.
     pub duration_ns: u64,
-    /// Channels of which both were seen.
+    /// Number of channels whose start and end were both recorded.
     pub channels: u8,
-    /// Warps per channel.
+    /// Number of warps per channel.
     pub warps: u8,
-    /// How it went.
+    /// Algorithm of the operation.
     pub algorithm: Algorithm,
-    /// In what pieces.
+    /// Protocol of the operation.
     pub protocol: Protocol,
 }
 
 impl DeviceWork {
-    /// Longest duration that is told apart.
+    /// Maximum duration, in nanoseconds; longer durations saturate.
     pub const MOST_NS: u64 = (1 << 40) - 1;
 
-    /// As `aux`.
+    /// Encodes the fields into `aux`.
     #[inline]
     pub const fn to_aux(self) -> u64 {
         let duration_ns = if self.duration_ns < Self::MOST_NS {
@@ -324,7 +327,7 @@ impl DeviceWork {
             | (self.protocol as u64 & 15) << 60
     }
 
-    /// From `aux`.
+    /// Decodes the fields from `aux`.
     pub const fn from_aux(aux: u64) -> Self {
         Self {
             duration_ns: aux & Self::MOST_NS,
@@ -336,25 +339,25 @@ impl DeviceWork {
     }
 }
 
-/// What a [`RecordKind::Device`] record with [`FLAG_TRAFFIC`] carries in `aux`: for how long its steps waited, in units
-/// of 4096 ticks, summed over steps (which overlap).
+/// Content of `aux` in a [`RecordKind::Device`] record with [`FLAG_TRAFFIC`]: the waits of its steps. They are in units
+/// of 4096 ticks and summed over steps, which overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxyWaits {
-    /// For the device: to fill a buffer, or to empty it.
+    /// Wait for the device to fill or empty a buffer.
     pub device: u32,
-    /// For the peer: to offer a buffer.
+    /// Wait for the peer to provide a buffer.
     pub peer: u32,
-    /// For the network.
+    /// Wait for the network.
     pub network: u32,
 }
 
 impl ProxyWaits {
-    /// Ticks in a unit.
+    /// Number of ticks in a unit.
     pub const UNIT_TICKS: u64 = 4096;
-    /// Longest wait that is told apart, in units.
+    /// Maximum wait, in units; longer waits saturate.
     pub const MOST: u32 = (1 << 21) - 1;
 
-    /// As `aux`.
+    /// Encodes the fields into `aux`.
     #[inline]
     pub fn to_aux(self) -> u64 {
         u64::from(self.device.min(Self::MOST))
@@ -362,7 +365,7 @@ impl ProxyWaits {
             | u64::from(self.network.min(Self::MOST)) << 42
     }
 
-    /// From `aux`.
+    /// Decodes the fields from `aux`.
     pub const fn from_aux(aux: u64) -> Self {
         Self {
             device: aux as u32 & Self::MOST,
@@ -372,94 +375,99 @@ impl ProxyWaits {
     }
 }
 
-/// What a [`RecordKind::Memory`] record tells (`aux`).
+/// Call of a [`RecordKind::Memory`] record (`aux`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum MemoryCall {
     /// Memory was allocated.
     Allocate = 1,
-    /// It was freed.
+    /// Memory was freed.
     Free = 2,
     /// A buffer was registered with a communicator.
     Register = 3,
-    /// It was deregistered.
+    /// A buffer was deregistered.
     Deregister = 4,
-    /// A window was registered: a collective call.
+    /// A window was registered, which is a collective call.
     RegisterWindow = 5,
-    /// It was deregistered.
+    /// A window was deregistered.
     DeregisterWindow = 6,
     /// A communicator released its memory.
     Suspend = 7,
-    /// It took it again.
+    /// A communicator took its memory again.
     Resume = 8,
 }
 
-/// The call did not complete: it threw, returned an error, or was aborted.
+/// The call did not complete: it threw an exception, returned an error, or was aborted.
 pub const FLAG_FAILED: u8 = 1;
-/// `bytes` could not be learnt (unknown layout of an option struct): it is 0 and means nothing.
+/// `bytes` is 0 and has no meaning, because the layout of an option struct is unknown.
 pub const FLAG_BYTES_UNKNOWN: u8 = 2;
-/// `sequence` could not be stamped (the communicator's table of tags is full): match by order and say so.
+/// `sequence` is not set, because the communicator's table of tags is full. The merge matches by order and reports
+/// this.
 pub const FLAG_SEQUENCE_UNKNOWN: u8 = 4;
-/// The program called the library itself; no c10d work stands above this record.
+/// The program called the library directly, without a c10d work above this record.
 pub const FLAG_DIRECT: u8 = 8;
 /// The peer was "any": `peer` is known only from the completion.
 pub const FLAG_ANY_PEER: u8 = 16;
-/// The root's and the members' sizes differ by role; `bytes` is what this member contributed or received.
+/// The sizes of the root and of the members differ. `bytes` is what this member contributed or received.
 pub const FLAG_ROLE_BYTES: u8 = 32;
 /// The group was only simulated: its operations never ran.
 pub const FLAG_SIMULATED: u8 = 64;
-/// The call was captured into a graph: a template of what the graph's replays do, nothing that ran. Of a device record:
-/// it is such a replay.
+/// The call was captured into a graph. It is a template for the replays of the graph, and nothing ran. On a device
+/// record: the record is such a replay.
 pub const FLAG_CAPTURED: u8 = 128;
-/// Of a device record: it tells of data moved to or from one peer. The bit is [`FLAG_SIMULATED`]'s, which groups have.
+/// On a device record: data moved to or from one peer. The bit is the same as [`FLAG_SIMULATED`], which only groups
+/// have.
 pub const FLAG_TRAFFIC: u8 = 64;
-/// Of a device record: its times are those of events around a launch. The bit is [`FLAG_ANY_PEER`]'s, which calls have.
+/// On a device record: the times are those of events around a launch. The bit is the same as [`FLAG_ANY_PEER`], which
+/// only calls have.
 pub const FLAG_EVENTS: u8 = 16;
-/// Of a group: what its end launched is linked to it, if that launched anything. The bit is [`FLAG_EVENTS`]'s.
+/// On a group: the work that its end launched, if any, is linked to it. The bit is the same as [`FLAG_EVENTS`].
 pub const FLAG_LINKED: u8 = 16;
-/// Of a device record: it tells the device's time and nothing else. The bit is [`FLAG_ROLE_BYTES`]'s, which calls have.
+/// On a device record: the record contains only the device's time. The bit is the same as [`FLAG_ROLE_BYTES`], which
+/// only calls have.
 pub const FLAG_CLOCK: u8 = 32;
 
-/// A record in memory, in the layout it has in a chunk. Field meaning depends on `kind` ([`RecordKind`]).
+/// Record in memory, in the layout that it has in a chunk. The meaning of the fields depends on `kind`
+/// ([`RecordKind`]).
 ///
-/// Times are counter ticks of the process's clock (header property `clock.counter`).
+/// Times are ticks of the process's counter (header property `clock.counter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
-    /// Generation of the chunk; with the next four bytes the commit word. 0 in decoded records.
+    /// Generation of the chunk. Together with the next four bytes it is the commit word. 0 in decoded records.
     pub generation: u32,
     /// [`RecordKind`] as a number.
     pub kind: u8,
-    /// [`crate::Operation`] as a number, 0 where the kind has none.
+    /// [`crate::Operation`] as a number; 0 if the kind has none.
     pub operation: u8,
     /// `FLAG_*` bits.
     pub flags: u8,
-    /// Bytes per element, 0 if unknown.
+    /// Bytes per element; 0 if unknown.
     pub element_bytes: u8,
-    /// When the call was entered, in ticks.
+    /// Time at which the call was entered, in ticks.
     pub enter_ticks: u64,
-    /// When it was left, in ticks; 0 in an in-flight slot.
+    /// Time at which the call was left, in ticks; 0 in an in-flight slot.
     pub leave_ticks: u64,
-    /// Payload of this member in bytes: the call's own count times the element size (METRICS.md, section 2).
+    /// Payload of this member, in bytes: the call's own count times the element size (METRICS.md, section 2).
     pub bytes: u64,
-    /// Address of the object that joins records of one operation: the c10d work, the message buffer.
+    /// Address of the object that joins the records of one operation: the c10d work or the message buffer.
     pub object: u64,
-    /// Index of the communicator in this log's definitions, [`NO_COMMUNICATOR`] if none.
+    /// Index of the communicator in the definitions of this log; [`NO_COMMUNICATOR`] if none.
     pub communicator: u32,
     /// The library's tag (Gloo: the tag; MPI: the tag; NCCL: 0).
     pub tag: u32,
-    /// n-th use of this (operation, tag) on this communicator, from 0, stamped by the hook.
+    /// n-th use of this (operation, tag) on this communicator, from 0. The hook sets it.
     pub sequence: u32,
-    /// Root or peer in the communicator's numbering, [`NO_PEER`] if none.
+    /// Root or peer in the numbering of the communicator; [`NO_PEER`] if none.
     pub peer: i32,
-    /// Depends on the kind: parent work of a `Call`, slot of a `Post`, [`BlockedIn`] of a `Blocked`.
+    /// Depends on the kind: parent work of a `Call`, slot of a `Post`, [`BlockedIn`] of a `Blocked`, and others.
     pub aux: u64,
 }
 
 const _: () = assert!(size_of::<Record>() == RECORD_BYTES);
 
 impl Record {
-    /// A record of `kind` with every other field empty.
+    /// Creates a record of `kind` with all other fields empty.
     pub const fn new(kind: RecordKind) -> Self {
         Self {
             generation: 0,
@@ -479,7 +487,8 @@ impl Record {
         }
     }
 
-    /// A continuation record of up to [`CONTINUATION_COUNTS`] numbers, for a call entered at `enter_ticks`.
+    /// Creates a continuation record with up to [`CONTINUATION_COUNTS`] numbers, for a call that was entered at
+    /// `enter_ticks`.
     pub const fn continuation(counts: [u64; CONTINUATION_COUNTS], enter_ticks: u64) -> Self {
         let mut record = Self::new(RecordKind::Continuation);
         record.enter_ticks = enter_ticks;
@@ -494,7 +503,7 @@ impl Record {
         record
     }
 
-    /// The numbers of a continuation record.
+    /// Returns the numbers of a continuation record.
     pub const fn continuation_counts(&self) -> [u64; CONTINUATION_COUNTS] {
         [
             self.bytes,
@@ -505,7 +514,7 @@ impl Record {
         ]
     }
 
-    /// The first eight bytes as one number: what makes the record visible.
+    /// Returns the first eight bytes as one number. Storing it makes the record visible.
     #[inline]
     pub const fn commit_word(&self, generation: u32) -> u64 {
         (generation as u64)
@@ -515,7 +524,7 @@ impl Record {
             | (self.element_bytes as u64) << 56
     }
 
-    /// The seven 64-bit words behind the commit word.
+    /// Returns the seven 64-bit words after the commit word.
     #[inline]
     pub const fn body(&self) -> [u64; 7] {
         [
@@ -529,7 +538,7 @@ impl Record {
         ]
     }
 
-    /// The record that these eight words hold.
+    /// Creates a record from its eight words.
     #[inline]
     pub const fn from_words(words: [u64; 8]) -> Self {
         let w = words[0];
@@ -551,7 +560,7 @@ impl Record {
         }
     }
 
-    /// The eight 64-bit words of the record in little-endian file order.
+    /// Returns the eight 64-bit words of the record, in the order of the file (little-endian).
     pub const fn to_words(&self) -> [u64; 8] {
         let b = self.body();
         [

@@ -1,6 +1,6 @@
-//! The recorder of one process: started once, fed by lanes, drained by one background thread.
+//! Recorder of one process. It is started once. Lanes feed it, and one background thread drains it.
 //!
-//! The caller owns the thread (the preloaded library makes it with all signals blocked); everything that opens,
+//! The caller owns the thread; the preloaded library creates it with all signals blocked. Everything that opens,
 //! writes, grows or allocates happens in [`Recorder::run`], on that thread.
 
 use super::area::{Area, ChunkHeader, chunk_state, state};
@@ -20,25 +20,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a process was told about recording.
+/// Recording options of a process.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The run directory, absolute.
+    /// Absolute path of the run directory.
     pub run_dir: PathBuf,
-    /// Directory for the live area; `None`: the first of shared memory, run directory, /var/tmp that will do.
+    /// Directory for the live area. With `None` it is the first usable one of shared memory, the run directory and
+    /// /var/tmp.
     pub live_dir: Option<PathBuf>,
-    /// Bytes of the live area at most.
+    /// Maximum size of the live area, in bytes.
     pub live_bytes: u64,
-    /// Bytes of the segment file at which recording stops.
+    /// Size of the segment file at which recording stops, in bytes.
     pub max_disk_bytes: u64,
-    /// Free space under which recording stops; `None`: the larger of 1 GiB and 5 %.
+    /// Free disk space below which recording stops, in bytes. With `None` it is 5 % of the file system, but at least 1
+    /// GiB and at most 64 GiB.
     pub min_free_bytes: Option<u64>,
-    /// How long a half-full chunk may stay out of the segments.
+    /// Maximum time for which a half-full chunk may stay out of the segments.
     pub partial_flush: Duration,
 }
 
 impl Options {
-    /// The defaults for a run directory.
+    /// Returns the default options for a run directory.
     pub fn new(run_dir: PathBuf) -> Self {
         Self {
             run_dir,
@@ -56,9 +58,9 @@ const RECORDING: u32 = 1;
 const FAILED: u32 = 2;
 const FINISHED: u32 = 3;
 
-/// The one recorder of a process. `const`-constructible, so that it can be a static that needs no initialisation.
+/// Recorder of a process. Its constructor is `const`, so that it can be a static without initialisation.
 pub struct Recorder {
-    /// Lanes to write to now; null while starting, paused, or after the end.
+    /// Lanes that accept records now; null while starting, while paused, and after the end.
     active: AtomicPtr<LaneSet>,
     /// Lanes once they exist, also while paused.
     set: AtomicPtr<LaneSet>,
@@ -77,7 +79,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// A recorder that records nothing yet.
+    /// Creates a recorder that does not record yet.
     pub const fn new() -> Self {
         Self {
             active: AtomicPtr::new(std::ptr::null_mut()),
@@ -91,7 +93,7 @@ impl Recorder {
         }
     }
 
-    /// Forgets everything, in a forked child: the lanes belong to the parent.
+    /// Resets the recorder in a forked child, because the lanes belong to the parent.
     pub fn reset_after_fork(&self) {
         self.active.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.set.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -103,25 +105,25 @@ impl Recorder {
         self.starting_first.store(0, Ordering::Relaxed);
     }
 
-    /// The lanes to write to now.
+    /// Returns the lanes that accept records now.
     #[inline]
     pub fn lanes(&self) -> Option<&'static LaneSet> {
         // SAFETY: the pointer is null or comes from `Box::leak` in `run`.
         unsafe { self.active.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The lanes, also while recording is paused: for definitions and losses.
+    /// Returns the lanes also while recording is paused. Definitions and losses use this.
     pub fn lanes_even_if_paused(&self) -> Option<&'static LaneSet> {
         // SAFETY: as in `lanes`.
         unsafe { self.set.load(Ordering::Acquire).as_ref() }
     }
 
-    /// True from the moment records are taken, or it is known that none ever will be.
+    /// Returns true once records are accepted, or once it is known that they never will be.
     pub fn is_settled(&self) -> bool {
         self.status.load(Ordering::Acquire) != NOT_STARTED
     }
 
-    /// Waits until [`Recorder::is_settled`], at most `limit`. For cold calls only (building a communicator).
+    /// Waits until [`Recorder::is_settled`], at most `limit`. Only for cold calls, such as building a communicator.
     pub fn wait_until_settled(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         while !self.is_settled() {
@@ -133,20 +135,21 @@ impl Recorder {
         }
     }
 
-    /// Takes no records until [`Recorder::resume`]. Definitions and sequence counters go on.
+    /// Accepts no records until [`Recorder::resume`]. Definitions and sequence numbers continue.
     pub fn pause(&self) {
         self.paused.store(1, Ordering::SeqCst);
         self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
     }
 
-    /// Takes records again.
+    /// Accepts records again.
     pub fn resume(&self) {
         self.paused.store(0, Ordering::SeqCst);
         self.active
             .store(self.set.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// Counts a record that came before there was a place for it. Nothing while paused: that is no loss.
+    /// Counts a record that arrived before the lanes exist. Later it counts nothing: a record that is skipped while
+    /// paused is not a loss.
     #[cold]
     pub fn count_while_starting(&self, kind: RecordKind, now_ticks: u64) {
         if self.status.load(Ordering::Relaxed) == NOT_STARTED {
@@ -161,9 +164,11 @@ impl Recorder {
         }
     }
 
-    /// Asks the background thread to write everything out and close the log; waits at most `limit` for it, also while
-    /// it is still starting: what was counted until then would be lost without a trace. Only where [`Recorder::run`] was
-    /// begun. If it does not come in time nothing that was recorded is lost: the live area stays for the collector.
+    /// Requests that the background thread writes everything and closes the log, and waits at most `limit` for it.
+    ///
+    /// It also waits while the thread is still starting, because the losses counted until then would otherwise
+    /// disappear. Call it only if [`Recorder::run`] was started. If the time is too short nothing is lost: the live
+    /// area remains for the collector.
     pub fn finish(&self, limit: Duration) {
         self.wake.store(1, Ordering::Release);
         futex_wake(&self.wake);
@@ -178,7 +183,7 @@ impl Recorder {
         }
     }
 
-    /// Says that there will be no recording, for whoever waits for its start.
+    /// Marks recording as failed and wakes all threads that wait for its start.
     pub fn give_up(&self) {
         self.settle(FAILED);
     }
@@ -188,9 +193,11 @@ impl Recorder {
         futex_wake(&self.status);
     }
 
-    /// The background thread's whole life. `on_ready` runs before the first record is taken, and writes the
-    /// definitions that exist already. `each_second` gets the run directory, and says how many other threads of the
-    /// recorder's there are; `on_last` is called when no other thread is left, to end those that record.
+    /// Runs the background thread from start to end.
+    ///
+    /// `on_ready` runs before the first record is accepted, and writes the definitions that already exist.
+    /// `each_second` receives the run directory and returns the number of the recorder's other threads. `on_last` is
+    /// called when only threads of the recorder are left, and ends those that record.
     pub fn run(
         &'static self,
         options: &Options,
@@ -223,7 +230,8 @@ impl Recorder {
             if last_look.elapsed() >= Duration::from_secs(1) {
                 last_look = Instant::now();
                 let others = each_second(&options.run_dir);
-                // A program whose main thread has left by pthread_exit ends with its last thread. That must not be us.
+                // If the main thread has left by pthread_exit, the program ends with its last thread. The recorder must
+                // not be this last thread.
                 if process::only_own_threads_are_left(1 + others) {
                     on_last();
                     break;
@@ -252,7 +260,7 @@ fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: i64::from(limit.subsec_nanos()),
     };
-    // SAFETY: the word and the time live through the call; a wrong or missed wake only ends the wait.
+    // SAFETY: the word and the time live through the call. A wrong or missed wake-up only ends the wait.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -276,7 +284,7 @@ fn futex_wake(word: &AtomicU32) {
     }
 }
 
-/// The background thread's state: what has been written, what is due.
+/// State of the background thread: what has been written, and what is due.
 struct Drain {
     set: &'static LaneSet,
     options: Options,
@@ -294,21 +302,22 @@ struct Drain {
     reported_losses: Vec<Loss>,
     records_since_watermark: usize,
     stopped: bool,
-    /// Frames that wait for the next write; reused between cycles, as is `payload`.
+    /// Frames for the next write. The buffer is reused between cycles, as is `payload`.
     frames: Vec<u8>,
     payload: Vec<u8>,
-    /// Cycles in a row that had nothing to write: the thread sleeps longer.
+    /// Number of consecutive cycles with nothing to write. The thread then sleeps longer.
     idle_cycles: u32,
 }
 
 const CALIBRATION_INTERVAL_FIRST: Duration = Duration::from_secs(1);
 const CALIBRATION_INTERVAL_LAST: Duration = Duration::from_secs(10);
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
-/// Finished chunks that are worth a frame before half-full ones are due.
+/// Minimum number of full chunks that are written as a frame before half-full ones are due.
 const FULL_CHUNKS: usize = 32;
-/// Records packed into one frame at most: bounds the memory of writer and reader.
+/// Maximum number of records in one frame. It bounds the memory of writer and reader.
 const RECORDS_PER_FRAME: usize = 1 << 15;
-/// Records between two watermarks at most, about: what a reader holds in memory to bring lanes into one order.
+/// Approximate maximum number of records between two watermarks. A reader keeps them in memory in order to sort the
+/// lanes into one order.
 const RECORDS_PER_WATERMARK: usize = 1 << 16;
 
 impl Drain {
@@ -358,7 +367,8 @@ impl Drain {
         drain.define_process();
         drain.calibrate();
         drain.put_definitions();
-        // Even where there is too little space to record: the losses lie in the live area, which these bytes name.
+        // Written even if there is too little space to record: the losses are in the live area, and these bytes contain
+        // its path.
         drain.write_frames();
         drain.check_space();
         Some(drain)
@@ -392,7 +402,7 @@ impl Drain {
         }
     }
 
-    /// One round of the background thread.
+    /// Runs one cycle of the background thread. With `everything`, all due times count as reached.
     fn cycle(&mut self, everything: bool) {
         if self.last_calibration.elapsed() >= self.calibration_interval || everything {
             self.calibrate();
@@ -465,7 +475,7 @@ impl Drain {
         }
     }
 
-    /// Chunks that their lanes have left: many at once pack better than one by one.
+    /// Returns the number of full chunks. Many chunks at once pack better than single ones.
     fn full_chunks(&self) -> usize {
         let area = &self.set.area;
         (0..area.layout().chunk_count)
@@ -473,7 +483,7 @@ impl Drain {
             .count()
     }
 
-    /// Packs finished chunks (and half-full ones if `partial`) and writes them; frees what is safely written.
+    /// Packs and writes full chunks, and half-full ones too if `partial`. Frees the chunks that are safely written.
     fn put_records(&mut self, partial: bool) -> bool {
         let mut groups: Vec<Group> = Vec::new();
         let mut due: Vec<(u32, ChunkHeader, u32)> = Vec::new();
@@ -544,8 +554,8 @@ impl Drain {
         written
     }
 
-    /// Appends what has gathered in `frames`. On failure the frames are dropped, the chunks they came from are kept
-    /// and tried again; only definitions and calibrations in them must be kept by hand.
+    /// Appends the collected `frames` to the file. On failure the frames are dropped. Their chunks are kept and tried
+    /// again, so only definitions and losses need separate treatment.
     fn write_frames(&mut self) -> bool {
         if self.frames.is_empty() {
             return true;
@@ -569,7 +579,7 @@ impl Drain {
             Err(_) => {
                 self.set.disk_failing.store(1, Ordering::Relaxed);
                 self.frames.clear();
-                // The live area still holds all definitions and losses; write them again with the next frames.
+                // The live area still contains all definitions and losses. They are written again with the next frames.
                 self.definitions_flushed = 0;
                 self.reported_losses.clear();
                 false
@@ -586,7 +596,8 @@ impl Drain {
         }
     }
 
-    /// Stops recording for good: takes the free chunks away, so that what lanes cannot place is counted as the disk's.
+    /// Stops recording permanently. It takes the free chunks away, so that records without a chunk are counted as
+    /// losses of the disk.
     fn stop(&mut self) {
         if !self.stopped {
             self.stopped = true;
@@ -596,7 +607,7 @@ impl Drain {
         }
     }
 
-    /// Writes all there is and says that nothing is missing; then the live area goes.
+    /// Writes everything and marks the log as complete. After that it removes the live area.
     fn close(&mut self) {
         self.cycle(true);
         let mut payload = Vec::new();
@@ -616,7 +627,7 @@ impl Drain {
     }
 }
 
-/// Appends a call in progress as it stands in an in-flight frame.
+/// Appends a call in progress in the format of an in-flight frame.
 pub(super) fn put_in_flight(lane: u32, thread_id: u32, record: &Record, out: &mut Vec<u8>) {
     out.extend_from_slice(&lane.to_le_bytes());
     out.extend_from_slice(&thread_id.to_le_bytes());
@@ -625,7 +636,7 @@ pub(super) fn put_in_flight(lane: u32, thread_id: u32, record: &Record, out: &mu
     }
 }
 
-/// Losses as they stand in a frame.
+/// Returns the losses in the format of a frame.
 pub(super) fn losses_payload(losses: &[Loss]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(losses.len() * super::layout::LOSS_ENTRY_BYTES);
     for loss in losses {
@@ -659,7 +670,8 @@ fn nonce() -> u64 {
     }
 }
 
-/// The segment file. Never kept open: a program's `closefrom` would hand our descriptor's number to its own files.
+/// Segment file. It is never kept open: `closefrom` in the program would close the descriptor, and its number could
+/// then belong to a file of the program.
 struct SegmentFile {
     path: PathBuf,
     device: u64,
@@ -683,7 +695,7 @@ impl SegmentFile {
         let path = options
             .run_dir
             .join(format!("{host}-{pid}-{nonce:016x}.{SEGMENT_EXTENSION}"));
-        // A process may end at any moment: a log is seen only with its header in it.
+        // A process may end at any moment. The rename makes a log visible only once it has its header.
         let unfinished = path.with_extension("starting");
         let header = FileHeader {
             version: super::layout::FORMAT_VERSION,
@@ -720,7 +732,7 @@ impl SegmentFile {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Appends whole frames; after a failure the file ends where it ended before, as far as the disk lets us.
+    /// Appends complete frames. After a failure the file is cut to its previous size, if the disk allows it.
     fn append(&mut self, frames: &[u8]) -> io::Result<()> {
         let mut file = fs::OpenOptions::new()
             .append(true)

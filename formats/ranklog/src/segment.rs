@@ -1,38 +1,41 @@
-//! The segment file: a header and checksummed frames, only ever appended to. Layout in RANKLOG.md, "Segment file".
+//! Segment file: a header and checksummed frames. It is append-only. RANKLOG.md, section "Segment file", has the
+//! layout.
 
 use super::layout::{FORMAT_VERSION, SEGMENT_MAGIC};
 
-/// Bytes of the file header.
+/// Size of the file header, in bytes.
 pub const FILE_HEADER_BYTES: usize = 32;
-/// Bytes of a frame's header.
+/// Size of the header of a frame, in bytes.
 pub const FRAME_HEADER_BYTES: usize = 24;
 /// First four bytes of a frame.
 pub const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"RSFr");
-/// Largest payload a reader accepts; a writer stays far below.
+/// Maximum size of a payload that a reader accepts, in bytes. Writers stay far below.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
-/// What a frame carries.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// A run of definitions, beginning at `position` of the live area's definitions.
+    /// Definitions, starting at `position` in the definitions of the live area.
     Definitions = 1,
     /// Packed records (module `codec`).
     Records = 2,
-    /// Calibrations of the clock, 64 bytes each.
+    /// Clock calibrations, 64 bytes each.
     Calibrations = 3,
-    /// All losses so far, 32 bytes each: count, first tick, last tick, cause, kind.
+    /// Loss counts so far, 32 bytes each: count, first tick, last tick, cause and kind.
     Losses = 4,
-    /// Calls in progress when the log was closed or collected: 8 bytes lane and thread id, 64 bytes record each.
+    /// Calls in progress when the log was closed or collected: 8 bytes of lane and thread ID, and a 64-byte record
+    /// each.
     InFlight = 5,
-    /// The process ended and nothing is missing: no live area is needed any more.
+    /// The process ended and the log is complete. The live area is no longer needed.
     End = 6,
-    /// Eight bytes, a tick: every record committed before it stands in the frames above. Bounds a reader's memory.
+    /// Watermark of eight bytes, a tick: every record that was committed before it is in the frames above. It bounds
+    /// the memory of a reader.
     Watermark = 7,
 }
 
 impl FrameKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::Definitions,
@@ -47,21 +50,21 @@ impl FrameKind {
     }
 }
 
-/// The file header of a log.
+/// Header of the file of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Layout version.
+    /// Version of the layout.
     pub version: u32,
-    /// Number from [`super::clock::Counter`].
+    /// Number of the [`super::clock::Counter`].
     pub counter: u32,
-    /// Nonce shared with the live area.
+    /// Nonce that the segment file shares with the live area.
     pub nonce: u64,
-    /// Process id as its own namespace sees it.
+    /// Process ID in the process's own namespace.
     pub pid: u32,
 }
 
 impl FileHeader {
-    /// The header as it stands in the file.
+    /// Returns the header in its file format.
     pub fn to_bytes(&self) -> [u8; FILE_HEADER_BYTES] {
         let mut out = [0u8; FILE_HEADER_BYTES];
         out[0..8].copy_from_slice(&SEGMENT_MAGIC.to_le_bytes());
@@ -74,7 +77,7 @@ impl FileHeader {
         out
     }
 
-    /// The header in these bytes.
+    /// Decodes the header.
     pub fn from_bytes(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<Self, HeaderFault> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -96,21 +99,22 @@ impl FileHeader {
     }
 }
 
-/// Why a file header was not taken.
+/// Reason why a file header was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
-    /// The magic is another.
+    /// The magic number does not match.
     #[error("not a rankscope rank log (the first eight bytes are not RSLOG001)")]
     NotARankLog,
-    /// Made by a later rankscope.
+    /// A later version of rankscope wrote the file.
     #[error("rank log format {0} is newer than this rankscope reads; update rankscope")]
     Newer(u32),
-    /// The checksum is wrong.
+    /// The checksum does not match.
     #[error("the file header's checksum is wrong")]
     Damaged,
 }
 
-/// Position of an end that the process did not write itself: it was killed, and somebody else completed its log.
+/// Value of `position` in an end frame that the process did not write itself. It was killed, and a collector completed
+/// its log.
 pub const END_COLLECTED: u32 = 1;
 
 /// Appends a frame to `out`.
@@ -126,21 +130,21 @@ pub fn put_frame(kind: FrameKind, position: u32, payload: &[u8], out: &mut Vec<u
     out.extend_from_slice(payload);
 }
 
-/// A frame's header.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Number of the kind; may be one this reader does not know.
+    /// Number of the kind. It may be unknown to this reader.
     pub kind: u8,
-    /// Bytes of the payload behind the header.
+    /// Size of the payload after the header, in bytes.
     pub payload_bytes: u32,
-    /// Meaning depends on the kind; for definitions their position in the live area.
+    /// Depends on the kind. For definitions it is their position in the live area.
     pub position: u32,
     /// CRC-32 of the payload.
     pub payload_check: u32,
 }
 
 impl FrameHeader {
-    /// The header in these bytes; `None` if they are none, damaged, or say something impossible.
+    /// Decodes a header; `None` if the bytes are not a header, are damaged, or contain impossible values.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.get(..FRAME_HEADER_BYTES)?.try_into().ok()?;
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

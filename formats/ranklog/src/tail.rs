@@ -1,37 +1,39 @@
-//! The last part of a log: watermarks tell where it begins, so that nothing of what lies before is unpacked, or read.
+//! Reading of only the last part of a log. Watermarks show where it starts, so that nothing before it is read or
+//! unpacked.
 //!
-//! A watermark says that every record left before its tick stands above it; and what stands above the watermark before it
-//! was left before that tick. So the records from a watermark on stand in the frames behind the one before.
+//! Every record that was left before the tick of a watermark is in the frames before that watermark. Records in the
+//! frames before the previous watermark were all left before that tick. Records left at or after the tick are therefore
+//! in the frames after the previous watermark.
 
 use super::codec;
 use super::reader::{FrameAt, RankLog};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 use std::os::unix::fs::FileExt;
 
-/// Bytes at a payload's front in which nearly always all its groups are named.
+/// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
 
-/// A moment at which a part of a log may begin.
+/// Time at which a part of a log can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// A watermark.
+    /// Tick of a watermark.
     pub ticks: u64,
-    /// Records in the frames behind it and in the live area.
+    /// Number of records in the frames after it and in the live area.
     pub records: u64,
 }
 
-/// Where a log's records begin to be read.
+/// Position at which reading of a log's records starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
-    /// Nothing that was left before is told.
+    /// Records that were left before this tick are not returned.
     pub(super) ticks: u64,
-    /// Frame that is read first.
+    /// Index of the first frame that is read.
     pub(super) first_frame: usize,
 }
 
 impl RankLog {
-    /// Where a part of this log may begin, the last moment first, up to the first part that has more records than `most`;
-    /// and how many records all of it has, if it has no more than that.
+    /// Returns the boundaries at which a part of this log can start, the last one first, up to the first part with more
+    /// than `most` records. Also returns the number of records of the whole log, if it has at most `most`.
     pub fn boundaries(&self, most: u64) -> (Vec<Boundary>, Option<u64>) {
         let mut found = Vec::new();
         let live = self.live.iter();
@@ -51,13 +53,14 @@ impl RankLog {
         (found, (records <= most).then_some(records))
     }
 
-    /// When the last record was left, or the last call in progress was entered: a process that is stuck goes on to write
-    /// watermarks, and what it did last long after it did that. What was written last is unpacked for it.
+    /// Returns the tick at which the last record was left or the last call in progress was entered. A stuck process
+    /// keeps writing watermarks, and its last call may be long before them. The last written records are unpacked for
+    /// this.
     pub fn last_ticks(&self) -> Option<u64> {
         let is_kind = |frame: &FrameAt, kind: FrameKind| frame.header.kind == kind as u8;
         let has_records = |at: &FrameAt| is_kind(at, FrameKind::Records) && self.records_in(*at) > 0;
         let last = self.frames.iter().rposition(has_records);
-        // What is written at once stands between two watermarks.
+        // Records that are written together are between two watermarks.
         let first = last.map_or(self.frames.len(), |last| {
             let before = &self.frames[..last];
             before
@@ -74,17 +77,20 @@ impl RankLog {
         end
     }
 
-    /// Lets [`RankLog::records`] tell only what was left at `ticks` or later. Frames that hold nothing of it are not read.
-    /// Threads are known by what their chunks say: one that took a lane over before is told by the id of the one that it
-    /// took it from, up to the lane's next chunk.
+    /// Limits [`RankLog::records`] to records that were left at `ticks` or later. Frames without such records are not
+    /// read.
+    ///
+    /// Thread IDs come from the chunks. After a thread takes over a lane, its records have the ID of the previous owner
+    /// until the next chunk of the lane.
     pub fn begin_at(&mut self, ticks: u64) {
         let watermarks: Vec<usize> = (0..self.frames.len())
             .filter(|&frame| self.frames[frame].header.kind == FrameKind::Watermark as u8)
             .collect();
         let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
-        // They grow; one that cannot be read is none to begin at.
+        // Ticks of watermarks increase. A watermark that cannot be read is not used as a start.
         let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
-        // Above a watermark may stand what was left behind it, but nothing that was left behind the next one.
+        // The frames before a watermark may contain records that were left after its tick, but none that were left
+        // after the tick of the next watermark.
         let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
         self.begin = Some(Begin {
             ticks,
@@ -92,12 +98,12 @@ impl RankLog {
         });
     }
 
-    /// True if only the last part of the log is told: what is numbered by what came before is not known.
+    /// Returns true if only the last part of the log is read. Numbers that count earlier records are then unknown.
     pub fn is_cut(&self) -> bool {
         self.begin.is_some()
     }
 
-    /// The tick of a watermark; `None` if it is damaged.
+    /// Returns the tick of a watermark; `None` if it is damaged.
     fn watermark(&self, at: FrameAt) -> Option<u64> {
         let mut bytes = [0u8; 8];
         if at.header.payload_bytes as usize != bytes.len() {
@@ -109,12 +115,12 @@ impl RankLog {
         (crc32fast::hash(&bytes) == at.header.payload_check).then(|| u64::from_le_bytes(bytes))
     }
 
-    /// A watermark's tick, if it is a moment: who writes `u64::MAX` says that nothing follows, not when that was.
+    /// Returns the tick of a watermark if it is a time. The value `u64::MAX` means that nothing follows.
     fn moment(&self, at: FrameAt) -> Option<u64> {
         self.watermark(at).filter(|&ticks| ticks != u64::MAX)
     }
 
-    /// Records in a frame, by what its groups say; 0 if it is damaged.
+    /// Returns the number of records in a frame, from the heads of its groups; 0 if it is damaged.
     fn records_in(&self, at: FrameAt) -> u64 {
         let bytes = at.header.payload_bytes as usize;
         let mut front = vec![0u8; bytes.min(FRONT_BYTES)];

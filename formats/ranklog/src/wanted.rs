@@ -1,51 +1,52 @@
-//! What of the devices' work a user wants recorded, and when: `off`, `communication` or `all`, always or in a window
-//! (`all@30+10`: from second 30 on, for 10 seconds; `all@step100+20`: from the program's own mark "step 100" on, for 20 of
-//! them). The launcher, `rankscope ctl` and the recorder read the same words.
+//! Requested recording of device work: `off`, `communication` or `all`, always or in a window.
+//!
+//! `all@30+10` records from second 30 on, for 10 seconds. `all@step100+20` starts at the program's mark "step 100" and
+//! records 20 steps. The launcher, `rankscope ctl` and the recorder parse the same syntax.
 
 use std::time::Duration;
 
-/// File in a run directory by which a running job is told what to record.
+/// Name of the file in a run directory that controls what a running job records.
 pub const CONTROL_FILE: &str = "control";
 
-/// What is kept.
+/// Recorded device work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing, and CUPTI is left alone.
+    /// No device work. CUPTI is not used.
     Off,
-    /// The work of communication.
+    /// Work of communication only.
     Communication,
-    /// All work.
+    /// All device work.
     All,
 }
 
-/// When.
+/// Time window of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// Always.
+    /// The whole run.
     Always,
-    /// From so long after this was asked for on, for so long.
+    /// Start after the request, and duration.
     Time(Duration, Duration),
-    /// From the mark with this number on, before the one with that.
+    /// Number of the first step mark, and of the first one after the window.
     Steps(u32, u32),
 }
 
-/// What and when.
+/// A request: the recorded device work and its time window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What.
+    /// Recorded device work inside the window.
     pub mode: Mode,
-    /// When.
+    /// Time window of the recording.
     pub window: Window,
 }
 
 impl Wanted {
-    /// Nothing, ever.
+    /// Request that records no device work at any time.
     pub const NONE: Self = Self {
         mode: Mode::Off,
         window: Window::Always,
     };
 
-    /// What a user wrote; `None` if it means nothing.
+    /// Parses the text of a user; `None` if it is not valid.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (mode, window) = match text.split_once('@') {
@@ -77,7 +78,8 @@ impl Wanted {
         Some(Self { mode, window })
     }
 
-    /// What is wanted so long after it was asked for, with that mark of a step as the last one.
+    /// Returns the mode at a given time. `since` is the time since the request, and `step` the number of the last step
+    /// mark.
     pub fn now(&self, since: Duration, step: Option<u32>) -> Mode {
         let is_inside = match self.window {
             Window::Always => true,
@@ -87,7 +89,7 @@ impl Wanted {
         if is_inside { self.mode } else { Mode::Off }
     }
 
-    /// How long from then on until that may change by itself.
+    /// Returns the time until the mode may next change by itself, at `since` after the request.
     pub fn changes_in(&self, since: Duration) -> Option<Duration> {
         match self.window {
             Window::Time(from, length) => [from, from.saturating_add(length)]

@@ -1,5 +1,6 @@
-//! Writes a rank log offline, in one go: for the collector's own logs, tests and benchmarks. A recording process uses
-//! the recorder instead, which writes the same bytes crash-safely.
+//! Offline writer of a rank log: for the collector's own logs, tests and benchmarks.
+//!
+//! A recording process uses the recorder instead, which writes the same format crash-safely.
 
 use super::clock::{Calibration, Counter};
 use super::codec::{self, Group};
@@ -11,7 +12,7 @@ use super::recorder;
 use super::segment::{self, FileHeader, FrameKind};
 use std::io::{self, Write};
 
-/// Appends frames to any writer.
+/// Writes frames to any writer.
 pub struct LogWriter<W: Write> {
     out: W,
     definitions_position: u32,
@@ -45,7 +46,7 @@ impl<W: Write> LogWriter<W> {
         self.out.write_all(&self.buffer)
     }
 
-    /// Writes definitions, each a kind and its payload.
+    /// Writes definitions, each given as its kind and payload.
     pub fn definitions(&mut self, definitions: &[(u8, Payload)]) -> io::Result<()> {
         self.payload.clear();
         for (kind, payload) in definitions {
@@ -62,8 +63,8 @@ impl<W: Write> LogWriter<W> {
         self.frame(FrameKind::Definitions, position)
     }
 
-    /// Writes records of several lanes as one frame: lane, thread id, and records in the order in which they were
-    /// left. A lane must not come twice.
+    /// Writes records of several lanes as one frame. Each entry has a lane, a thread ID and records in the order in
+    /// which they were left. A lane must not occur twice.
     pub fn records(&mut self, lanes: &[(u32, u32, &[Record])]) -> io::Result<()> {
         let mut groups = Vec::new();
         for &(lane, thread_id, records) in lanes {
@@ -77,7 +78,7 @@ impl<W: Write> LogWriter<W> {
                     lane,
                     thread_id,
                     ordinal,
-                    // Offline there are no chunks to recycle: each group gets a name of its own.
+                    // Offline there are no chunks to recycle, so each group gets a unique chunk and generation.
                     chunk: lane,
                     generation: ordinal as u32 + 1,
                     first: 0,
@@ -88,7 +89,7 @@ impl<W: Write> LogWriter<W> {
         self.groups(&groups)
     }
 
-    /// Says that every record left before `ticks` has been written.
+    /// Writes a watermark: every record that was left before `ticks` has been written.
     pub fn watermark(&mut self, ticks: u64) -> io::Result<()> {
         self.payload.clear();
         self.payload.extend_from_slice(&ticks.to_le_bytes());
@@ -104,20 +105,20 @@ impl<W: Write> LogWriter<W> {
         self.frame(FrameKind::Calibrations, 0)
     }
 
-    /// Writes the losses so far.
+    /// Writes the loss counts so far.
     pub fn losses(&mut self, losses: &[Loss]) -> io::Result<()> {
         self.payload = recorder::losses_payload(losses);
         self.frame(FrameKind::Losses, 0)
     }
 
-    /// Writes packed groups as they are, for a log that is completed from its live area.
+    /// Writes packed groups unchanged, for a log that is completed from its live area.
     pub fn groups(&mut self, groups: &[Group]) -> io::Result<()> {
         self.payload.clear();
         codec::encode(groups, 0, &mut self.payload);
         self.frame(FrameKind::Records, 0)
     }
 
-    /// Writes calls in progress: lane, thread id, record.
+    /// Writes calls in progress: lane, thread ID and record.
     pub fn in_flight(&mut self, calls: &[(u32, u32, Record)]) -> io::Result<()> {
         self.payload.clear();
         for (lane, thread_id, record) in calls {
@@ -126,7 +127,7 @@ impl<W: Write> LogWriter<W> {
         self.frame(FrameKind::InFlight, 0)
     }
 
-    /// Says that nothing is missing, and hands the writer back.
+    /// Writes the end frame, which marks the log as complete, and returns the inner writer.
     pub fn end(mut self) -> io::Result<W> {
         self.payload.clear();
         self.frame(FrameKind::End, 0)?;

@@ -1,4 +1,5 @@
-//! A log from its first record to its reading: written by the real recorder, closed, killed, torn, damaged.
+//! Tests of the life of a log from its first record until it is read. The real recorder writes it; then it is closed,
+//! killed, torn or damaged.
 
 use rankscope_ranklog::collect::{Collected, collect};
 use rankscope_ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 fn define_nothing(_: &LaneSet) {}
 
-/// Starts a recorder of its own on a thread; nothing of it is ever freed, as in a real process.
+/// Starts a separate recorder on a thread. It is never freed, as in a real process.
 fn start(dir: &Path) -> &'static Recorder {
     let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
     let mut options = Options::new(dir.to_path_buf());
@@ -87,7 +88,7 @@ fn tags(log: &RankLog) -> Vec<u32> {
 fn a_closed_log_holds_everything_and_leaves_no_live_area() {
     let dir = tempfile::tempdir().expect("a directory");
     let recorder = start(dir.path());
-    // Far more than the live area holds: chunks are recycled many times.
+    // Far more records than the live area can hold: chunks are recycled many times.
     write_some(recorder.lanes().expect("recording"), 100_000);
     recorder.finish(Duration::from_secs(10));
     let log = RankLog::open(&only_log(dir.path())).expect("a log");
@@ -96,7 +97,7 @@ fn a_closed_log_holds_everything_and_leaves_no_live_area() {
     let lost: u64 = log.losses.iter().map(|loss| loss.count).sum();
     let seen = tags(&log);
     assert_eq!(seen, (0..100_000).collect::<Vec<u32>>());
-    // The writer above retries, so a loss is a try that was counted; nothing else may be.
+    // The writer above retries, so every loss is a counted attempt. No other losses may occur.
     assert!(
         log.losses.iter().all(|loss| loss.cause.name() == "no-chunk"),
         "{lost}"
@@ -115,7 +116,7 @@ fn a_live_area_completes_a_log_and_is_read_once() {
     write_some(set, 5_000);
     let lane = set.acquire(43, [0; 16], 1).expect("a lane");
     lane.enter(set, &call(77));
-    // The recorder goes on in this process; for the log it is as if it had been killed here.
+    // The recorder continues in this process. For the log it is as if the process had been killed here.
     let path = only_log(dir.path());
     let running = RankLog::open(&path).expect("a log");
     assert_eq!(running.ending, Ending::Running);
@@ -124,12 +125,12 @@ fn a_live_area_completes_a_log_and_is_read_once() {
     assert_eq!(running.in_flight[0].record.tag, 77);
     assert_eq!(collect(&path).expect("readable"), Collected::StillRunning);
 
-    // Copies of both files, as a dead process would have left them, under a start time that is not ours.
+    // Copies of both files as a dead process would have left them, with a start time that is not this process's.
     let live = PathBuf::from(&running.properties["live_path"]);
     let copy = dir.path().join("copy");
     std::fs::create_dir(&copy).expect("a directory");
     let (copied_log, copied_live) = (copy.join("a.rslog"), copy.join("a.rslive"));
-    // The live area first: what is recycled in between is in segments by the time they are copied.
+    // The live area is copied first: chunks that are recycled in between are in segments when the segments are copied.
     std::fs::copy(&live, &copied_live).expect("copied");
     std::fs::copy(&path, &copied_log).expect("copied");
     let dead = RankLog::open_with_live(&copied_log, Some(&copied_live)).expect("a log");

@@ -1,4 +1,5 @@
-//! The last part of a log is what the whole log tells from there on: the same records in the same order, wherever it begins.
+//! Tests that the last part of a log is read exactly as in the whole log: the same records in the same order, wherever
+//! it starts.
 
 use rankscope_ranklog::clock::Counter;
 use rankscope_ranklog::lanes::LaneSet;
@@ -19,7 +20,8 @@ fn left_at(leave_ticks: u64, tag: u32) -> Record {
     }
 }
 
-/// Ten frames of two lanes: some records are left behind their frame's watermark, and one comes a frame late.
+/// Writes ten frames of two lanes. Some records are left after the watermark of their frame, and one arrives a frame
+/// late.
 fn write(path: &Path) {
     let file = File::create(path).expect("a log");
     let mut log = LogWriter::new(file, Counter::MonotonicRaw, 7, 9).expect("a header");
@@ -78,7 +80,7 @@ fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
         let expected: Vec<ThreadRecord> = all.iter().filter(is_in).copied().collect();
         assert_eq!(tags(&part), tags(&expected), "from {at}");
     }
-    // Those that need not be counted are not.
+    // Frames before the limit are not counted.
     let (few, count) = whole.boundaries(100);
     assert_eq!((few.len(), count), (4, None), "{few:?}");
 }
@@ -89,7 +91,7 @@ fn what_is_passed_over_is_not_read() {
     let path = folder.path().join("one.rslog");
     write(&path);
     let mut bytes = fs::read(&path).expect("a log");
-    // Into the first frame's payload: who unpacks it notices.
+    // Damages the payload of the first frame, so that unpacking it would be noticed.
     bytes[32 + 24 + 30] ^= 1;
     fs::write(&path, &bytes).expect("written");
     let mut log = RankLog::open(&path).expect("a log");
@@ -98,7 +100,7 @@ fn what_is_passed_over_is_not_read() {
     assert_eq!(log.all_records().2, Vec::new());
 }
 
-/// A process that is stuck goes on to say that nothing was left; one that is imported says that nothing follows.
+/// A stuck process keeps writing watermarks. An imported log ends with the watermark that means "nothing follows".
 #[test]
 fn a_log_ends_with_its_last_record() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -119,7 +121,7 @@ fn a_log_ends_with_its_last_record() {
     }
 }
 
-/// Of a process that runs: what the live area still holds of frames that are passed over is not told again.
+/// Log of a running process: records of skipped frames that are still in the live area are not returned a second time.
 #[test]
 fn records_that_are_in_both_files_come_once() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -146,7 +148,7 @@ fn records_that_are_in_both_files_come_once() {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    // A lane that wrote a little long ago: its chunk stays its own, and so does what is in it.
+    // A lane that wrote a few records long ago. It keeps its chunk, and the records stay in it.
     (0..20).for_each(|tag| commit(idle, tag));
     let begun = std::time::Instant::now();
     for tag in 100.. {
@@ -168,7 +170,7 @@ fn records_that_are_in_both_files_come_once() {
     let last = part.all_records().0;
     assert!(!last.is_empty() && last.len() < whole.len());
     assert!(last.iter().all(|entry| entry.record.tag >= 100), "{last:?}");
-    // One that was left at the very tick is in it; live areas hold ticks whole, segments do not.
+    // A record that was left exactly at the tick is included. Live areas contain exact ticks, segments do not.
     let from = whole.len() - last.len();
     assert_eq!(tags(&last), tags(&whole[from..]));
     recorder.finish(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! What a comparison says: `rankscope compare --json`.
+//! Result of a comparison: the output of `rankscope compare --json`.
 
 use super::{COMPARISON_VERSION, RunName};
 use crate::session::{Figure, Tool, schema_of};
@@ -6,86 +6,89 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-/// Everything that a comparison says.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// [`COMPARISON_VERSION`].
+    /// Version of the document: [`COMPARISON_VERSION`].
     pub version: u32,
     /// Name and version of the program.
     pub tool: Tool,
-    /// `fine`, `regressed` or `inconclusive`.
+    /// Verdict: `fine`, `regressed` or `inconclusive`.
     pub verdict: String,
-    /// The exit status that says the same: 0, 1 or 3; 0 or 1 for what is inconclusive where that was asked for.
+    /// Exit status of the verdict: 0 if fine, 1 if regressed, 3 if inconclusive. The user can choose 0 or 1 for an
+    /// inconclusive result instead.
     pub exit_status: u8,
-    /// The result in one sentence.
+    /// Result in one sentence.
     pub headline: String,
-    /// Why it is inconclusive; empty otherwise.
+    /// Why the comparison is inconclusive; empty otherwise.
     pub reasons: Vec<String>,
-    /// What to keep in mind; nothing here changes the verdict.
+    /// Limitations that the reader should know. They do not change the verdict.
     pub cautions: Vec<String>,
-    /// What is compared with.
+    /// Base side: the runs to compare with.
     pub base: SideSummary,
-    /// What is judged.
+    /// New side: the runs to judge.
     pub new: SideSummary,
-    /// How it was decided.
+    /// Method of the decision.
     pub method: Method,
-    /// The smallest change of each gated metric that this comparison finds in 95 % of cases.
+    /// Smallest change of each gated metric that this comparison detects in 95 % of cases.
     pub detectable: Vec<Detectable>,
-    /// What was declared to fail on; these alone decide the verdict.
+    /// Gates: the declared limits. Only they decide the verdict.
     pub gates: Vec<GateResult>,
-    /// Every metric that both sides have: the declared ones first, then by how sure and how large the change is.
+    /// All metrics that both sides have. Declared metrics come first, then the others by certainty and size of their
+    /// change.
     pub metrics: Vec<MetricResult>,
-    /// Metrics that cannot be compared, and why.
+    /// Metrics that cannot be compared, with the reasons.
     pub not_compared: Vec<NotCompared>,
-    /// Why the step time changed.
+    /// Attribution of the change of the step time to its parts.
     pub attribution: Attribution,
-    /// What the program, its ranks and its findings do otherwise, the most telling first.
+    /// Changes in the behaviour of the program, its ranks and its findings, the most important first.
     pub changes: Vec<Change>,
-    /// Differences between the runs that bear on whether they may be compared.
+    /// Differences between the runs that affect whether they may be compared.
     pub differences: Vec<Difference>,
 }
 
-/// One side.
+/// One side of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideSummary {
-    /// What people call it, where that is known: `branch main, commit 3f2a91c, machine a100`; `null` where only directories were given.
+    /// Label of the side, such as `branch main, commit 3f2a91c, machine a100`. `null` if only directories were given.
     #[serde(default)]
     pub label: Option<String>,
-    /// Its runs in order of time.
+    /// Runs of the side, ordered by time.
     pub runs: Vec<RunUsed>,
-    /// Batches of runs: more than an hour lies between two.
+    /// Number of batches of runs. More than an hour passes between two batches.
     pub batches: u32,
 }
 
-/// A run of a side.
+/// Run of a side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunUsed {
-    /// The run.
+    /// Identity of the run.
     #[serde(flatten)]
     pub name: RunName,
-    /// Its batch, from 0.
+    /// Index of the run's batch, from 0.
     pub batch: u32,
-    /// It is in the means. A run of an earlier batch may serve to know the noise alone.
+    /// True if the run is part of the means. A run of an earlier batch may serve only to estimate the noise.
     pub is_compared: bool,
-    /// It is of a baseline, which keeps a summary of some kilobytes: its directory may be gone.
+    /// True if the run comes from a baseline. A baseline stores only a summary of a few kilobytes, so the directory of
+    /// the run may no longer exist.
     #[serde(default)]
     pub is_stored: bool,
-    /// Steps that count.
+    /// Number of counted steps.
     pub steps: u64,
-    /// Steps that were left out as warm-up.
+    /// Number of steps that were left out as warm-up.
     pub warm_up: u64,
-    /// Counted steps that are outliers.
+    /// Number of counted steps that are outliers.
     pub outliers: u64,
-    /// Percentiles of its step time, ns; `null` without steps.
+    /// Percentiles of the step time, in nanoseconds; `null` without steps.
     pub step_time: Option<StepQuantiles>,
-    /// Its longest steps, the longest first; empty for a stored run.
+    /// Longest steps of the run, the longest first; empty for a stored run.
     pub worst_steps: Vec<WorstStep>,
 }
 
 /// Percentiles over steps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepQuantiles {
-    /// Shortest.
+    /// Minimum.
     pub min: f64,
     /// 5th percentile.
     pub p5: f64,
@@ -97,7 +100,7 @@ pub struct StepQuantiles {
     pub p75: f64,
     /// 95th percentile.
     pub p95: f64,
-    /// Longest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -115,92 +118,99 @@ impl From<[f64; 7]> for StepQuantiles {
     }
 }
 
-/// A long step, to be looked at.
+/// One of the longest steps of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorstStep {
-    /// Its number.
+    /// Number of the step.
     pub step: u64,
-    /// Earliest start over ranks, ns on the session's axis.
+    /// Earliest start over ranks, in nanoseconds on the session's axis.
     pub start_ns: i64,
-    /// Latest end over ranks, ns on the session's axis.
+    /// Latest end over ranks, in nanoseconds on the session's axis.
     pub end_ns: i64,
 }
 
-/// How it was decided.
+/// Method of the decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Method {
-    /// What varies independently: `runs`, `batches` (of runs, where base and new were not recorded in turns), `blocks` (of the steps
-    /// of one run, and the stored noise between runs), or `none` (one run a side, no noise known).
+    /// Unit that varies independently:
+    ///
+    /// - `runs`: single runs
+    /// - `batches`: batches of runs, because base and new were not recorded in turns
+    /// - `blocks`: blocks of the steps of one run, and the stored noise between runs
+    /// - `none`: one run per side, and the noise is unknown
     pub unit: String,
-    /// Base and new were recorded in turns, so that a drift of the machine reaches both.
+    /// True if base and new runs were recorded in turns, so that a drift of the machine affects both.
     pub is_interleaved: bool,
-    /// Degrees of freedom of the noise of step time; unknown where no noise is known.
+    /// Degrees of freedom of the noise of the step time; unknown if the noise is unknown.
     pub degrees_of_freedom: Figure<f64>,
-    /// Highest probability that any gate fails although nothing changed.
+    /// Maximum probability that any gate fails although nothing changed.
     pub family_alpha: f64,
-    /// The same for each gate: the above divided by their number (Bonferroni).
+    /// Maximum probability that one gate fails although nothing changed: `family_alpha` / number of gates (Bonferroni).
     pub gate_alpha: f64,
-    /// Highest probability that a gate passes although the change is at its limit.
+    /// Maximum probability that a gate passes although the change is at its limit.
     pub pass_alpha: f64,
-    /// Expected share of false ones among the other metrics that are called changed (Benjamini–Hochberg).
+    /// Expected share of false positives among the other metrics that are reported as changed (Benjamini–Hochberg).
     pub false_discovery_rate: f64,
-    /// Confidence of the intervals of metrics that are not gated.
+    /// Confidence of the intervals of metrics without a gate.
     pub confidence: f64,
-    /// A change within this share of the value is called unchanged, where the interval shows it.
+    /// Margin as a share of the value. A metric is unchanged if the interval shows that the change is within the
+    /// margin.
     pub margin: f64,
-    /// The rule by which first steps are left out.
+    /// Rule by which the first steps are left out as warm-up.
     pub warm_up_rule: String,
-    /// The rule by which steps are outliers.
+    /// Rule by which steps are outliers.
     pub outlier_rule: String,
-    /// What the outliers do to the step time; unknown without steps.
+    /// Effect of the outliers on the step time; unknown without steps.
     pub outlier_effect: Figure<OutlierEffect>,
-    /// How the noise was estimated, in a sentence.
+    /// How the noise was estimated, in one sentence.
     pub noise: String,
 }
 
-/// The step time with and without outliers.
+/// Step time with and without outliers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutlierEffect {
-    /// Outliers among the counted steps of the base.
+    /// Number of outliers among the counted steps of the base runs.
     pub base_outliers: u64,
-    /// Among those of the new runs.
+    /// Number of outliers among the counted steps of the new runs.
     pub new_outliers: u64,
-    /// Change of the step time with all counted steps, as a share of the base.
+    /// Change of the step time over all counted steps, as a share of the base.
     pub change_with: f64,
-    /// The same without outliers.
+    /// Change of the step time without outliers, as a share of the base.
     pub change_without: f64,
 }
 
-/// The smallest change that is found.
+/// Smallest change that the comparison detects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Detectable {
-    /// Metric, with its subject.
+    /// Metric with its subject.
     pub metric: String,
-    /// A change for the worse of this size is called a regression in 95 % of cases, in the metric's unit; unknown with the reason.
+    /// Size of the change, in the metric's unit. A change for the worse of this size is reported as a regression in 95
+    /// % of cases.
     pub change: Figure<f64>,
-    /// The same as a share of the base; unknown where the base is 0.
+    /// Size of the change as a share of the base; unknown if the base is 0.
     pub relative: Figure<f64>,
 }
 
-/// What became of a declared limit.
+/// Result of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateResult {
-    /// As written: `step_time>+2%`.
+    /// Rule as the user wrote it, such as `step_time>+2%`.
     pub rule: String,
-    /// Metric, with its subject.
+    /// Metric with its subject.
     pub metric: String,
-    /// The largest change for the worse that is allowed, in the metric's unit; positive whichever direction is better. Unknown
-    /// without a base.
+    /// Maximum allowed change for the worse, in the metric's unit. It is positive for both directions of improvement.
+    /// Unknown without a base.
     pub limit: Figure<f64>,
-    /// The largest change for the worse that is not excluded at a one-sided 5 %, in the metric's unit; positive is worse, as in
-    /// `limit`. The gate passes if this is at most the limit. Unknown without noise.
+    /// Largest change for the worse that a one-sided test at 5 % does not exclude, in the metric's unit. Positive is
+    /// worse, as in `limit`. The gate passes if the value is at most the limit. Unknown without noise.
     #[serde(default = "at_most_was_not_kept")]
     pub at_most: Figure<f64>,
-    /// `pass`, `fail` or `inconclusive`.
+    /// Verdict: `pass`, `fail` or `inconclusive`.
     pub verdict: String,
-    /// Why, in a sentence.
+    /// Reason of the verdict, in one sentence.
     pub reason: String,
-    /// Runs a side (batches, where [`Method::unit`] says so) that would decide, if the estimates stay what they are; `null` if it is decided or no number would.
+    /// Number of runs per side that would decide the gate if the estimates stay the same. They are batches if
+    /// [`Method::unit`] says so. `null` if the gate is decided, or if no number would decide it.
     pub runs_needed: Option<u32>,
 }
 
@@ -208,7 +218,7 @@ fn at_most_was_not_kept() -> Figure<f64> {
     Figure::unknown("an older rankscope did not keep it")
 }
 
-/// From one value to another.
+/// Interval between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Lower end.
@@ -217,138 +227,146 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// One metric of both sides.
+/// Result for one metric of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricResult {
-    /// Which.
+    /// Name of the metric.
     pub metric: String,
-    /// Of what, where there are several.
+    /// Subject of the metric, if there are several.
     pub subject: Option<String>,
-    /// What it means, in words.
+    /// Meaning of the metric, in words.
     pub meaning: String,
     /// Unit of all values: `ns`, `bytes/s`, `bytes`, `share`, `count`.
     pub unit: String,
-    /// Which direction is better: `lower` or `higher`.
+    /// Direction of an improvement: `lower` or `higher`.
     pub better: String,
-    /// It is among the gates.
+    /// True if the metric has a gate.
     pub is_declared: bool,
-    /// Mean over the base's runs.
+    /// Mean over the base runs.
     pub base: f64,
     /// Mean over the new runs.
     pub new: f64,
     /// `new` − `base`.
     pub change: f64,
-    /// The same as a share of the base; `null` where that is 0.
+    /// `change` as a share of the base; `null` if the base is 0.
     pub relative: Option<f64>,
-    /// Interval of the change; `null` where no noise is known.
+    /// Confidence interval of the change; `null` if the noise is unknown.
     pub interval: Option<Interval>,
-    /// Probability of a change as large, either way, if there were none; `null` where no noise is known.
+    /// Probability of a change at least this large in either direction if nothing changed; `null` if the noise is
+    /// unknown.
     pub p_value: Option<f64>,
-    /// The change without the steps that are outliers.
+    /// Change without the outlier steps.
     pub change_without_outliers: f64,
-    /// `improved`, `unchanged`, `regressed` or `inconclusive`.
+    /// Verdict: `improved`, `unchanged`, `regressed` or `inconclusive`.
     pub verdict: String,
-    /// Of `unchanged`: within this share of the smaller value.
+    /// For `unchanged`: the change is within this share of the smaller value.
     pub within: Option<f64>,
-    /// Of `inconclusive`: runs (or batches) a side that would decide; `null` if more than a thousand.
+    /// For `inconclusive`: number of runs (or batches) per side that would decide. `null` if it exceeds 1000.
     pub runs_needed: Option<u32>,
-    /// Value of each base run that is compared.
+    /// Value of each compared base run.
     pub base_runs: Vec<f64>,
     /// Value of each new run.
     pub new_runs: Vec<f64>,
 }
 
 impl MetricResult {
-    /// Metric and subject as people write them: `busbw[all-reduce 1-2 MiB world inside-host]`.
+    /// Returns metric and subject as displayed: `busbw[all-reduce 1-2 MiB world inside-host]`.
     pub fn full_name(&self) -> String {
         full_name(&self.metric, self.subject.as_deref())
     }
 }
 
-/// A metric that cannot be compared.
+/// Metric that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotCompared {
-    /// Metric, with its subject.
+    /// Metric with its subject.
     pub metric: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// The change of the mean step, by its parts.
+/// Change of the mean step, attributed to its parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attribution {
-    /// Why there is none; `null` if there is.
+    /// Why there is no attribution; `null` if there is one.
     pub reason: Option<String>,
-    /// Step time of the base by the mean rank, ns.
+    /// Step time of the mean rank in the base runs, in nanoseconds.
     pub base_step_ns: i64,
-    /// Step time of the new runs by the mean rank, ns.
+    /// Step time of the mean rank in the new runs, in nanoseconds.
     pub new_step_ns: i64,
-    /// Change of the step time, ns: exactly the sum of the parts' changes.
+    /// Change of the step time, in nanoseconds. It is exactly the sum of the changes of the parts.
     pub change_ns: i64,
-    /// The parts of METRICS.md, section 5.
+    /// Changes of the parts of METRICS.md, section 5.
     pub parts: Vec<PartChange>,
-    /// The same for each rank.
+    /// Changes per rank.
     pub ranks: Vec<RankChange>,
 }
 
-/// The change of one part.
+/// Change of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PartChange {
-    /// Its name: `host`, `compute-only`, `overlapped`, `exposed-wait`, `exposed-transfer`, `exposed-memory`, `other-blocked`, `idle`.
+    /// Name of the part: `host`, `compute-only`, `overlapped`, `exposed-wait`, `exposed-transfer`, `exposed-memory`,
+    /// `other-blocked` or `idle`.
     pub part: String,
-    /// In the base's mean step, ns.
+    /// Time in the mean step of the base, in nanoseconds.
     pub base_ns: i64,
-    /// In the new runs' mean step, ns.
+    /// Time in the mean step of the new runs, in nanoseconds.
     pub new_ns: i64,
-    /// `new_ns` − `base_ns`.
+    /// `new_ns` − `base_ns`, in nanoseconds.
     pub change_ns: i64,
 }
 
-/// The change of one rank's step.
+/// Change of the step of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankChange {
-    /// Its number in its world.
+    /// Number of the rank in its world.
     pub rank: u32,
-    /// Its host.
+    /// Host of the rank.
     pub host: String,
-    /// Change of its step time, ns: exactly the sum of the parts' changes.
+    /// Change of the rank's step time, in nanoseconds. It is exactly the sum of the changes of the parts.
     pub change_ns: i64,
-    /// Change of each part, ns, in the order of [`Attribution::parts`].
+    /// Change of each part, in nanoseconds, in the order of [`Attribution::parts`].
     pub parts_ns: Vec<i64>,
 }
 
-/// Something that is otherwise in the new runs.
+/// Something that is different in the new runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// `operation-added`, `operation-removed`, `operation-count`, `operation-resized`, `operations-reordered`, `communicators`,
-    /// `operation-slower`, `operation-waits`, `kernel-slower`, `kernel-new`, `kernel-gone`, `rank-slower`, `host-slower`,
-    /// `pause`, `finding-new`, `finding-gone`, `environment`; and `…-faster` for the better ones.
+    /// Kind of the change. Changes of the program are `operation-added`, `operation-removed`, `operation-count`,
+    /// `operation-resized`, `operations-reordered` and `communicators`. Changes of times are `operation`,
+    /// `operation-waits`, `kernel`, `copies`, `pause`, `idle`, `rank` and `host`, each followed by `-slower` or
+    /// `-faster`. Others are `kernel-new`, `kernel-gone`, `finding-new`, `finding-gone` and `environment`.
     pub kind: String,
-    /// In a sentence.
+    /// Description in one sentence.
     pub text: String,
-    /// How much of the mean step it accounts for, ns; unknown for what has no time of its own.
+    /// Contribution to the change of the mean step, in nanoseconds; unknown if the change has no separate time.
     pub step_ns: Figure<f64>,
-    /// It is for the worse (`true`), for the better (`false`), or neither can be said (`null`).
+    /// True if the change is for the worse, false if it is for the better; `null` if this cannot be decided.
     pub is_worse: Option<bool>,
 }
 
-/// A difference between runs that should be alike.
+/// Difference between runs that should agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// What differs: `kind`, `world-size`, `steps`, `operations`, `versions`, `hardware`, `sources`, `coverage`, `losses`, `crowded-host`, `rules`.
+    /// Property that differs: `kind`, `world-size`, `steps`, `operations`, `versions`, `hardware`, `sources`,
+    /// `coverage`, `losses`, `crowded-host` or `rules`.
     pub what: String,
-    /// In a sentence, with both values.
+    /// Description in one sentence, with both values.
     pub text: String,
-    /// `blocks` (no verdict can be given), `cannot-pass` (a regression is one, but no result is fine) or `accepted` (by the user).
+    /// Effect on the verdict:
+    ///
+    /// - `blocks`: no verdict is possible
+    /// - `cannot-pass`: a regression counts, but no result is fine
+    /// - `accepted`: the user accepted the difference
     pub effect: String,
 }
 
-/// Metric and subject as people write them.
+/// Returns metric and subject as displayed.
 pub fn full_name(metric: &str, subject: Option<&str>) -> String {
     subject.map_or_else(|| metric.to_owned(), |subject| format!("{metric}[{subject}]"))
 }
 
-/// The schema of `rankscope compare --json`, of draft 2020-12.
+/// Returns the schema of `rankscope compare --json`, in draft 2020-12.
 pub fn comparison_schema() -> Json {
     let mut schema =
         schema_of::<Comparison>(&format!("rankscope compare --json, version {COMPARISON_VERSION}"));

@@ -1,7 +1,8 @@
-//! Comparing runs: what is kept of a run ([`RunSummary`], some kilobytes), and what a comparison says ([`Comparison`]).
+//! Comparison of runs: the data that is kept of a run ([`RunSummary`], a few kilobytes), and the result of a comparison
+//! ([`Comparison`]).
 //!
-//! A [`RunSummary`] is made from a session by fixed rules that look at this run alone. A baseline stores summaries, so a later
-//! comparison needs no trace.
+//! A [`RunSummary`] is computed from a session by fixed rules that depend on this run only. A baseline stores
+//! summaries, so that a later comparison needs no trace.
 
 mod document;
 mod run_summary;
@@ -18,5 +19,5 @@ pub use run_summary::{
 };
 pub use stored::{READABLE_FROM, STORED_VERSION, StoredBatch, StoredError};
 
-/// Version of [`Comparison`] as JSON.
+/// Version of the JSON layout of [`Comparison`].
 pub const COMPARISON_VERSION: u32 = 1;

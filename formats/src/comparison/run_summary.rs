@@ -1,30 +1,32 @@
-//! What is kept of one run so that it can be compared with others.
+//! Run summary: the data of one run that is kept so that it can be compared with others.
 
 use crate::session::{Figure, Surrounding, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One run: means over its counted steps, and what it must have in common with a run that it is compared with.
+/// Summary of one run: means over its counted steps, and the properties that it must share with a run that it is
+/// compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunSummary {
-    /// Who made this summary.
+    /// Name and version of the program that made the summary.
     pub tool: Tool,
-    /// Which run it is.
+    /// Identity of the run.
     pub run: RunName,
-    /// What was recorded: `host`, `nccl` (operations of devices, no kernels), `device` (kernels too), or the profiler that an
-    /// import is from: `kineto`, `nsys`.
+    /// Recorded data: `host`, `nccl` (operations on devices, but no kernels) or `device` (kernels too). For an imported
+    /// run, the profiler that recorded it: `kineto` or `nsys`.
     pub kind: String,
-    /// Hardware, versions, environment.
+    /// Hardware, versions and environment.
     pub surroundings: Vec<Surrounding>,
     /// Ranks and hosts.
     pub world: WorldOfRun,
-    /// Which steps count.
+    /// Steps that count.
     pub steps: StepsUsed,
-    /// Names of the parts of a step (METRICS.md, section 5), in the order of [`RankOfRun::parts_ns`]. They add up to the step.
+    /// Names of the parts of a step (METRICS.md, section 5), in the order of [`RankOfRun::parts_ns`]. The parts add up
+    /// to the step.
     pub parts: Vec<String>,
     /// Ranks of the compared world, in the order of their numbers.
     pub ranks: Vec<RankOfRun>,
-    /// Every metric of the run.
+    /// All metrics of the run.
     pub metrics: Vec<Measured>,
     /// Operations of a step, by class.
     pub operations: Vec<OperationOfRun>,
@@ -34,171 +36,173 @@ pub struct RunSummary {
     pub findings: Vec<FindingOfRun>,
 }
 
-/// Which run a summary is of.
+/// Identity of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunName {
-    /// Hash of what no other run has: the moment and the identities of its communicators and processes. The same run has the same
-    /// one wherever its files are.
+    /// Hash of properties that no other run has: its start, and the identities of its communicators and processes. It
+    /// does not depend on the location of the files.
     pub id: String,
-    /// The directory, as given.
+    /// Directory of the run, as given.
     pub directory: String,
-    /// When its first record was written, ns since 1970, by the clock of its host.
+    /// Time of the first record, in nanoseconds since 1970, by the clock of its host.
     pub started_unix_ns: i64,
-    /// From first to last record, ns.
+    /// Time from the first to the last record, in nanoseconds.
     pub duration_ns: i64,
 }
 
 /// Ranks and hosts of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorldOfRun {
-    /// Worlds in the run; the one with the most steps is compared.
+    /// Number of worlds in the run. The world with the most training steps is compared.
     pub worlds: u32,
-    /// Ranks that the compared world has.
+    /// Number of ranks of the compared world.
     pub size: u32,
-    /// Those of them that were recorded.
+    /// Number of these ranks that were recorded.
     pub ranks_seen: u32,
-    /// Hosts of the run, by name.
+    /// Names of the run's hosts.
     pub hosts: Vec<String>,
-    /// Hosts with more ranks than processors.
+    /// Number of hosts with more ranks than processors.
     pub crowded_hosts: u32,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Records that were lost.
+    /// Number of lost records.
     pub lost: u64,
-    /// Operations that failed.
+    /// Number of failed operations.
     pub failed: u64,
 }
 
-/// Which steps of a run count.
+/// Steps of a run that count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepsUsed {
-    /// How steps are known: `marks`, `pattern`, `pattern-with-sizes`, `none`.
+    /// Source of the steps: `marks`, `pattern`, `pattern-with-sizes` or `none`.
     pub source: String,
-    /// Why there are none; `null` if there are.
+    /// Why there are no steps; `null` if there are steps.
     pub reason: Option<String>,
-    /// Training steps that all ranks have.
+    /// Number of training steps that all ranks have.
     pub train: u64,
-    /// Steps that some ranks lack, that ranks call by different kinds, or of which not all was recorded: they do not count.
+    /// Number of steps that do not count because some ranks lack them, the ranks assign different kinds, or recording
+    /// was incomplete.
     #[serde(default)]
     pub partial: u64,
-    /// Steps that mostly evaluate.
+    /// Number of evaluation steps.
     pub evaluate: u64,
-    /// Steps that mostly write or read a checkpoint.
+    /// Number of steps that mostly write or read a checkpoint.
     pub checkpoint: u64,
-    /// The rule by which the first training steps are left out.
+    /// Rule by which the first training steps are left out as warm-up.
     pub warm_up_rule: String,
-    /// Training steps that it left out.
+    /// Number of training steps that were left out as warm-up.
     pub warm_up: u64,
-    /// Training steps that count.
+    /// Number of counted steps.
     pub counted: u64,
-    /// The rule by which steps are outliers.
+    /// Rule by which steps are outliers.
     pub outlier_rule: String,
-    /// Counted steps that are outliers.
+    /// Number of counted steps that are outliers.
     pub outliers: u64,
-    /// Hash of the sequence of operations that most counted steps have; `null` if no two steps have the same.
+    /// Hash of the sequence of operations that most counted steps have; `null` if no two steps have the same sequence.
     pub sequence: Option<String>,
 }
 
-/// One rank of a run: sums over its counted steps, so that parts add up exactly.
+/// One rank of a run. It has sums over the counted steps, so that the parts add up exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankOfRun {
-    /// Its number in its world; its position where the number is not known.
+    /// Number of the rank in its world; its index if the number is unknown.
     pub number: u32,
-    /// Its host: position in [`WorldOfRun::hosts`].
+    /// Host of the rank: index into [`WorldOfRun::hosts`].
     pub host: u32,
-    /// Counted steps.
+    /// Number of counted steps.
     pub steps: u64,
-    /// Sum of each part over these steps, ns; see [`RunSummary::parts`].
+    /// Sum of each part over the counted steps, in nanoseconds; see [`RunSummary::parts`].
     pub parts_ns: Vec<i64>,
 }
 
 /// One metric of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
-    /// Which, for example `step_time`; `rankscope compare --metrics` lists them all.
+    /// Name of the metric, such as `step_time`. `rankscope compare --metrics` lists all metrics.
     pub metric: String,
-    /// Of what, where there are several: an operation class, a kernel, a rank, a cause.
+    /// Subject of the metric if there are several: an operation class, a kernel, a rank or a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Its value, or why there is none.
+    /// Value of the metric, or the reason why it is unknown.
     pub value: Figure<Value>,
-    /// 0th, 5th, 25th, 50th, 75th, 95th and 100th percentile over the counted steps, where the metric has a value for each step.
+    /// The 0th, 5th, 25th, 50th, 75th, 95th and 100th percentile over the counted steps. Absent if the metric has no
+    /// value per step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<[f64; 7]>,
 }
 
-/// The value of a metric in one run, in the metric's unit.
+/// Value of a metric in one run, in the metric's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
-    /// Over all counted steps.
+    /// Mean over all counted steps.
     pub all: Mean,
-    /// Without the steps that are outliers.
+    /// Mean over the counted steps that are not outliers.
     pub without_outliers: Mean,
 }
 
-/// A mean, and how exactly one run can know it.
+/// Mean, and its accuracy as far as one run can show it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// Variance of the mean inside the run, by the means of blocks of consecutive steps (neighbouring steps resemble each other);
-    /// `null` with fewer than four blocks.
+    /// Variance of the mean inside the run, from the means of blocks of consecutive steps, because neighbouring steps
+    /// resemble each other. `null` with fewer than four blocks.
     pub variance: Option<f64>,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
 /// Operations of one class in the counted steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationOfRun {
-    /// The class, for people: the subject of its metrics.
+    /// Operation class as displayed; it is also the subject of the class's metrics.
     pub class: String,
-    /// Operation.
+    /// Name of the operation.
     pub operation: String,
     /// Role of the communicators.
     pub role: String,
     /// Scope of the communicators.
     pub scope: String,
-    /// Smallest payload of the class, bytes; `null` where sizes are unknown.
+    /// Smallest payload of the class, in bytes; `null` if sizes are unknown.
     pub size_from_bytes: Option<u64>,
-    /// Instances, by the mean step.
+    /// Number of instances in the mean step.
     pub instances_per_step: f64,
-    /// Payload of these, by the mean step, bytes.
+    /// Payload of these instances in the mean step, in bytes.
     pub bytes_per_step: f64,
 }
 
-/// Communicators that are alike.
+/// Communicators of the same library, role, scope and size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicatorsOfRun {
-    /// Library.
+    /// Library of the communicators.
     pub library: String,
-    /// Role.
+    /// Role of the communicators.
     pub role: String,
-    /// Scope.
+    /// Scope of the communicators.
     pub scope: String,
-    /// Members of each.
+    /// Number of members of each communicator.
     pub size: u32,
-    /// How many.
+    /// Number of communicators.
     pub count: u32,
 }
 
-/// A finding of a run.
+/// Finding of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingOfRun {
-    /// Kind: see `rankscope rules`.
+    /// Kind of the finding; see `rankscope rules`.
     pub kind: String,
-    /// Who or what it is about.
+    /// Subject of the finding, such as a rank or a host.
     pub subject: Option<String>,
-    /// The sentence.
+    /// Title of the finding, one sentence.
     pub title: String,
-    /// `critical`, `warning` or `note`.
+    /// Severity: `critical`, `warning` or `note`.
     pub severity: String,
-    /// Its cost as a share of the median step, where that is known.
+    /// Cost as a share of the median step; `null` if unknown.
     pub cost_of_step: Option<f64>,
 }
 
 impl Mean {
-    /// The same in another unit.
+    /// Returns the mean in another unit.
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             mean: self.mean * factor,
@@ -209,7 +213,7 @@ impl Mean {
 }
 
 impl Value {
-    /// Of something that a run has once: neither its steps nor their blocks say how exact it is.
+    /// Returns the value of something that a run has only once. Steps and blocks then show nothing about its accuracy.
     pub fn once(mean: f64) -> Self {
         let mean = Mean {
             mean,
@@ -222,7 +226,7 @@ impl Value {
         }
     }
 
-    /// The same in another unit.
+    /// Returns the value in another unit.
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             all: self.all.scaled(factor),
@@ -232,7 +236,7 @@ impl Value {
 }
 
 impl RunSummary {
-    /// A metric, by its name and subject.
+    /// Finds a metric by its name and subject.
     pub fn measured(&self, metric: &str, subject: Option<&str>) -> Option<&Measured> {
         self.metrics
             .iter()

@@ -1,58 +1,58 @@
-//! A baseline's entry: the summaries of a batch of runs, as a file.
+//! Entry of a baseline: a file with the run summaries of one batch.
 
 use super::RunSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of an entry's layout.
+/// Version of the layout of an entry.
 pub const STORED_VERSION: u32 = 1;
 
-/// The oldest reader that understands entries of this version. A reader takes every entry whose `readable_from` is not above its
-/// own [`STORED_VERSION`], and ignores fields that it does not know.
+/// Oldest reader that understands entries of this version. A reader accepts every entry whose `readable_from` is at
+/// most its own [`STORED_VERSION`]. It ignores fields that it does not know.
 pub const READABLE_FROM: u32 = 1;
 
-/// Runs that were recorded together.
+/// Batch: runs that were recorded together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredBatch {
-    /// [`STORED_VERSION`] of the program that wrote it.
+    /// [`STORED_VERSION`] of the program that wrote the entry.
     pub version: u32,
-    /// See [`READABLE_FROM`].
+    /// Oldest reader that understands the entry: see [`READABLE_FROM`].
     pub readable_from: u32,
-    /// Branch that the runs are of.
+    /// Branch of the runs.
     pub branch: String,
-    /// Machine, or kind of machine, that they ran on.
+    /// Machine, or kind of machine, on which the runs were recorded.
     pub machine: String,
-    /// Job that ran.
+    /// Name of the job.
     pub job: String,
-    /// Commit of the program that ran, where it was given or found.
+    /// Commit of the recorded program, if it was given or found.
     #[serde(default)]
     pub commit: Option<String>,
-    /// When it was added, ns since 1970.
+    /// Time at which the entry was added, in nanoseconds since 1970.
     pub added_unix_ns: i64,
-    /// The runs.
+    /// Summaries of the runs.
     pub runs: Vec<RunSummary>,
 }
 
-/// An entry could not be read.
+/// Error while reading an entry.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// It is damaged, or something else.
+    /// The file is damaged, or is not an entry.
     #[error("line {line}, column {column}: {source}")]
     Format {
-        /// Where: the line.
+        /// Line of the error.
         line: usize,
-        /// The column.
+        /// Column of the error.
         column: usize,
-        /// What is wrong.
+        /// Cause of the error.
         source: serde_json::Error,
     },
-    /// It takes a newer program.
+    /// A newer program is needed to read the entry.
     #[error("it has layout {version}, which takes a newer rankscope: this one reads up to {STORED_VERSION}")]
     Newer {
-        /// Its layout.
+        /// Version of the entry's layout.
         version: u32,
     },
-    /// Its checksum is another.
+    /// The checksum does not match the content.
     #[error("its checksum is wrong: the file was damaged or edited")]
     Checksum,
 }
@@ -63,11 +63,11 @@ struct Head {
     readable_from: u32,
 }
 
-/// The last line of a file: the checksum of the lines before.
+/// Prefix of the last line of a file: the checksum of all lines before it.
 const CHECKSUM: &str = "crc32 ";
 
 impl StoredBatch {
-    /// As a file: a line of JSON for people who look into it, and a line with its checksum.
+    /// Returns the file content: one line of JSON that people can read, and one line with its checksum.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec(self)?;
         bytes.push(b'\n');
@@ -76,14 +76,14 @@ impl StoredBatch {
         Ok(bytes)
     }
 
-    /// Reads a file.
+    /// Parses the content of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoredError> {
         let format = |source: serde_json::Error| StoredError::Format {
             line: source.line(),
             column: source.column(),
             source,
         };
-        // The layout first: a newer one may be laid out otherwise in every other respect.
+        // The version is read first, because a newer layout may differ in everything else.
         let mut first = serde_json::Deserializer::from_slice(bytes);
         let head = Head::deserialize(&mut first).map_err(format)?;
         if head.readable_from > STORED_VERSION {

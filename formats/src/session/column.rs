@@ -1,4 +1,4 @@
-//! One column of the row group that is being written, encoded as it comes.
+//! Column of the row group that is being written. It encodes values as they arrive.
 
 use super::encoding::{Delta, Sequence};
 use super::table::Storage;
@@ -7,31 +7,32 @@ use parquet::file::statistics::Statistics;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
-/// Different values of a dictionary at most. A column with more is told by differences, texts one by one.
+/// Maximum number of distinct values in a dictionary. A column with more values stores differences, or plain text.
 const MOST_KEYS: usize = 1 << 12;
 
-/// Values of a column so far.
+/// Encoded values of a column so far.
 enum Values {
     Delta(Delta),
     Numbers(Numbers),
     Texts(Texts),
-    /// Bytes as they stand in the file, and how many values.
+    /// Bytes as in the file, and the number of values.
     Plain(Vec<u8>, usize),
     Bits(Vec<u8>, usize),
 }
 
-/// Numbers by their place in a list of those that are different. Fixed sets of names are numbers too.
+/// Dictionary of numbers: indices into the list of distinct values. Values of fixed sets of names are stored as numbers
+/// too.
 #[derive(Default)]
 struct Numbers {
     places: Sequence,
     known: FxHashMap<i64, u16>,
     keys: Vec<i64>,
     last: Option<(i64, u16)>,
-    /// What the numbers are called, where they stand for names.
+    /// Returns the name of a number, if the numbers represent names.
     name_of: Option<fn(i64) -> &'static str>,
 }
 
-/// The same of texts.
+/// Dictionary of texts: indices into the list of distinct values.
 #[derive(Default)]
 struct Texts {
     places: Sequence,
@@ -40,13 +41,13 @@ struct Texts {
     last: Option<u16>,
 }
 
-/// The next place in a dictionary; `None` if it is full.
+/// Returns the next index of a dictionary; `None` if the dictionary is full.
 fn next_place(keys: usize) -> Option<u16> {
     (keys < MOST_KEYS).then_some(keys as u16)
 }
 
 impl Numbers {
-    /// The same value so many times; false, and nothing done, if the dictionary is full.
+    /// Appends a value `count` times. Returns false and appends nothing if the dictionary is full.
     #[inline]
     fn push_run(&mut self, value: i64, count: usize) -> bool {
         let place = match self.last {
@@ -101,42 +102,42 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A double's bits so that numbers order as doubles do; it is its own reverse.
+/// Maps the bits of a double to a number with the same order. The function is its own inverse.
 fn in_order(bits: i64) -> i64 {
     if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 
-/// A column chunk before it is compressed.
+/// Column chunk before compression.
 pub(super) struct Chunk {
-    /// The values of the dictionary and how many, where there is one.
+    /// Encoded values of the dictionary and their number, if there is a dictionary.
     pub dictionary: Option<(Vec<u8>, u32)>,
-    /// Levels and values of its one page.
+    /// Levels and values of the chunk's only page.
     pub page: Vec<u8>,
-    /// How the page's values are told.
+    /// Encoding of the values in the page.
     pub encoding: Encoding,
-    /// Rows in which nothing stands.
+    /// Number of rows without a value.
     pub nulls: u32,
-    /// Least and largest value, in the order of [`statistics`].
+    /// Smallest and largest value, in the order that [`statistics`] expects.
     pub range: Option<(i64, i64)>,
 }
 
-/// A column of a row group.
+/// Column of a row group.
 pub(super) struct Column {
     physical: Type,
     is_nullable: bool,
     storage: Storage,
-    /// For each row, whether something stands there.
+    /// For each row, 1 if it has a value and 0 if not.
     present: Sequence,
     nulls: u32,
     range: Option<(i64, i64)>,
     is_unsigned: bool,
     values: Values,
-    /// An earlier row group had too many different values: the next one is not begun with a dictionary.
+    /// True if an earlier row group had too many distinct values. Later row groups then do not start with a dictionary.
     overflowed: bool,
 }
 
 impl Column {
-    /// An empty one. `physical` is Parquet's type; `is_unsigned` says how its values order.
+    /// Creates an empty column. `physical` is Parquet's type; `is_unsigned` defines the order of the values.
     pub fn new(physical: Type, is_nullable: bool, is_unsigned: bool, storage: Storage) -> Self {
         let mut column = Self {
             physical,
@@ -168,12 +169,12 @@ impl Column {
         Values::Delta(Delta::new(self.physical == Type::INT32))
     }
 
-    /// True if what is packed is worth being compressed.
+    /// Returns true if compression of the encoded values may pay off.
     pub fn may_shrink(&self) -> bool {
         self.storage != Storage::Moment
     }
 
-    /// So many rows in which something stands, or nothing.
+    /// Counts `count` rows that all have a value, or all have none.
     #[inline]
     fn rows(&mut self, are_there: bool, count: usize) {
         if !are_there {
@@ -184,14 +185,14 @@ impl Column {
         }
     }
 
-    /// Numbers, each as wide as 64 bits: unsigned ones of 64 by their bits.
+    /// Appends numbers as 64-bit values. Unsigned 64-bit numbers are passed by their bits.
     #[inline]
     pub fn numbers(&mut self, values: impl Iterator<Item = Option<i64>>) {
         let flip = if self.is_unsigned { i64::MIN } else { 0 };
         self.each(values, |value| value ^ flip);
     }
 
-    /// Doubles.
+    /// Appends doubles.
     #[inline]
     pub fn doubles(&mut self, values: impl Iterator<Item = Option<f64>>) {
         self.each(
@@ -200,7 +201,7 @@ impl Column {
         );
     }
 
-    /// `key`: the number by which a value has its place among the others.
+    /// Appends values. `key` returns the number that orders a value.
     #[inline]
     fn each(&mut self, values: impl Iterator<Item = Option<i64>>, key: impl Fn(i64) -> i64) {
         let (mut least, mut most) = self.range.unwrap_or((i64::MAX, i64::MIN));
@@ -209,7 +210,7 @@ impl Column {
             least = least.min(key);
             most = most.max(key);
         };
-        // Rows that are alike go on together: most columns of most tables hold one value for long.
+        // Counts equal neighbours as runs: most columns of most tables keep one value for a long time.
         let mut alike = (true, 0);
         if let Values::Delta(delta) = &mut self.values {
             for value in values {
@@ -247,7 +248,7 @@ impl Column {
         self.range = (least <= most).then_some((least, most));
     }
 
-    /// A number, so many times.
+    /// Appends a number `times` times.
     #[inline]
     fn number(&mut self, value: i64, times: usize) {
         if times == 0 {
@@ -270,19 +271,19 @@ impl Column {
                     }
                 }
             }
-            // Columns of texts and bits are given none.
+            // Columns of texts and bits never receive numbers.
             Values::Texts(_) | Values::Bits(..) => {}
         }
     }
 
-    /// A dictionary is full: what it tells so far is told anew without one.
+    /// Encodes the values so far again without a dictionary, because the dictionary is full.
     #[cold]
     fn overflow(&mut self) {
         self.overflowed = true;
         let other = self.empty();
         match std::mem::replace(&mut self.values, other) {
             Values::Numbers(numbers) => {
-                // Never an endless round: differences and plain values take everything.
+                // The recursion ends after one level: differences and plain values accept every number.
                 (0..numbers.places.len())
                     .for_each(|row| self.number(numbers.keys[usize::from(numbers.places.at(row))], 1));
             }
@@ -294,7 +295,7 @@ impl Column {
         }
     }
 
-    /// Yes or no.
+    /// Appends booleans.
     pub fn bits(&mut self, values: impl Iterator<Item = bool>) {
         for value in values {
             self.rows(true, 1);
@@ -310,7 +311,7 @@ impl Column {
         }
     }
 
-    /// Names of a fixed set, by their numbers.
+    /// Appends names of a fixed set, given by their numbers.
     pub fn names(&mut self, values: impl Iterator<Item = u8>, name_of: fn(i64) -> &'static str) {
         if let Values::Texts(texts) = &self.values
             && texts.keys.is_empty()
@@ -337,12 +338,12 @@ impl Column {
         if count > 0
             && let Values::Numbers(numbers) = &mut self.values
         {
-            // A byte's numbers always find their place.
+            // A dictionary has space for all values of a byte, so this never fails.
             numbers.push_run(i64::from(value), count);
         }
     }
 
-    /// Texts.
+    /// Appends texts.
     pub fn texts<'t>(&mut self, values: impl Iterator<Item = Option<Cow<'t, str>>>) {
         for value in values {
             self.rows(value.is_some(), 1);
@@ -368,7 +369,7 @@ impl Column {
         }
     }
 
-    /// What the rows so far are in the file; the column is empty again.
+    /// Returns the encoded rows and empties the column.
     pub fn finish(&mut self) -> Chunk {
         let mut page = Vec::new();
         if self.is_nullable {
@@ -408,7 +409,7 @@ impl Column {
                 page.extend_from_slice(&bytes);
                 Encoding::PLAIN
             }
-            // Nothing stands in any row.
+            // No row has a value.
             Values::Delta(_) | Values::Numbers(_) | Values::Texts(_) => Encoding::PLAIN,
         };
         self.present = Sequence::default();
@@ -428,7 +429,7 @@ fn put_places(places: &Sequence, keys: usize, page: &mut Vec<u8>) {
     places.put_hybrid(width, page);
 }
 
-/// What a footer says of a chunk's values.
+/// Returns the statistics of a chunk for the footer.
 pub(super) fn statistics(
     physical: Type,
     is_unsigned: bool,
@@ -467,37 +468,37 @@ mod tests {
     use std::borrow::Cow;
 
     table! {
-        /// A column of every type in every storage that sessions have.
+        /// Row with a column of every type in every storage that sessions use.
         EveryRow = "every", sorted by |_| 0;
-        /// Unsigned, by differences.
+        /// Unsigned, stored as differences.
         unsigned: u64 = Delta,
-        /// By keys.
+        /// Stored with a dictionary.
         keys: Option<u64> = Dictionary,
-        /// Narrow, by differences.
+        /// 32 bits, stored as differences.
         narrow: u32 = Delta,
-        /// Narrow, by keys.
+        /// 32 bits, stored with a dictionary.
         narrow_keys: Option<u32> = Dictionary,
-        /// A moment.
+        /// Timestamp.
         moment: i64 = Moment,
-        /// Signed, sometimes missing.
+        /// Signed and optional.
         signed: Option<i64> = Delta,
-        /// A byte.
+        /// Byte.
         byte: u8 = Delta,
-        /// As it is.
+        /// Stored plain.
         plain: u64 = Plain,
-        /// A double, sometimes missing.
+        /// Optional double.
         double: Option<f64> = Plain,
-        /// Yes or no.
+        /// Boolean.
         bit: bool = Plain,
-        /// A name.
+        /// Name of a fixed set.
         library: Library = Dictionary,
-        /// A text by keys.
+        /// Text, stored with a dictionary.
         text: Option<Cow<'static, str>> = Dictionary,
-        /// A text as it is.
+        /// Text, stored plain.
         plain_text: String = Plain,
     }
 
-    /// How the values of a column follow each other.
+    /// Sequence of values in a column.
     #[derive(Clone, Copy, Debug)]
     enum Run {
         Constant,
@@ -517,7 +518,7 @@ mod tests {
         ]
     }
 
-    /// A number for a row: the same every time (splitmix).
+    /// Returns a deterministic pseudo-random number for a row (splitmix64).
     fn noise(row: u64) -> u64 {
         let mut z = row.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -527,7 +528,7 @@ mod tests {
     fn value(run: Run, row: u64) -> Option<u64> {
         match run {
             Run::Constant => Some(u64::MAX),
-            // Past the largest number, as well.
+            // Also wraps around past the largest number.
             Run::Steady => Some((u64::MAX - 700).wrapping_add(row * 3)),
             Run::Few => (!noise(row).is_multiple_of(11)).then(|| noise(row) % 7),
             Run::Noise => Some(noise(row)),
@@ -557,7 +558,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Whatever stands in a column, another implementation reads it back, and the footer's bounds are its own.
+        /// Every column is read back by another implementation, and the bounds in the footer are those of its values.
         #[test]
         fn every_kind_of_column_comes_back(
             runs in proptest::collection::vec(any_run(), 13),

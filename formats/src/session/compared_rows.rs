@@ -1,99 +1,99 @@
-//! Narrow rows of the tables: the columns that runs are compared by, and no others are decoded.
+//! Narrow rows of the tables: only the columns by which runs are compared. No other columns are decoded.
 
 use super::rows::{IdleCause, InstanceState, OperationState, StepKind, WorkClass, WorkKind};
 use super::table::table;
 use rankscope_ranklog::operation::Operation;
 
 table! {
-    /// What a comparison takes of an [`super::OperationRow`].
+    /// Columns of [`super::OperationRow`] that a comparison needs.
     ComparedOperation = "operations", sorted by |row| row.enter_ns;
-    /// See [`super::OperationRow`].
+    /// See [`super::OperationRow::communicator`].
     communicator: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::operation`].
     operation: Operation = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::issue_ns`].
     issue_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::called_ns`].
     called_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::enter_ns`].
     enter_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::OperationRow::leave_ns`].
     leave_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::bytes`].
     bytes: Option<u64> = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::state`].
     state: OperationState = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::step`].
     step: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::exposed_wait_ns`].
     exposed_wait_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::hidden_wait_ns`].
     hidden_wait_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::waited_until_ns`].
     waited_until_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::launch_operations`].
     launch_operations: u32 = Delta,
 }
 
 table! {
-    /// What a comparison takes of an [`super::InstanceRow`].
+    /// Columns of [`super::InstanceRow`] that a comparison needs.
     ComparedInstance = "instances", sorted by |row| row.start_ns;
-    /// See [`super::InstanceRow`].
+    /// See [`super::InstanceRow::communicator`].
     communicator: u32 = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::operation`].
     operation: Operation = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::members`].
     members: u32 = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::state`].
     state: InstanceState = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::InstanceRow::size_bytes`].
     size_bytes: Option<u64> = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::transfer_ns`].
     transfer_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::exposed_wait_rank_ns`].
     exposed_wait_rank_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::bus_bytes_per_s`].
     bus_bytes_per_s: Option<f64> = Plain,
-    /// See there.
+    /// See [`super::InstanceRow::launch`].
     launch: Option<u64> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::step`].
     step: Option<u32> = Delta,
 }
 
 table! {
-    /// What a comparison takes of a [`super::WorkRow`].
+    /// Columns of [`super::WorkRow`] that a comparison needs.
     ComparedWork = "works", sorted by |row| row.start_ns;
-    /// See [`super::WorkRow`].
+    /// See [`super::WorkRow::kind`].
     kind: WorkKind = Dictionary,
-    /// See there.
+    /// See [`super::WorkRow::class`].
     class: WorkClass = Dictionary,
-    /// See there.
+    /// See [`super::WorkRow::name`].
     name: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::WorkRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::WorkRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::WorkRow::bytes`].
     bytes: Option<u64> = Dictionary,
-    /// See there.
+    /// See [`super::WorkRow::idle_cause`].
     idle_cause: IdleCause = Dictionary,
-    /// See there.
+    /// See [`super::WorkRow::idle_ns`].
     idle_ns: i64 = Delta,
 }
 
 table! {
-    /// What a comparison takes of a [`super::StepRow`] to know whether the step counts.
+    /// Columns of [`super::StepRow`] that a comparison needs in order to decide whether a step counts.
     ComparedStep = "steps", sorted by |row| row.start_ns;
-    /// See [`super::StepRow`].
+    /// See [`super::StepRow::step`].
     step: u32 = Delta,
-    /// See there.
+    /// See [`super::StepRow::kind`].
     kind: StepKind = Dictionary,
-    /// See there.
+    /// See [`super::StepRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StepRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StepRow::compute_only_ns`].
     compute_only_ns: Option<i64> = Delta,
 }

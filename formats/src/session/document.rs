@@ -1,4 +1,4 @@
-//! What `rankscope report --json` prints: `session.json`, and what the report shows of the tables besides.
+//! Output of `rankscope report --json`: `session.json`, and the parts of the tables that the report shows in addition.
 
 use super::{Figure, Rollups, Session};
 use schemars::JsonSchema;
@@ -7,50 +7,52 @@ use serde::{Deserialize, Serialize};
 /// Everything that the report shows, in one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document<S = Session> {
-    /// The summary, whose fields are those of the document.
+    /// Summary. Its fields are fields of the document.
     #[serde(flatten)]
     pub session: S,
-    /// What went from rank to rank.
+    /// Traffic between ranks.
     pub pairs: Pairs,
     /// Sums by host, device and role.
     pub rollups: Rollups,
 }
 
-/// What went from rank to rank, over the whole run.
+/// Traffic between ranks over the whole run (METRICS.md, section 2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pairs {
-    /// Pairs in all.
+    /// Number of pairs.
     pub total: u64,
-    /// Each of them, unless they are too many: what was recorded first, then by sender and receiver.
+    /// The pairs; unknown if there are too many. Recorded pairs come first. Within both groups the order is by sender
+    /// and receiver.
     pub list: Figure<Vec<Pair>>,
-    /// What is in none of them.
+    /// Traffic that is not part of any pair.
     pub left_out: LeftOut,
 }
 
-/// What went from one rank to another.
+/// Traffic from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
-    /// Who sent: its position in `ranks`.
+    /// Sending rank: index into `ranks`.
     pub from_rank: u32,
-    /// Who received: its position in `ranks`.
+    /// Receiving rank: index into `ranks`.
     pub to_rank: u32,
-    /// It was not seen that it went between these two: the ring or the tree of the algorithm says so.
+    /// True if this pair was not recorded. The bytes are then modelled on the ring or tree of the algorithm that the
+    /// library used.
     pub is_modelled: bool,
-    /// Bytes.
+    /// Payload, in bytes. For traffic that NCCL's proxies measured: bytes on the wire.
     pub bytes: u64,
-    /// Of these the bytes of which it is known how long they took, of launches that are bound by their transfer.
+    /// Part of `bytes` whose transfer time is known, from launches that are transfer-bound.
     pub timed_bytes: u64,
-    /// How long these took, Σ of their transfers, nanoseconds.
+    /// Time of the transfers of `timed_bytes`: Σ transfer, in nanoseconds.
     pub transfer_ns: i64,
-    /// `timed_bytes` over `transfer_ns`, bytes per second; `null` where it is of nothing known how long it took.
+    /// Bandwidth: `timed_bytes` / `transfer_ns`, in bytes per second. `null` if no transfer time is known.
     pub bytes_per_s: Option<f64>,
 }
 
-/// What was moved, but is not known between whom.
+/// Operations whose data cannot be attributed to pairs of ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
-    /// Instances.
+    /// Number of instances.
     pub operations: u64,
-    /// Of which operations, each once, by name.
+    /// Names of the operations, each once.
     pub names: Vec<String>,
 }

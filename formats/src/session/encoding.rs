@@ -1,14 +1,15 @@
-//! Parquet's encodings, value by value into memory as small as what is encoded.
+//! Parquet encodings that encode value by value and use little more memory than the encoded data.
 //!
-//! A session has a file per rank and table, all of them open, and most columns of most row groups hold one value or one
-//! step. The encoders of the parquet crate are made for few files: each takes a megabyte before its first value.
+//! A session has one file per rank and table, and all of them are open at the same time. Most columns of most row
+//! groups hold a single value or a single step. The encoders of the parquet crate are made for few files: each of them
+//! allocates a megabyte before its first value.
 
-/// Values of a block of deltas, which the format wants to be a multiple of 128.
+/// Number of deltas in a block. The format requires a multiple of 128.
 const BLOCK: usize = 128;
-/// Values of a miniblock: those that share a width.
+/// Number of values in a miniblock. All values of a miniblock share a bit width.
 const MINI: usize = 32;
 
-/// Appends seven bits per byte, lowest first.
+/// Appends a varint: seven bits per byte, the lowest bits first.
 pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -46,23 +47,23 @@ fn pack(numbers: &[u64; MINI], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// DELTA_BINARY_PACKED. As long as all values lie one step apart they are only counted.
+/// Encoder for DELTA_BINARY_PACKED. While all values are one constant step apart, it only counts them.
 #[derive(Default)]
 pub(super) struct Delta {
-    /// Differences wrap at 32 bits, as the column's type does.
+    /// Differences wrap at 32 bits, as the type of the column does.
     is_narrow: bool,
     first: i64,
     last: i64,
     count: usize,
-    /// The step from each value to the next, until one was another; `None` from then on.
+    /// Constant step between the values. `None` from the first value that breaks it.
     step: Option<i64>,
-    /// Of the block at hand.
+    /// Deltas of the current block.
     deltas: Vec<i64>,
     blocks: Vec<u8>,
 }
 
 impl Delta {
-    /// For a column of 32 bits, or of 64.
+    /// Creates an encoder for a column of 32 bits (`is_narrow`) or of 64 bits.
     pub fn new(is_narrow: bool) -> Self {
         Self {
             is_narrow,
@@ -70,12 +71,12 @@ impl Delta {
         }
     }
 
-    /// Values so far.
+    /// Returns the number of values so far.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// The next value.
+    /// Appends a value.
     #[inline]
     pub fn push(&mut self, value: i64) {
         let before = std::mem::replace(&mut self.last, value);
@@ -103,7 +104,7 @@ impl Delta {
         }
     }
 
-    /// Values do not go on by their step: those that were only counted become blocks.
+    /// Turns the values that were only counted into deltas, because a value broke the constant step.
     #[cold]
     fn leave_step(&mut self, step: i64) {
         self.step = None;
@@ -128,7 +129,7 @@ impl Delta {
         let widths = self.blocks.len();
         self.blocks.extend_from_slice(&[0; BLOCK / MINI]);
         for (index, mini) in self.deltas.chunks(MINI).enumerate() {
-            // What is missing in the last one is filled with nothing.
+            // A last miniblock that is not full is padded with zeros.
             let mut above = [0; MINI];
             let mut used = 0;
             for (above, &delta) in above.iter_mut().zip(mini) {
@@ -142,7 +143,7 @@ impl Delta {
         self.deltas.clear();
     }
 
-    /// Appends the page's values, and begins anew with nothing.
+    /// Appends the encoded values of the page to `out` and resets the encoder.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if let Some(step) = self.step.take() {
             for _ in 0..self.count - 1 {
@@ -164,7 +165,8 @@ impl Delta {
     }
 }
 
-/// Numbers below 65,536, of which most lists hold one only: that is counted until there comes another.
+/// List of numbers below 65,536. Most lists contain only one distinct number, so the list counts it until a different
+/// one arrives.
 #[derive(Default)]
 pub(super) struct Sequence {
     value: u16,
@@ -172,7 +174,7 @@ pub(super) struct Sequence {
     rest: Rest,
 }
 
-/// What comes behind the first numbers, which are all the same.
+/// Numbers after the leading run of equal numbers.
 enum Rest {
     Bytes(Vec<u8>),
     Words(Vec<u16>),
@@ -201,12 +203,12 @@ impl Rest {
 }
 
 impl Sequence {
-    /// Numbers so far.
+    /// Returns the number of elements so far.
     pub fn len(&self) -> usize {
         self.same + self.rest.len()
     }
 
-    /// The number in a place.
+    /// Returns the number at `index`.
     pub fn at(&self, index: usize) -> u16 {
         match index.checked_sub(self.same) {
             None => self.value,
@@ -214,7 +216,7 @@ impl Sequence {
         }
     }
 
-    /// The next numbers, all the same.
+    /// Appends `count` copies of `number`.
     #[inline]
     pub fn push_run(&mut self, number: u16, count: usize) {
         if count == 0 {
@@ -236,7 +238,7 @@ impl Sequence {
         }
     }
 
-    /// How often the number at `index` stands there one after the other.
+    /// Returns the length of the run of equal numbers that starts at `index`.
     fn run(&self, index: usize) -> usize {
         let number = self.at(index);
         let from = index.max(self.same);
@@ -244,7 +246,7 @@ impl Sequence {
         from - index + behind.count()
     }
 
-    /// Appends the numbers in `width` bits each as Parquet's hybrid of runs and packed groups of eight.
+    /// Appends the numbers with `width` bits each, in Parquet's hybrid of runs and bit-packed groups of eight.
     pub fn put_hybrid(&self, width: u32, out: &mut Vec<u8>) {
         let length = self.len();
         let bytes_per_value = width.div_ceil(8) as usize;
@@ -290,7 +292,7 @@ mod tests {
         assert_eq!((delta.deltas.capacity(), delta.blocks.capacity()), (0, 0));
         let mut out = Vec::new();
         delta.finish(&mut out);
-        // A step and four widths per 128 values.
+        // One step and four widths per 128 values.
         assert!(out.len() < 100_000 / 128 * 5 + 32, "{}", out.len());
 
         let mut sequence = Sequence::default();

@@ -1,79 +1,79 @@
-//! What a session says of a run that another profiler recorded.
+//! What a session records about a run that another profiler recorded.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where an imported run comes from.
+/// Source of an imported run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
-    /// The profiler whose files were read: `kineto`.
+    /// Profiler whose files were imported: `kineto`.
     pub source: String,
-    /// What Holistic Trace Analysis says of the same files, where it was asked for. Whole µs, its own filter and classes;
-    /// the session's other figures are exact.
+    /// Figures of Holistic Trace Analysis (HTA) for the same files, if they were requested. They use whole µs and HTA's
+    /// filter and classes. The other figures of the session are exact.
     pub hta: Option<HtaFigures>,
 }
 
 /// Figures of Holistic Trace Analysis, under the names of its columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaFigures {
-    /// `get_comm_comp_overlap`, a row per rank.
+    /// Rows of `get_comm_comp_overlap`, one per rank.
     pub overlap: Vec<HtaOverlap>,
-    /// `get_temporal_breakdown`, a row per rank.
+    /// Rows of `get_temporal_breakdown`, one per rank.
     pub temporal: Vec<HtaTemporal>,
-    /// `get_idle_time_breakdown`, a row per rank, stream and cause.
+    /// Rows of `get_idle_time_breakdown`, one per rank, stream and cause.
     pub idle: Vec<HtaIdle>,
 }
 
-/// A row of `get_comm_comp_overlap`.
+/// Row of `get_comm_comp_overlap`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaOverlap {
     /// Rank.
     pub rank: u32,
-    /// Of the time in which a communication kernel ran, percent in which one that computes did too; `null` (there NaN) without
-    /// communication.
+    /// Share of the communication time in which a compute kernel also ran, in percent. `null` without communication,
+    /// where HTA has NaN.
     pub comp_comm_overlap_pctg: Option<f64>,
 }
 
-/// A row of `get_temporal_breakdown`.
+/// Row of `get_temporal_breakdown`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaTemporal {
     /// Rank.
     pub rank: u32,
-    /// From the first kernel's begin to the last one's end, time in which none ran, µs.
+    /// Time in which no kernel ran, between the start of the first and the end of the last kernel, in µs.
     #[serde(rename = "idle_time(us)")]
     pub idle_us: i64,
-    /// Time in which one ran that computes, µs.
+    /// Time in which a compute kernel ran, in µs.
     #[serde(rename = "compute_time(us)")]
     pub compute_us: i64,
-    /// Time in which only others ran, µs.
+    /// Time in which only other kernels ran, in µs.
     #[serde(rename = "non_compute_time(us)")]
     pub non_compute_us: i64,
-    /// From the first kernel's begin to the last one's end, µs.
+    /// Time from the start of the first kernel to the end of the last one, in µs.
     #[serde(rename = "kernel_time(us)")]
     pub kernel_us: i64,
-    /// Percent of it.
+    /// `idle_time(us)` in percent of `kernel_time(us)`.
     #[serde(rename = "idle_time_pctg")]
     pub idle_pctg: Option<f64>,
-    /// Percent of it.
+    /// `compute_time(us)` in percent of `kernel_time(us)`.
     #[serde(rename = "compute_time_pctg")]
     pub compute_pctg: Option<f64>,
-    /// Percent of it.
+    /// `non_compute_time(us)` in percent of `kernel_time(us)`.
     #[serde(rename = "non_compute_time_pctg")]
     pub non_compute_pctg: Option<f64>,
 }
 
-/// A row of `get_idle_time_breakdown`.
+/// Row of `get_idle_time_breakdown`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtaIdle {
     /// Rank.
     pub rank: u32,
-    /// The stream's number.
+    /// Number of the stream.
     pub stream: i64,
-    /// `host_wait`, `kernel_wait` or `other`.
+    /// Cause of the gaps: `host_wait`, `kernel_wait` or `other`.
     pub idle_category: String,
-    /// Sum of the gaps, µs; negative where kernels of a stream overlap.
+    /// Sum of the gaps, in µs. It is negative if kernels of one stream overlap.
     #[serde(rename = "idle_time")]
     pub idle_time_us: i64,
-    /// Share of the stream's gaps; `null` (there NaN) where these add up to nothing.
+    /// Share of the stream's gaps. `null` if the gaps add up to 0, where HTA has NaN.
     pub idle_time_ratio: Option<f64>,
 }

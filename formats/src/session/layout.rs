@@ -1,11 +1,11 @@
-//! How `session.json` is laid out: as people read JSON, but a list of numbers is a line. With each number on a line of
-//! its own most of a matrix is spaces.
+//! Layout of `session.json`: indented JSON, but with each list of numbers on one line. With one number per line, most
+//! of a matrix would be spaces.
 
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
 
-/// The text of a value.
+/// Returns the text of a value.
 pub(super) fn to_text<T: Serialize>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
     let mut out = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut out, Layout::default()))?;
@@ -14,9 +14,10 @@ pub(super) fn to_text<T: Serialize>(value: &T) -> Result<Vec<u8>, serde_json::Er
 
 #[derive(Default)]
 struct Layout {
-    /// Lists and objects that are open, and whether any of their elements began a line.
+    /// Open lists and objects. True if one of its elements has started a line.
     open: Vec<bool>,
-    /// An element of a list comes, the first of it or not: whether it begins a line depends on what it is.
+    /// Set between the start of a list element and its value: true for the first element. Whether it starts a line
+    /// depends on the value.
     element: Option<bool>,
 }
 
@@ -29,7 +30,7 @@ impl Layout {
         Ok(())
     }
 
-    /// An element begins, if one does.
+    /// Starts a pending list element, if there is one.
     fn begin<W: Write + ?Sized>(&mut self, out: &mut W, is_number: bool) -> io::Result<()> {
         let Some(is_first) = self.element.take() else {
             return Ok(());

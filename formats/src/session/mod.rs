@@ -1,21 +1,23 @@
-//! A session: what the collector computed from a run's rank logs. A directory that any data frame library reads.
+//! Sessions: the results that the collector computes from the rank logs of a run.
+//!
+//! A session is a directory that any data frame library can read.
 //!
 //! ```text
 //! session/
-//!   session.json                 what a person wants to know first: [`Session`]
+//!   session.json                 summary of the run: [`Session`]
 //!   operations/rank=R.parquet    one row per operation of a rank: [`OperationRow`]
 //!   instances/part-0.parquet     one row per matched instance: [`InstanceRow`]
-//!   spans/rank=R.parquet         intervals beside operations: blocked, queued: [`SpanRow`]
+//!   spans/rank=R.parquet         intervals beside operations (blocked, queued): [`SpanRow`]
 //!   steps/rank=R.parquet         one row per rank and step: [`StepRow`]
-//!   pauses/rank=R.parquet        input, checkpoints, evaluation: [`PauseRow`]; only where something names them
-//!   traffic/part-0.parquet       what went from rank to rank: [`TrafficRow`]
-//!   losses/part-0.parquet        what could not be recorded: [`LossRow`]
-//!   problems/part-0.parquet      what was not as it should be: [`ProblemRow`]
+//!   pauses/rank=R.parquet        input, checkpoints, evaluation: [`PauseRow`]; only if something names them
+//!   traffic/part-0.parquet       traffic between ranks: [`TrafficRow`]
+//!   losses/part-0.parquet        records that were dropped: [`LossRow`]
+//!   problems/part-0.parquet      unexpected conditions in the input: [`ProblemRow`]
 //! ```
 //!
-//! `R` is the index of the rank in [`Session::ranks`], not its number in the job: a session may hold several worlds
-//! and attempts, and two rank 0s are never merged. All times are nanoseconds on the session's axis
-//! ([`Axis::origin_unix_ns`] is its zero). Rows of one file are sorted by start inside each row group.
+//! `R` is the index of the rank in [`Session::ranks`], not its number in the job. A session may hold several worlds and
+//! attempts, and two ranks with number 0 are never merged. All times are nanoseconds on the session's axis, whose zero
+//! is [`Axis::origin_unix_ns`]. Inside each row group, the rows of a file are sorted by start.
 
 mod column;
 mod compared_rows;
@@ -63,15 +65,15 @@ pub use view_rows::{IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, I
 
 use std::path::{Path, PathBuf};
 
-/// Name of the summary inside a session directory.
+/// Name of the summary file inside a session directory.
 pub const SUMMARY_FILE: &str = "session.json";
 
-/// Where the part of table `T` that belongs to one rank lies.
+/// Returns the path of the part of table `T` that belongs to one rank.
 pub fn rank_path<T: Table>(session: &Path, rank: u32) -> PathBuf {
     session.join(T::NAME).join(format!("rank={rank}.parquet"))
 }
 
-/// Where the only part of a table that is not partitioned lies.
+/// Returns the path of the only part of a table that is not partitioned.
 pub fn part_path<T: Table>(session: &Path) -> PathBuf {
     session.join(T::NAME).join("part-0.parquet")
 }

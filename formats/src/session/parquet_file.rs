@@ -1,5 +1,7 @@
-//! A Parquet file that is written row group by row group, with little in memory beside the rows: no open file, no
-//! encoder with buffers of its own, and of what was written 64 bytes per column chunk until the footer.
+//! Parquet file that is written row group by row group and needs little memory in addition to the rows.
+//!
+//! It keeps no file open and has no encoders with separate buffers. For written data it keeps 64 bytes per column chunk
+//! until the footer.
 
 use super::column::{Chunk, Column, statistics};
 use super::table::Storage;
@@ -21,18 +23,18 @@ use std::sync::Arc;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// A page that is smaller is not compressed: a frame of zstd takes some 20 bytes by itself.
+/// Minimum size of a chunk that is compressed, in bytes. A zstd frame alone takes about 20 bytes.
 const COMPRESSED_FROM_BYTES: usize = 256;
 
 thread_local! {
-    /// Making a compressor costs more than most pages do.
+    /// Reused by all pages of the thread, because creating a compressor costs more than compressing most pages.
     static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// What the footer needs of a column chunk.
+/// Data of a written column chunk that the footer needs.
 struct Written {
     offset: u64,
-    /// Bytes of the dictionary's page with its header, 0 without one.
+    /// Size of the dictionary page with its header, in bytes; 0 without a dictionary.
     dictionary_bytes: u32,
     bytes: u32,
     unpacked_bytes: u32,
@@ -47,19 +49,19 @@ struct Group {
     columns: Box<[Written]>,
 }
 
-/// A file of one table, being written.
+/// File of one table that is being written.
 pub(super) struct ParquetFile {
     path: PathBuf,
     schema: Arc<Schema>,
     descriptor: SchemaDescPtr,
-    /// The columns of the row group being written.
+    /// Columns of the current row group.
     pub columns: Vec<Column>,
     groups: Vec<Group>,
     bytes: u64,
     rows: u64,
 }
 
-/// The system refused, or the schema cannot be had.
+/// Error of the operating system, or of the conversion of the schema.
 pub(super) enum FileError {
     Io(io::Error),
     Parquet(ParquetError),
@@ -78,12 +80,12 @@ impl From<ParquetError> for FileError {
 }
 
 fn is_unsigned(kind: &DataType) -> bool {
-    // Narrower unsigned numbers are positive ones of 64 bits.
+    // Narrower unsigned numbers are positive 64-bit numbers, so their signed order is the same.
     matches!(kind, DataType::UInt64)
 }
 
 impl ParquetFile {
-    /// Creates the file; an earlier one is gone.
+    /// Creates the file and replaces an earlier one.
     pub fn create(path: &Path, schema: Arc<Schema>, storage: &[Storage]) -> Result<Self, FileError> {
         File::create(path)?.write_all(MAGIC)?;
         let descriptor = Arc::new(ArrowSchemaConverter::new().convert(&schema)?);
@@ -112,7 +114,7 @@ impl ParquetFile {
         })
     }
 
-    /// Ends the row group: its columns hold `rows` rows.
+    /// Ends the row group, whose columns contain `rows` rows.
     pub fn end_group(&mut self, rows: usize) -> Result<(), FileError> {
         if rows == 0 {
             return Ok(());
@@ -133,7 +135,8 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Open only meanwhile: a session of a thousand ranks has more files than a process may have open.
+    /// Appends bytes to the file. The file is open only during this call: a session of a thousand ranks has more files
+    /// than a process may open.
     fn append(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         OpenOptions::new()
             .append(true)
@@ -143,7 +146,7 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Writes the footer. Returns rows and bytes of the file.
+    /// Writes the footer. Returns the rows and bytes of the file.
     pub fn finish(mut self) -> Result<(u64, u64), FileError> {
         let mut groups = Vec::with_capacity(self.groups.len());
         for group in std::mem::take(&mut self.groups) {
@@ -217,7 +220,7 @@ impl ParquetFile {
     }
 }
 
-/// Appends a chunk's pages to what will be written at `base`.
+/// Appends the pages of a chunk to `out`, which will be written at offset `base`.
 fn put_chunk(
     chunk: Chunk,
     rows: u32,
@@ -228,7 +231,7 @@ fn put_chunk(
     let offset = base + out.bytes_written() as u64;
     let (keys, count) = chunk.dictionary.unwrap_or_default();
     let unpacked = [keys.len(), chunk.page.len()];
-    // One codec for all pages of a chunk.
+    // All pages of a chunk must use the same codec.
     let packed = may_shrink
         .then(|| packed(&keys, &chunk.page))
         .transpose()?
@@ -269,7 +272,7 @@ fn put_chunk(
     })
 }
 
-/// A chunk's two pages compressed; `None` if that is not worth what reading it costs.
+/// Compresses both pages of a chunk; `None` if the saving does not justify the cost of reading.
 #[allow(clippy::type_complexity, reason = "two pages")]
 fn packed(keys: &[u8], page: &[u8]) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let bytes = keys.len() + page.len();

@@ -1,34 +1,36 @@
-//! What a session of a part of a run says of itself.
+//! What a session of a part of a run records about that part.
 
 use super::ReasonCount;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A session of the last part of a run alone. All sums, tables and findings are of this part; the axis is the run's.
+/// Description of a session that contains only the last part of a run. All sums, tables and findings refer to this
+/// part. The axis is that of the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Where it begins, ns on the axis. What was asked for before is not in it.
+    /// Start of the part, in nanoseconds on the axis. Operations that were issued earlier are not in the session.
     pub from_ns: i64,
-    /// Steps are numbered from 0 at the part's first one, not as in the run.
+    /// True if steps are numbered from 0 at the first step of the part, and not as in the whole run.
     pub numbers_steps_from_its_begin: bool,
-    /// What reaches over its begin: in no table and no sum but these.
+    /// Records that cross the start of the part. They appear here, and in no table and no other sum.
     pub left_out: PartLeftOut,
 }
 
-/// What a session of a part of a run leaves out where that begins.
+/// Records that a session of a part of a run leaves out because they cross the start of the part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartLeftOut {
-    /// Instances of which a member was asked for, or may have been over, before.
+    /// Instances with a member that was issued, or may have completed, before the start of the part.
     pub instances: u64,
-    /// Operations of theirs that were read.
+    /// Operations of these instances that were read.
     pub operations: u64,
-    /// Steps that were seen to end and are not whole on all ranks.
+    /// Steps whose end was recorded and that are not whole on all ranks.
     pub steps: u64,
-    /// Messages of libraries that do not number them: they are in the tables, and in no instance.
+    /// Messages of libraries that do not number their messages. They appear in the tables, and belong to no instance.
     pub messages: u64,
-    /// Replays of graphs, which are numbered by how many there were before: they are in the tables, and in no instance.
+    /// Graph replays. The number of earlier replays is part of their key, so it is unknown here. They appear in the
+    /// tables, and belong to no instance.
     #[serde(default)]
     pub replays: u64,
-    /// Why instances were left out.
+    /// Reasons why instances were left out.
     pub reasons: Vec<ReasonCount>,
 }

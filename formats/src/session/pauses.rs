@@ -1,71 +1,72 @@
-//! Named parts of the host's own time: what it did that is neither communication nor, as a rule, training.
+//! Named parts of host time: work of the host that is neither communication nor, as a rule, training.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is named of the hosts' own time.
+/// Named parts of the host time of all ranks (METRICS.md, section 5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedTimes {
-    /// Kinds that nothing names on any rank: how long these took is not known.
+    /// Kinds that nothing names on any rank. Their duration is unknown.
     pub not_seen: Vec<NotSeen>,
-    /// Ranks of which something is named.
+    /// Ranks with at least one named part.
     pub ranks: Vec<NamedParts>,
 }
 
-/// A kind of time that nothing names.
+/// A kind of host time that nothing names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NotSeen {
-    /// Which: see [`super::PauseKind`].
+    /// Kind of the time: see [`super::PauseKind`].
     pub kind: String,
     /// What would have to name it.
     pub reason: String,
 }
 
-/// The named parts of one rank's own time. Each moment counts for one part, the first of the list that names it.
+/// Named parts of one rank's host time. Each moment counts for one part only: the first one in the list that names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedParts {
-    /// Position in [`super::Session::ranks`].
+    /// Index into [`super::Session::ranks`].
     pub rank: u32,
-    /// All whole steps together, ns.
+    /// Duration of all whole steps together, in nanoseconds.
     pub steps_ns: i64,
-    /// Time of its host thread in them that is not blocked for communication, ns: what the parts are parts of.
+    /// Time in these steps in which the host thread is not blocked for communication, in nanoseconds. The parts are
+    /// parts of this time.
     pub own_ns: i64,
-    /// From first to last record, ns.
+    /// Time from the first to the last record, in nanoseconds.
     pub run_ns: i64,
-    /// Kinds that something names; the others are not known here.
+    /// Kinds that something names on this rank. The duration of all other kinds is unknown here.
     pub parts: Vec<NamedPart>,
 }
 
-/// One kind of named time of one rank.
+/// One kind of named time on one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedPart {
-    /// Which: see [`super::PauseKind`].
+    /// Kind of the time: see [`super::PauseKind`].
     pub kind: String,
-    /// How many there were, on any thread of the host.
+    /// Number of occurrences, on any thread of the host.
     pub count: u64,
-    /// Its time in whole steps on the threads that train, ns.
+    /// Duration in whole steps on the training threads, in nanoseconds.
     pub in_steps_ns: i64,
-    /// Its time in the whole run on the threads that train, ns.
+    /// Duration in the whole run on the training threads, in nanoseconds.
     pub in_run_ns: i64,
-    /// Time on other threads (written in the background, prefetched), ns: it is no pause.
+    /// Duration on other threads, such as background writes or prefetching, in nanoseconds. This time is no pause.
     pub elsewhere_ns: i64,
 }
 
-/// What a program counts, in whole steps of training.
+/// A quantity that the program counts, summed over whole training steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counted {
-    /// What: `tokens`, `samples`.
+    /// Name of the quantity: `tokens` or `samples`.
     pub what: String,
-    /// Who says so: `marks` of the program, or what is `stated` to the report.
+    /// Source of the counts: `marks` of the program, or `stated` if the number was given to the report.
     pub source: String,
-    /// How many, over all ranks and whole steps.
+    /// Number over all ranks and whole steps.
     pub total: u64,
-    /// The same by step.
+    /// Mean number per step.
     pub per_step: f64,
-    /// By second of step time.
+    /// Number per second of step time.
     pub per_second: f64,
-    /// Step time, by the mean rank, for each, ns.
+    /// Step time of the mean rank per token or sample, in nanoseconds.
     pub ns_each: f64,
-    /// Exposed communication, by the mean rank, for each, ns.
+    /// Exposed communication of the mean rank per token or sample, in nanoseconds.
     pub exposed_communication_ns_each: f64,
 }

@@ -1,74 +1,74 @@
-//! What is told of ranks, rolled up: sums over the session's own figures, by host, by device and by role.
+//! Rollups: sums of the session's figures per host, device and role.
 
 use super::{CauseSum, Figure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Sums by what the report shows them by. Every level adds up to the one below it.
+/// Sums for each grouping that the report offers. Every level adds up to the level below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rollups {
-    /// Ranks by host: what `rankscope report --by host --json` prints.
+    /// Ranks per host, as `rankscope report --by host --json` prints them.
     pub host: Rollup,
-    /// Ranks by the devices on which they work: what `rankscope report --by device --json` prints.
+    /// Ranks per device, as `rankscope report --by device --json` prints them.
     pub device: Rollup,
-    /// Operations by what their communicators are for: what `rankscope report --by role --json` prints.
+    /// Operations per role of the communicator, as `rankscope report --by role --json` prints them.
     pub role: Rollup,
 }
 
-/// Sums by one level.
+/// Sums for one grouping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rollup {
-    /// By what: `rank`, `device`, `host`, `role`.
+    /// Grouping: `rank`, `device`, `host` or `role`.
     pub by: String,
     /// Groups of ranks; empty for roles.
     pub groups: Vec<Group>,
-    /// All ranks together; `null` for roles.
+    /// Sum over all ranks; `null` for roles.
     pub total: Option<Group>,
-    /// Roles; empty for ranks.
+    /// Roles; empty for all other groupings.
     pub roles: Vec<RoleSum>,
 }
 
-/// Ranks together.
+/// Sums over a group of ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Its ranks: positions in [`super::Session::ranks`].
+    /// Ranks of the group: indices into [`super::Session::ranks`].
     pub ranks: Vec<u32>,
-    /// Operations of its ranks.
+    /// Number of operations of these ranks.
     pub operations: u64,
-    /// Records they lost.
+    /// Number of records that these ranks lost.
     pub lost: u64,
-    /// Windows of the breakdown (whole steps, or the run), rank-ns.
+    /// Windows of the breakdown (all whole steps, or the run), in rank-nanoseconds.
     pub window_rank_ns: i64,
-    /// Own time in them, rank-ns.
+    /// Host time in the windows, in rank-nanoseconds.
     pub own_rank_ns: Sum,
-    /// Exposed communication in them, rank-ns.
+    /// Exposed communication in the windows, in rank-nanoseconds.
     pub exposed_communication_rank_ns: Sum,
-    /// Of that waiting for peers, rank-ns.
+    /// Part of the exposed communication that is waiting for peers, in rank-nanoseconds.
     pub exposed_wait_rank_ns: Sum,
-    /// Blocked while nothing was communicated, rank-ns.
+    /// Time in which ranks were blocked while no operation ran, in rank-nanoseconds.
     pub other_blocked_rank_ns: i64,
-    /// Communication, hidden or not, rank-ns.
+    /// Communication, overlapped or not, in rank-nanoseconds.
     pub communication_rank_ns: Sum,
-    /// Waiting of others that these ranks caused, exposed, rank-ns.
+    /// Exposed waiting that these ranks caused on other ranks, in rank-nanoseconds.
     pub caused_exposed_rank_ns: i64,
-    /// Stretches in which devices did not compute, rank-ns.
+    /// Time in stalls, in which no device of a rank computes, in rank-nanoseconds.
     pub stalled_rank_ns: Sum,
-    /// The same by cause.
+    /// Stalls per cause.
     pub stalled_by_cause: Vec<CauseSum>,
-    /// Named parts of host time in the run, by kind: kind, rank-ns.
+    /// Named parts of host time in the run, in rank-nanoseconds per kind.
     pub named: BTreeMap<String, i64>,
-    /// Bytes that these ranks sent, as far as it is known between whom.
+    /// Bytes that these ranks sent, as far as both ends are known.
     pub sent_bytes: u64,
-    /// Bytes that they received.
+    /// Bytes that these ranks received, as far as both ends are known.
     pub received_bytes: u64,
-    /// Of the bytes sent, those that went to another host.
+    /// Part of the sent bytes that went to another host.
     pub sent_to_other_hosts_bytes: u64,
 }
 
-/// A sum that is not known if one part of it is not.
+/// Sum that is unknown if one of its parts is unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Sum(pub Figure<i64>);
@@ -80,7 +80,7 @@ impl Default for Sum {
 }
 
 impl Sum {
-    /// Adds a part, or that it is not known and why.
+    /// Adds a part, or the reason why the part is unknown.
     pub fn add(&mut self, part: Result<i64, &str>) {
         match (self.0.value, part) {
             (Some(sum), Ok(part)) => self.0.value = Some(sum + part),
@@ -90,23 +90,23 @@ impl Sum {
     }
 }
 
-/// Operations on communicators of one role.
+/// Operations on the communicators of one role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleSum {
-    /// The role.
+    /// Role of the communicators.
     pub role: String,
-    /// Communicators of it.
+    /// Number of communicators with this role.
     pub communicators: u32,
-    /// Operations on them.
+    /// Number of operations on them.
     pub operations: u64,
-    /// Failed ones among them.
+    /// Number of operations that failed.
     pub failed: u64,
-    /// Their payload, bytes; unknown if that of some is not.
+    /// Payload, in bytes; unknown if the payload of some operations is unknown.
     pub bytes: Figure<u64>,
-    /// Exposed waiting in them, rank-ns.
+    /// Exposed waiting in these operations, in rank-nanoseconds.
     pub exposed_wait_rank_ns: i64,
-    /// Hidden waiting in them, rank-ns.
+    /// Hidden waiting in these operations, in rank-nanoseconds.
     pub hidden_wait_rank_ns: i64,
-    /// Σ transfer of their launches, ns; unknown if that of some operations is not.
+    /// Σ transfer of the launches, in nanoseconds; unknown if the transfer of some operations is unknown.
     pub transfer_ns: Figure<i64>,
 }

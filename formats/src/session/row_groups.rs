@@ -1,7 +1,7 @@
-//! The row groups of one file: which there are, which of them a stretch of time needs, and a reader of just those.
+//! Row groups of one file: which exist, which of them a time range needs, and a reader of only those.
 //!
-//! The footer says of each row group between which keys its rows lie, and rows are in order inside it: so a part of a
-//! long table is read without the rest, its row groups in any order and on several threads.
+//! The footer contains the key range of each row group, and rows are sorted inside a row group. A part of a long table
+//! is therefore read without the rest. Its row groups can be read in any order and on several threads.
 
 use super::table::{Table, TableError, TableReader};
 use parquet::arrow::ProjectionMask;
@@ -14,24 +14,24 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// Rows that are decoded at once.
+/// Number of rows that are decoded at once.
 const ROWS_PER_BATCH: usize = 8192;
 
-/// The row groups of a file of table `T`. Its footer is read once, however many readers are made.
+/// Row groups of a file of table `T`. The footer is read once for any number of readers.
 pub struct RowGroups<T: Table> {
     path: PathBuf,
     metadata: ArrowReaderMetadata,
     projection: ProjectionMask,
-    /// Where each column of the row type stands in what is read.
+    /// Index of each column of the row type in the decoded batch.
     order: Vec<usize>,
-    /// Between which keys the rows of each lie; `None` where the file does not say.
+    /// Key range of each row group; `None` if the file does not contain it.
     ranges: Vec<Option<(i64, i64)>>,
     table: PhantomData<T>,
 }
 
 impl<T: Table> RowGroups<T> {
-    /// Reads the footer of a file. Columns are found by name; columns that the row type lacks (those of later versions, or
-    /// all that a narrow row type of the same table leaves out) are not decoded.
+    /// Reads the footer of a file and finds columns by name. Columns that the row type lacks are not decoded: columns
+    /// of later versions, or those that a narrow row type of the table leaves out.
     pub fn open(path: &Path) -> Result<Self, TableError> {
         let file = open_file(path)?;
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|source| {
@@ -55,7 +55,7 @@ impl<T: Table> RowGroups<T> {
                 }
             }
         }
-        // What is read has these columns alone, in the file's order.
+        // A batch contains only these columns, in the order of the file.
         let order = columns
             .iter()
             .map(|index| columns.iter().filter(|other| *other < index).count())
@@ -77,22 +77,23 @@ impl<T: Table> RowGroups<T> {
         })
     }
 
-    /// How many row groups there are.
+    /// Returns the number of row groups.
     pub fn count(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Rows in the file.
+    /// Returns the number of rows in the file.
     pub fn rows(&self) -> u64 {
         u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
-    /// Least and largest key ([`Table::sort_key`]) of a row group; `None` where the file does not say.
+    /// Returns the smallest and largest key ([`Table::sort_key`]) of a row group; `None` if the file does not contain
+    /// them.
     pub fn range(&self, group: usize) -> Option<(i64, i64)> {
         self.ranges.get(group).copied().flatten()
     }
 
-    /// The row groups in which rows may lie whose key is in `from..to`.
+    /// Returns the row groups that may contain rows with a key in `from..to`.
     pub fn between(&self, from: i64, to: i64) -> Vec<usize> {
         let may_lie = |group: &usize| {
             self.range(*group)
@@ -101,7 +102,7 @@ impl<T: Table> RowGroups<T> {
         (0..self.count()).filter(may_lie).collect()
     }
 
-    /// A reader of these row groups, in this order.
+    /// Returns a reader of these row groups, in this order.
     pub fn reader(&self, groups: Vec<usize>) -> Result<TableReader<T>, TableError> {
         let rows_of = |&group: &usize| {
             let group = self.metadata.metadata().row_groups().get(group);
@@ -126,7 +127,7 @@ impl<T: Table> RowGroups<T> {
         ))
     }
 
-    /// A reader of the whole file.
+    /// Returns a reader of the whole file.
     pub fn read(&self) -> Result<TableReader<T>, TableError> {
         self.reader((0..self.count()).collect())
     }
@@ -139,7 +140,7 @@ fn open_file(path: &Path) -> Result<File, TableError> {
     })
 }
 
-/// What the footer says of a column of whole numbers.
+/// Returns the smallest and largest value of an integer column from the footer.
 fn key_range(group: &RowGroupMetaData, column: usize) -> Option<(i64, i64)> {
     match group.columns().get(column)?.statistics()? {
         Statistics::Int64(of) => Some((*of.min_opt()?, *of.max_opt()?)),
@@ -156,24 +157,24 @@ mod tests {
     use proptest::prelude::*;
 
     table! {
-        /// As it is written.
+        /// Row as it is written.
         Whole = "things", sorted by |row| row.start_ns;
-        /// A name.
+        /// Name.
         name: String = Plain,
-        /// A size.
+        /// Size in bytes.
         bytes: Option<u64> = Dictionary,
-        /// The key.
+        /// Sort key.
         start_ns: i64 = Moment,
-        /// An end.
+        /// End of the interval.
         end_ns: i64 = Moment,
     }
 
     table! {
-        /// Less of it, in another order.
+        /// Row with fewer columns, in another order.
         Narrow = "things", sorted by |row| row.start_ns;
-        /// The key.
+        /// Sort key.
         start_ns: i64 = Moment,
-        /// A size.
+        /// Size in bytes.
         bytes: Option<u64> = Dictionary,
     }
 

@@ -1,4 +1,4 @@
-//! The rows of a session's tables.
+//! Rows of the tables of a session.
 
 use super::table::{Cell, Named, named_cell, table};
 use arrow::array::ArrayRef;
@@ -15,10 +15,10 @@ macro_rules! names {
         pub enum $named { $($(#[$value_doc])* $value,)* }
 
         impl $named {
-            /// Every value.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$value,)*];
 
-            /// The name used in tables, reports and traces.
+            /// Returns the name used in tables, reports and traces.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name,)* }
             }
@@ -35,26 +35,26 @@ macro_rules! names {
 }
 
 names! {
-    /// How an operation ended on its rank.
+    /// Outcome of an operation on its rank.
     OperationState {
-        /// It returned without an error.
+        /// The operation returned without an error.
         Completed = "completed",
-        /// It threw, returned an error or was aborted.
+        /// The operation threw an exception, returned an error or was aborted.
         Failed = "failed",
-        /// It was in progress when the log ended.
+        /// The operation was in progress when the log ended.
         InFlight = "in-flight",
-        /// It was queued, and never began before the log ended.
+        /// The operation was queued and did not start before the log ended.
         Queued = "queued",
-        /// It was put on a device's stream; whether and when it was done was not recorded.
+        /// The operation was put on a device's stream. Its completion was not recorded.
         Enqueued = "enqueued",
-        /// It was captured into a graph: a template of what the graph's replays do, nothing that ran.
+        /// The call was captured into a graph. It is a template for the replays of the graph; nothing ran.
         Captured = "captured",
     }
-    /// How the calls of an instance fit together.
+    /// State of an instance: how the calls of its members match.
     InstanceState {
-        /// All members are there and agree.
+        /// All members are recorded and agree.
         Complete = "complete",
-        /// A member's record is missing, failed or never ended.
+        /// A member's record is missing, or its call failed or never ended.
         Incomplete = "incomplete",
         /// Members disagree in operation, type, root or size.
         Mismatched = "mismatched",
@@ -64,120 +64,124 @@ names! {
         WithoutKey = "without-key",
         /// The communicator has one member.
         Alone = "alone",
-        /// All members are there and agree; whether and when it was done was not recorded.
+        /// All members are recorded and agree. Completion was not recorded.
         Enqueued = "enqueued",
-        /// Called by one member alone: a put, a signal.
+        /// One member calls alone: a put or a signal.
         OneSided = "one-sided",
-        /// All members captured it into a graph: a template, of which each replay is an instance.
+        /// All members captured the call into a graph. It is a template; each replay is an instance.
         Template = "template",
     }
-    /// What a step is (METRICS.md, section 7), by its operations.
+    /// Kind of a step (METRICS.md, section 7), derived from its operations.
     StepKind {
-        /// It has the operations of the cycle that repeats: gradients are reduced in it.
+        /// The step has the operations of the repeating cycle, which reduce gradients.
         Train = "train",
-        /// Operations between two training steps that reduce no gradients, or more than half of its time is named so.
+        /// Operations between two training steps that reduce no gradients, or more than half of the time is named
+        /// evaluation.
         Evaluate = "evaluate",
-        /// More than half of its time is writing or reading a checkpoint.
+        /// More than half of the time is spent writing or reading a checkpoint.
         Checkpoint = "checkpoint",
     }
-    /// What bound a launch (METRICS.md, section 3).
+    /// Wait class of a launch (METRICS.md, section 3).
     WaitClass {
-        /// No class: one member, nothing needed, or not complete.
+        /// No class: one member, no dependencies, or not complete.
         None = "none",
         /// Wait share ≤ 20 %.
         TransferBound = "transfer-bound",
         /// Wait share ≥ 80 %.
         SkewBound = "skew-bound",
-        /// Between.
+        /// Wait share between 20 % and 80 %.
         Mixed = "mixed",
-        /// The two ends of the clock interval disagree.
+        /// The two ends of the clock interval give different classes.
         Inconclusive = "inconclusive",
     }
-    /// What an interval beside operations is.
+    /// Kind of an interval beside the operations.
     SpanKind {
         /// Blocked in `Work::wait`.
         WorkWait = "work-wait",
-        /// Blocked in a wait for a sent message.
+        /// Blocked in a wait for the completion of a send.
         SendWait = "send-wait",
         /// Blocked in a wait for a message.
         ReceiveWait = "receive-wait",
-        /// Blocked in DistributedDataParallel's reducer.
+        /// Blocked in the reducer of DistributedDataParallel.
         ReducerFinalize = "reducer-finalize",
-        /// Blocked in a call into c10d itself.
+        /// Blocked in a direct call into c10d.
         ProcessGroup = "process-group",
         /// Building a communicator.
         Connect = "connect",
-        /// Leaving a communicator.
+        /// Destroying a communicator.
         Disconnect = "disconnect",
-        /// The end of a group of calls, at which they reach their streams.
+        /// End of a group of calls. At this point the calls reach their streams.
         Group = "group",
-        /// Memory handled for communication.
+        /// Memory handling for communication.
         Memory = "memory",
-        /// The library reported an error that came after its call had returned.
+        /// The library reported an error after the call had returned.
         Failure = "failure",
-        /// The host's call of an operation whose own times are the device's.
+        /// Host call of an operation whose own times come from the device.
         HostCall = "host-call",
-        /// The program's own mark.
+        /// Mark of the program.
         Mark = "mark",
-        /// A call that waited for a device; `object` is its correlation.
+        /// Call that waited for a device. `object` is its correlation ID.
         DeviceWait = "device-wait",
-        /// A call that gave work to a device; `object` is its correlation.
+        /// Call that launched device work. `object` is its correlation ID.
         Launch = "launch",
-        /// Another profiler had the device's activity, and ours was not recorded.
+        /// Another profiler had taken over CUPTI's activity records, so rankscope recorded none.
         Yielded = "yielded",
         /// All activity of the rank's devices was recorded.
         Covered = "covered",
-        /// The recorder (CUPTI) took this time of the thread for itself; `name` says for what.
+        /// The recorder (CUPTI) used this time of the thread for itself. `name` is the purpose.
         Recorder = "recorder",
-        /// The driver took this time of the thread inside a call of CUDA, and would without a recorder; `name` says for what.
+        /// The driver used this time of the thread inside a CUDA call, and would do so without a recorder too. `name`
+        /// is the purpose.
         Driver = "driver",
     }
-    /// What a device did.
+    /// Kind of device work.
     WorkKind {
-        /// It ran a kernel.
+        /// Kernel.
         Kernel = "kernel",
-        /// It copied memory.
+        /// Memory copy.
         Copy = "copy",
-        /// It set memory.
+        /// Memory set.
         Set = "set",
-        /// It ran a graph, of whose nodes nothing is told.
+        /// Graph whose nodes were not recorded individually.
         Graph = "graph",
     }
-    /// What a work counts as (METRICS.md, section 5).
+    /// Class of device work (METRICS.md, section 5).
     WorkClass {
-        /// A kernel that is no communication's.
+        /// Kernel that does not communicate.
         Compute = "compute",
-        /// Of a communication library, whatever it is.
+        /// Work of any kind that belongs to a communication library.
         Communication = "communication",
-        /// A copy or a set of memory.
+        /// Copy or set of memory.
         Memory = "memory",
     }
-    /// What kept a device from computing.
+    /// Cause of a stall, in which a device does not compute (METRICS.md, section 6).
     StallCause {
-        /// It communicated for more than half of the time, and neither of the next two fills more than half of that.
+        /// Communication fills more than half of the stall. Neither waiting for peers nor slow transfers fill more than
+        /// half of that communication.
         Communication = "communication",
-        /// Of its communication more than half was waiting for peers.
+        /// More than half of the communication is waiting for peers.
         LatePeer = "late-peer",
-        /// Of its communication more than half was transfers that took twice the median of their class, or more.
+        /// More than half of the communication is transfers that took at least twice the median of their class.
         SlowTransfer = "slow-transfer",
-        /// It moved memory for more than half of the time.
+        /// Memory copies and sets fill more than half of the stall.
         Memory = "memory",
-        /// The next compute was not launched for more than half of the time.
+        /// The next compute was not launched for more than half of the stall.
         HostLate = "host-late",
         /// None of these.
         Unknown = "unknown",
-        /// Of its communication more than half was waiting in receives along a pipeline.
+        /// More than half of the communication is waiting in receives along a pipeline.
         PipelineBubble = "pipeline-bubble",
-        /// The host was late because it waited for input for more than half of the time.
+        /// The host launched late because it waited for input for more than half of the stall.
         Input = "input",
-        /// The host was late because it wrote or read a checkpoint.
+        /// The host launched late because it wrote or read a checkpoint.
         Checkpoint = "checkpoint",
-        /// The host was late because it evaluated.
+        /// The host launched late because it evaluated the model.
         Evaluation = "evaluation",
-        /// The host was late because it collected garbage.
+        /// The host launched late because it collected garbage.
         GarbageCollection = "garbage-collection",
     }
-    /// What a host does that is neither communication nor, as a rule, training: as a mark, a range or a hook names it.
+    /// Kind of host time that is neither communication nor, as a rule, training. It is named by a mark, a range or a
+    /// hook.
     PauseKind {
         /// The garbage collector runs.
         GarbageCollection = "garbage-collection",
@@ -189,401 +193,405 @@ names! {
         Input = "input",
         /// The optimiser steps.
         Optimizer = "optimizer",
-        /// Between the end of a backward pass and the next forward pass, and none of the others: the optimiser, the input,
-        /// and what the program does besides.
+        /// Time between the end of a backward pass and the next forward pass that is none of the other kinds. It
+        /// contains the optimiser, the input and other code of the program.
         BetweenPasses = "between-passes",
     }
-    /// How it is known what went from one rank to another.
+    /// Source of the traffic between two ranks.
     TrafficSource {
-        /// The program's own messages, puts and counts per member: whom and how much as called.
+        /// Messages, puts and counts per member of the program: both ranks and amount as called.
         Called = "called",
-        /// The library's proxies measured it on the wire.
+        /// Measured on the wire by the library's proxies.
         Proxies = "proxies",
-        /// Messages inside such operations were seen between the two; how much is what the route carries.
+        /// Messages inside these operations were recorded between the two ranks. The amount is that of the route.
         Nested = "nested",
-        /// Whom and how much is what the route says.
+        /// Both ranks and amount are modelled on the route.
         Modelled = "modelled",
-        /// Not known between whom: the row says of what.
+        /// The pairs are unknown. The row has the operation and its total.
         LeftOut = "left-out",
     }
-    /// Which way the data of an operation goes from member to member.
+    /// Route on which the data of an operation moves between members.
     TrafficRoute {
-        /// From the one to the other.
+        /// From one member directly to the other.
         Direct = "direct",
-        /// From each member to the next, in order of their numbers.
+        /// From each member to the next, in the order of their numbers.
         Ring = "ring",
-        /// The same, and then from each to the root.
+        /// As [`TrafficRoute::Ring`], and then from each member to the root.
         RingAndGather = "ring-and-gather",
-        /// From the root to the next and so on, or back to the root.
+        /// From the root to the next member and so on, or back to the root.
         Chain = "chain",
-        /// A binomial tree from the root.
+        /// Binomial tree from the root.
         BinomialTree = "binomial-tree",
-        /// NCCL's two binary trees over hosts, half of the data each, and a chain inside a host.
+        /// NCCL's two binary trees over hosts, each with half of the data, and a chain inside each host.
         DoubleTree = "double-tree",
-        /// Between those of which messages were seen, in equal parts: no route that is known goes there.
+        /// Between the pairs whose messages were recorded, in equal parts. No known route fits them.
         AsSeen = "as-seen",
-        /// Not known.
+        /// Unknown route.
         Unknown = "unknown",
     }
-    /// Why a stream did nothing before a work (METRICS.md, section 6).
+    /// Cause of an idle gap of a stream before a work (METRICS.md, section 6).
     IdleCause {
-        /// Nothing lies before it, or it begins before the last one ended.
+        /// No gap: there is no work before it, or it starts before the previous one ended.
         None = "none",
-        /// It was launched after the last one had ended.
+        /// The work was launched after the previous one had ended.
         HostWait = "host-wait",
-        /// It was launched, and began within 30 µs.
+        /// The work was already launched, and started within 30 µs.
         KernelWait = "kernel-wait",
-        /// It was launched, and yet began later.
+        /// The work was already launched, and started later than that.
         Other = "other",
-        /// It is not known when it was launched.
+        /// The time of the launch is unknown.
         Unknown = "unknown",
     }
 }
 
 table! {
-    /// One operation of one rank. The interval in which it was queued is `issue_ns` to `enter_ns`.
+    /// One operation of one rank. It was queued from `issue_ns` to `enter_ns`.
     OperationRow = "operations", sorted by |row| row.enter_ns;
-    /// Instance it belongs to ([`InstanceRow::instance`]); missing if it has no key.
+    /// Instance of the operation ([`InstanceRow::instance`]); missing if it has no key.
     instance: Option<u64> = Delta,
-    /// Position in [`super::Session::communicators`].
+    /// Index into [`super::Session::communicators`].
     communicator: Option<u32> = Delta,
     /// Library that was called.
     library: Library = Dictionary,
-    /// What was called.
+    /// Operation that was called.
     operation: Operation = Dictionary,
-    /// Tag; of a replay of a captured call its number, from 1.
+    /// Tag. For a replay of a captured call: the number of the replay, from 1.
     tag: u32 = Delta,
-    /// n-th use of operation and tag on the communicator; of a message: n-th between its two ends and tag.
+    /// n-th use of operation and tag on the communicator. For a message: n-th use of the tag between its two ends.
     sequence: u32 = Delta,
-    /// The program asked for it, ns; missing where no queue lies between.
+    /// Time at which the program requested the operation, in nanoseconds; missing if there is no queue.
     issue_ns: Option<i64> = Moment,
-    /// The call that put the operation on a device's stream was entered, ns; missing where `enter_ns` is the call's.
+    /// Start of the call that put the operation on a device's stream, in nanoseconds. Missing if `enter_ns` is the time
+    /// of the call.
     called_ns: Option<i64> = Moment,
-    /// The library began, ns: its kernel, where the device tells. Of an operation that was only seen to be enqueued: the
-    /// call began.
+    /// Time at which the library began, in nanoseconds: the start of its kernel if the device's times were recorded.
+    /// For an operation that is only known to be enqueued: the start of the call.
     enter_ns: i64 = Moment,
-    /// The library was done, ns; missing if it never was, or if that was not recorded.
+    /// Time at which the library was done, in nanoseconds; missing if it never completed or if that was not recorded.
     leave_ns: Option<i64> = Moment,
-    /// The call that put the operation on a device's stream returned, ns; missing where no stream lies between.
+    /// Return of the call that put the operation on a device's stream, in nanoseconds; missing if there is no stream.
     returned_ns: Option<i64> = Moment,
-    /// Own payload c·e in bytes (METRICS.md, section 2); missing if unknown.
+    /// Payload c·e of this rank, in bytes (METRICS.md, section 2); missing if unknown.
     bytes: Option<u64> = Dictionary,
-    /// Bytes per element, 0 if unknown.
+    /// Size of an element, in bytes; 0 if unknown.
     element_bytes: u8 = Delta,
-    /// How the library did it, where it tells.
+    /// Algorithm that the library used, if it reports one.
     algorithm: Algorithm = Dictionary,
-    /// In what pieces, where it tells.
+    /// Protocol that the library used, if it reports one.
     protocol: Protocol = Dictionary,
-    /// By how many channels, 0 where it does not tell.
+    /// Number of channels; 0 if the library does not report it.
     channels: u8 = Delta,
-    /// Root or peer, in the communicator's numbering.
+    /// Root or peer, in the numbering of the communicator.
     peer: Option<u32> = Delta,
-    /// System id of the thread that ran it.
+    /// System ID of the thread that ran the operation.
     thread_id: u32 = Delta,
-    /// The program called the library itself, without c10d.
+    /// True if the program called the library directly, without c10d.
     direct: bool = Plain,
-    /// How it ended.
+    /// Outcome of the operation.
     state: OperationState = Dictionary,
-    /// How its instance fits together.
+    /// State of the operation's instance.
     matched: InstanceState = Dictionary,
-    /// Step it belongs to.
+    /// Step of the operation.
     step: Option<u32> = Delta,
-    /// Waiting for needed peers while the program was blocked, ns; missing if not computed.
+    /// Time spent waiting for needed peers while the program was blocked, in nanoseconds; missing if not computed.
     exposed_wait_ns: Option<i64> = Delta,
-    /// Waiting for needed peers while the program computed, ns; missing if not computed.
+    /// Time spent waiting for needed peers while the program computed, in nanoseconds; missing if not computed.
     hidden_wait_ns: Option<i64> = Delta,
-    /// End of its waiting for needed peers, which began when it arrived (`issue_ns`, else `enter_ns`), ns; missing if it waited
-    /// for nobody, or if that was not computed.
+    /// End of the wait for needed peers, in nanoseconds. The wait starts at the arrival (`issue_ns`, else `enter_ns`).
+    /// Missing if the operation waited for nobody, or if the wait was not computed.
     waited_until_ns: Option<i64> = Moment,
-    /// What bound its instance.
+    /// Wait class of the operation's instance.
     class: WaitClass = Dictionary,
     /// Position in the order of arrivals at the instance, from 0.
     arrival_order: Option<u32> = Delta,
-    /// Operations of its launch, itself included: with more than one, what all of them waited is told of one collective,
-    /// and of messages where it came first.
+    /// Number of operations in the launch, itself included. With more than one, one collective carries the wait of all
+    /// of them. For messages, each moment of waiting counts for the message in which it came first.
     launch_operations: u32 = Delta,
 }
 
 table! {
     /// One instance: the matching calls of all members.
     InstanceRow = "instances", sorted by |row| row.start_ns;
-    /// Its number, unique in the session.
+    /// Number of the instance, unique in the session.
     instance: u64 = Delta,
-    /// Position in [`super::Session::communicators`].
+    /// Index into [`super::Session::communicators`].
     communicator: u32 = Delta,
-    /// What was called.
+    /// Operation that was called.
     operation: Operation = Dictionary,
     /// Tag.
     tag: u32 = Delta,
-    /// n-th use of operation and tag; of a message: n-th between its two ends and tag.
+    /// n-th use of operation and tag. For a message: n-th use of the tag between its two ends.
     sequence: u32 = Delta,
-    /// Members it needs.
+    /// Number of members that the instance needs.
     members: u32 = Delta,
-    /// Members whose records are there.
+    /// Number of members whose records were found.
     seen: u32 = Delta,
-    /// How its calls fit together.
+    /// State of the instance.
     state: InstanceState = Dictionary,
-    /// First enter, ns.
+    /// First enter, in nanoseconds.
     start_ns: i64 = Moment,
-    /// Last leave, ns.
+    /// Last leave, in nanoseconds.
     end_ns: i64 = Moment,
-    /// First arrival, ns.
+    /// First arrival, in nanoseconds.
     first_arrival_ns: i64 = Moment,
-    /// Last arrival, ns.
+    /// Last arrival, in nanoseconds.
     last_arrival_ns: i64 = Moment,
-    /// Rank that arrived last: position in [`super::Session::ranks`]; missing if not complete.
+    /// Rank that arrived last: index into [`super::Session::ranks`]; missing if the instance is not complete.
     last_rank: Option<u32> = Delta,
-    /// S of METRICS.md, section 2, in bytes.
+    /// S (METRICS.md, section 2), in bytes.
     size_bytes: Option<u64> = Dictionary,
-    /// Transfer time, ns.
+    /// Transfer time, in nanoseconds.
     transfer_ns: Option<i64> = Delta,
-    /// The transfer time is the shortest member duration, because the clock interval is too wide.
+    /// True if the transfer time is the shortest member duration, because the clock interval is too wide.
     shortest_duration: bool = Plain,
-    /// Σ exposed wait, rank-ns.
+    /// Σ exposed wait, in rank-nanoseconds.
     exposed_wait_rank_ns: Option<i64> = Delta,
-    /// Σ hidden wait, rank-ns.
+    /// Σ hidden wait, in rank-nanoseconds.
     hidden_wait_rank_ns: Option<i64> = Delta,
-    /// Algorithm bandwidth, bytes/s; missing for launches with a wait share above 20 %.
+    /// Algorithm bandwidth, in bytes/s; missing for launches with a wait share above 20 %.
     algorithm_bytes_per_s: Option<f64> = Plain,
-    /// Bus bandwidth, bytes/s; missing for launches with a wait share above 20 %.
+    /// Bus bandwidth, in bytes/s; missing for launches with a wait share above 20 %.
     bus_bytes_per_s: Option<f64> = Plain,
-    /// What bound it.
+    /// Wait class of the launch.
     class: WaitClass = Dictionary,
-    /// Number of the launch that it shares with others; missing if it is one by itself. One of them carries the launch's
-    /// times and figures, if these are known.
+    /// Number of the launch that the instance shares with others; missing if it is a launch alone. One instance of the
+    /// launch carries the launch's times and figures, if these are known.
     launch: Option<u64> = Delta,
-    /// Step it belongs to.
+    /// Step of the instance.
     step: Option<u32> = Delta,
 }
 
 table! {
-    /// An interval of one rank beside its operations.
+    /// Interval of one rank beside its operations.
     SpanRow = "spans", sorted by |row| row.start_ns;
-    /// What it is.
+    /// Kind of the interval.
     kind: SpanKind = Dictionary,
-    /// System id of its thread.
+    /// System ID of the thread.
     thread_id: u32 = Delta,
-    /// Start, ns.
+    /// Start, in nanoseconds.
     start_ns: i64 = Moment,
-    /// End, ns.
+    /// End, in nanoseconds.
     end_ns: i64 = Moment,
-    /// The work it was for, as an address that is used again later; 0 if for none in particular. Of launches CUPTI's number
-    /// of the call.
+    /// Address of the `Work` object of the interval; addresses are reused later. 0 if it has none. For launches:
+    /// CUPTI's correlation ID of the call.
     object: u64 = Dictionary,
-    /// Name, of marks; of `recorder` and `driver` what the time was taken for.
+    /// Name of a mark. For `recorder` and `driver`: the purpose of the time.
     name: Option<Cow<'static, str>> = Dictionary,
 }
 
 table! {
-    /// Something that a device of one rank did, as CUPTI tells.
+    /// Work of a device of one rank, as CUPTI reports it.
     WorkRow = "works", sorted by |row| row.start_ns;
-    /// Position in the rank's [`super::DeviceActivity::streams`]; missing if it could not be told.
+    /// Index into the rank's [`super::DeviceActivity::streams`]; missing if unknown.
     stream: Option<u32> = Delta,
-    /// What it did.
+    /// Kind of the work.
     kind: WorkKind = Dictionary,
-    /// What that counts as.
+    /// Class of the work.
     class: WorkClass = Dictionary,
-    /// What it is called: [`NameRow::number`].
+    /// Name of the work: [`NameRow::number`].
     name: Option<u32> = Delta,
-    /// Begin, ns.
+    /// Start, in nanoseconds.
     start_ns: i64 = Moment,
-    /// End, ns.
+    /// End, in nanoseconds.
     end_ns: i64 = Moment,
-    /// The call that asked for it was entered, ns; missing if that was not recorded.
+    /// Start of the call that launched the work, in nanoseconds; missing if it was not recorded.
     launch_start_ns: Option<i64> = Moment,
-    /// It returned, ns.
+    /// Return of that call, in nanoseconds.
     launch_end_ns: Option<i64> = Moment,
-    /// System id of its thread.
+    /// System ID of the thread that called.
     launch_thread_id: Option<u32> = Delta,
-    /// What it is called: [`NameRow::number`].
+    /// Name of the call: [`NameRow::number`].
     launch_name: Option<u32> = Delta,
-    /// CUPTI's number of that call: all nodes of a graph have that of its launch.
+    /// CUPTI's correlation ID of the call. All nodes of a graph have that of the graph's launch.
     correlation: u32 = Delta,
-    /// Bytes that were copied or set.
+    /// Number of bytes that were copied or set.
     bytes: Option<u64> = Dictionary,
-    /// Blocks in x, 0 of what is no kernel.
+    /// Number of blocks of the grid in x; 0 if the work is not a kernel.
     grid_x: u32 = Dictionary,
-    /// In y.
+    /// Number of blocks of the grid in y.
     grid_y: u32 = Dictionary,
-    /// In z.
+    /// Number of blocks of the grid in z.
     grid_z: u32 = Dictionary,
-    /// Threads of a block in x.
+    /// Number of threads of a block in x.
     block_x: u32 = Dictionary,
-    /// In y.
+    /// Number of threads of a block in y.
     block_y: u32 = Dictionary,
-    /// In z.
+    /// Number of threads of a block in z.
     block_z: u32 = Dictionary,
-    /// The node of a graph that it was.
+    /// Node of the graph to which the work belongs.
     graph_node: Option<u64> = Dictionary,
-    /// Communicator of the call that it is of: position in [`super::Session::communicators`].
+    /// Communicator of the communication call of the work: index into [`super::Session::communicators`].
     communicator: Option<u32> = Delta,
-    /// The operation that was called, unknown where it is of none or of several.
+    /// Operation of that call; unknown if the work belongs to no call or to several.
     operation: Operation = Dictionary,
-    /// Its ordinal; of a group that of its first call.
+    /// Ordinal of that call. For a group: the ordinal of its first call.
     sequence: Option<u32> = Delta,
-    /// Why its stream did nothing before it.
+    /// Cause of the idle gap of the stream before this work.
     idle_cause: IdleCause = Dictionary,
-    /// For how long, ns.
+    /// Duration of the idle gap, in nanoseconds.
     idle_ns: i64 = Delta,
 }
 
 table! {
-    /// What works and calls of one rank are called.
+    /// Name of works and calls of one rank.
     NameRow = "names", sorted by |row| i64::from(row.number);
-    /// The number by which they refer to it.
+    /// Number by which works and calls refer to the name.
     number: u32 = Delta,
-    /// For people.
+    /// Readable name.
     name: String = Plain,
-    /// As the compiler has it, where that is something else.
+    /// Mangled name of the compiler; missing if it is the same.
     mangled: Option<Cow<'static, str>> = Plain,
 }
 
 table! {
-    /// A stretch without compute on one rank's device (METRICS.md, section 6).
+    /// Stall: interval in which no device of the rank computes (METRICS.md, section 6).
     StallRow = "stalls", sorted by |row| row.start_ns;
-    /// Begin, ns.
+    /// Start, in nanoseconds.
     start_ns: i64 = Moment,
-    /// End, ns.
+    /// End, in nanoseconds.
     end_ns: i64 = Moment,
-    /// Step it begins in.
+    /// Step in which the stall starts.
     step: Option<u32> = Delta,
-    /// Communication in it, ns.
+    /// Communication in the stall, in nanoseconds.
     communication_ns: i64 = Delta,
-    /// Memory work in it, ns.
+    /// Memory copies and sets in the stall, in nanoseconds.
     memory_ns: i64 = Delta,
-    /// Compute in it, less than a hundredth of it, ns.
+    /// Compute in the stall, in nanoseconds; less than 1 % of it.
     compute_ns: i64 = Delta,
-    /// Time at its end in which nothing was launched, ns; missing if launches were not recorded.
+    /// Time at the end of the stall in which the next compute was not launched, in nanoseconds; missing if launches
+    /// were not recorded.
     not_launched_ns: Option<i64> = Delta,
-    /// Waiting for peers in it, ns.
+    /// Time in the stall spent waiting for peers, in nanoseconds.
     wait_ns: i64 = Delta,
-    /// Transfers in it that took twice the median of their class, or more, ns.
+    /// Transfers in the stall that took at least twice the median of their class, in nanoseconds.
     slow_transfer_ns: i64 = Delta,
-    /// Who was waited for most: position in [`super::Session::ranks`].
+    /// Rank that was waited for most: index into [`super::Session::ranks`].
     late_rank: Option<u32> = Delta,
-    /// Why.
+    /// Cause of the stall.
     cause: StallCause = Dictionary,
 }
 
 table! {
     /// One step of one rank.
     StepRow = "steps", sorted by |row| row.start_ns;
-    /// World: position in [`super::Session::worlds`].
+    /// Index into [`super::Session::worlds`].
     world: u32 = Delta,
-    /// Its number, the same on all ranks of the world.
+    /// Number of the step, the same on all ranks of the world.
     step: u32 = Delta,
-    /// What it is. Statistics of steps are those of training steps.
+    /// Kind of the step. Statistics of steps use training steps only.
     kind: StepKind = Dictionary,
-    /// Start, ns.
+    /// Start, in nanoseconds.
     start_ns: i64 = Moment,
-    /// End, ns.
+    /// End, in nanoseconds.
     end_ns: i64 = Moment,
-    /// Not blocked for communication, ns.
+    /// Host time: time not blocked for communication, in nanoseconds.
     host_ns: i64 = Delta,
-    /// Blocked while communication ran, ns.
+    /// Exposed communication: time blocked while operations ran, in nanoseconds.
     exposed_communication_ns: i64 = Delta,
-    /// Blocked while none ran, ns.
+    /// Time blocked while no operation ran, in nanoseconds.
     other_blocked_ns: i64 = Delta,
-    /// Communication at library level, ns.
+    /// Communication at library level, overlapped or not, in nanoseconds.
     communication_ns: i64 = Delta,
-    /// On the device, compute without communication, ns; missing unless all of the step's activity was recorded. With
-    /// the next three and exposed communication it adds up to the step.
+    /// Time in which the device computed and did not communicate, in nanoseconds. Missing unless all device activity of
+    /// the step was recorded. Together with the next three columns and exposed communication it adds up to the step.
     compute_only_ns: Option<i64> = Delta,
-    /// Compute and communication at once, ns.
+    /// Compute and communication at the same time, in nanoseconds.
     overlapped_ns: Option<i64> = Delta,
-    /// Memory work alone, ns.
+    /// Exposed memory work, in nanoseconds.
     exposed_memory_ns: Option<i64> = Delta,
-    /// Nothing, ns.
+    /// Idle time of the device, in nanoseconds.
     idle_ns: Option<i64> = Delta,
-    /// Waiting for peers while blocked, union over operations, ns.
+    /// Waiting for peers while blocked, as a union over operations, in nanoseconds.
     exposed_wait_ns: i64 = Delta,
-    /// Waiting for peers while computing, union over operations, ns.
+    /// Waiting for peers while computing, as a union over operations, in nanoseconds.
     hidden_wait_ns: i64 = Delta,
-    /// Host time beyond the median of the peers, ns; missing without peers.
+    /// Own delay: host time beyond the median of the peers, in nanoseconds; missing without peers.
     own_delay_ns: Option<i64> = Delta,
-    /// The rank was late in this step (METRICS.md, section 8).
+    /// True if the rank was late in this step (METRICS.md, section 8).
     late: bool = Plain,
 }
 
 table! {
-    /// A pause of one rank, or another named part of its host's time.
+    /// Pause of one rank, or another named part of its host time.
     PauseRow = "pauses", sorted by |row| row.start_ns;
-    /// What it is.
+    /// Kind of the pause.
     kind: PauseKind = Dictionary,
-    /// Start, ns.
+    /// Start, in nanoseconds.
     start_ns: i64 = Moment,
-    /// End, ns.
+    /// End, in nanoseconds.
     end_ns: i64 = Moment,
-    /// System id of its thread.
+    /// System ID of the thread.
     thread_id: u32 = Delta,
-    /// The thread trains: what passes here is the host's own time.
+    /// True if the thread is a training thread, so that the time is part of the rank's host time.
     pauses_training: bool = Plain,
-    /// Step in which it begins; missing outside of whole steps.
+    /// Step in which the pause starts; missing outside of whole steps.
     step: Option<u32> = Delta,
-    /// What named it.
+    /// Mark, range or hook that named the pause.
     name: Option<Cow<'static, str>> = Dictionary,
 }
 
 table! {
-    /// What went from one rank to another by one kind of operation on one communicator, over the whole run.
+    /// Traffic from one rank to another by one kind of operation on one communicator, over the whole run (METRICS.md,
+    /// section 2).
     TrafficRow = "traffic", sorted by |row| i64::from(row.from_member.unwrap_or(u32::MAX));
-    /// Position in [`super::Session::communicators`].
+    /// Index into [`super::Session::communicators`].
     communicator: Option<u32> = Delta,
-    /// What was called; of proxies unknown: they serve all.
+    /// Operation that was called. Unknown for proxies, which serve all operations.
     operation: Operation = Dictionary,
-    /// How it is known.
+    /// Source of the figures.
     source: TrafficSource = Dictionary,
-    /// Which way it went.
+    /// Route of the data.
     route: TrafficRoute = Dictionary,
-    /// Who sent, in the communicator's numbering; missing where it is not known between whom.
+    /// Sender, in the numbering of the communicator; missing if the pair is unknown.
     from_member: Option<u32> = Delta,
-    /// Who received.
+    /// Receiver, in the numbering of the communicator; missing if the pair is unknown.
     to_member: Option<u32> = Delta,
-    /// Who sent: position in [`super::Session::ranks`]; missing if that rank was not seen.
+    /// Sender: index into [`super::Session::ranks`]; missing if that rank was not recorded.
     from_rank: Option<u32> = Delta,
-    /// Who received.
+    /// Receiver: index into [`super::Session::ranks`]; missing if that rank was not recorded.
     to_rank: Option<u32> = Delta,
-    /// Instances of the operation, messages, or works of proxies.
+    /// Number of instances of the operation, of messages, or of works of proxies.
     operations: u64 = Delta,
-    /// What went over, bytes: payload, of proxies what was on the wire. Where it is not known between whom, S of METRICS.md,
-    /// section 2, as far as it is known.
+    /// Payload, in bytes; for proxies, bytes on the wire. If the pairs are unknown: S (METRICS.md, section 2), as far
+    /// as it is known.
     bytes: u64 = Delta,
-    /// The part of it that bandwidth is told of, bytes: of launches with a wait share of at most 20 % (METRICS.md, section 2).
+    /// Part of `bytes` with a bandwidth, in bytes: from launches with a wait share of at most 20 % (METRICS.md, section
+    /// 2).
     timed_bytes: u64 = Delta,
-    /// Σ transfer time of those launches, of proxies the time in which one was at work for this pair, ns. Bandwidth is
-    /// `timed_bytes` over this.
+    /// Σ transfer time of those launches, in nanoseconds; for proxies, the time in which one works for this pair. The
+    /// bandwidth is `timed_bytes` divided by this.
     transfer_ns: i64 = Delta,
-    /// The proxies measured this pair of this communicator themselves: their row counts, not this one.
+    /// True if the proxies measured this pair of this communicator. Their row then counts instead of this one.
     superseded: bool = Plain,
 }
 
 table! {
-    /// What one log could not record.
+    /// Records that one log dropped.
     LossRow = "losses", sorted by |row| row.first_ns;
-    /// Position in [`super::Session::ranks`].
+    /// Index into [`super::Session::ranks`].
     rank: Option<u32> = Dictionary,
-    /// The log, or `merge`.
+    /// Name of the log, or `merge`.
     source: String = Dictionary,
-    /// Why.
+    /// Cause of the loss.
     cause: String = Dictionary,
-    /// What kind of record.
+    /// Kind of the records.
     kind: String = Dictionary,
-    /// How many.
+    /// Number of dropped records.
     count: u64 = Plain,
-    /// First of them, ns.
+    /// Timestamp of the first dropped record, in nanoseconds.
     first_ns: i64 = Moment,
-    /// Last of them, ns.
+    /// Timestamp of the last dropped record, in nanoseconds.
     last_ns: i64 = Moment,
 }
 
 table! {
-    /// Something that was not as it should be.
+    /// Problem: an unexpected condition in the input.
     ProblemRow = "problems", sorted by |_| 0;
-    /// Position in [`super::Session::ranks`], where one is concerned.
+    /// Index into [`super::Session::ranks`], if a rank is concerned.
     rank: Option<u32> = Dictionary,
-    /// File, where one is concerned.
+    /// File, if one is concerned.
     file: Option<Cow<'static, str>> = Dictionary,
-    /// Offset in it, bytes.
+    /// Offset in the file, in bytes.
     offset_bytes: Option<u64> = Plain,
     /// What was expected, and what was kept.
     what: String = Plain,

@@ -1,40 +1,42 @@
-//! A selected window of time: what `rankscope report --range --json` prints, and what the viewer's panels show.
+//! A selected time window: the output of `rankscope report --range --json`, and the data of the viewer's panels.
 //!
-//! Whatever is counted belongs to one window alone: of windows side by side the counts and sums add up to those of the
-//! whole. Parts of a rank's time are cut at the window's ends; an instance belongs to the window in which its first member
-//! enters, a stall to the one in which it begins, both with all of their time.
+//! Everything is counted in exactly one window, so the counts and sums of adjacent windows add up to those of the
+//! whole. The parts of a rank's time are cut at the ends of the window. An instance belongs to the window in which its
+//! first member enters, and a stall to the window in which it starts. Both count with all of their time.
 
 use super::summary::{CauseSum, ClassCounts, Figure, Quantiles};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happened in a window of time.
+/// Figures of a time window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Selection {
-    /// First moment, ns on the axis.
+    /// Start of the window, in nanoseconds on the axis.
     pub from_ns: i64,
-    /// First moment beyond, ns on the axis.
+    /// End of the window (exclusive), in nanoseconds on the axis.
     pub to_ns: i64,
-    /// The ranks that were asked for: positions in [`super::Session::ranks`]; `null` if all are meant. Of operations those on
-    /// communicators count of which one of these ranks is a member.
+    /// Selected ranks: indices into [`super::Session::ranks`]; `null` for all ranks. Operations count if at least one
+    /// of these ranks is a member of their communicator.
     pub of_ranks: Option<Vec<u32>>,
     /// Sums over all operations in the window.
     pub totals: SelectionTotals,
-    /// Where the ranks' time went: of each rank its host's, and its devices', whichever was recorded.
+    /// Breakdown of the ranks' time. Each rank has an entry for its host, and one for its devices if they were
+    /// recorded.
     pub parts: Vec<RankParts>,
-    /// Operations by kind, size and scope, the most time first.
+    /// Operations by kind, size class and scope, those with the most time first.
     pub operations: Vec<SelectedOperations>,
-    /// Stretches without compute that begin in the window; unknown where the work of no device was recorded.
+    /// Stalls that start in the window; unknown if device work was not recorded.
     pub stalls: Figure<SelectedStalls>,
-    /// Who was last and who waited, one entry per rank.
+    /// Last arrivals and waits, one entry per rank.
     pub lateness: Vec<RankLateness>,
 }
 
 impl Selection {
-    /// Stalls listed at most.
+    /// Maximum number of listed stalls.
     pub const MAX_STALLS: usize = 50;
 
-    /// False if the parts of a rank do not add up to its window: a bug, shown and exit code 3.
+    /// Returns false if the parts of a rank do not add up to its window. This is a bug; it is reported, with exit code
+    /// 3.
     pub fn adds_up(&self) -> bool {
         let known = self.parts.iter().filter_map(|entry| entry.parts.value.as_ref());
         known.into_iter().all(|parts| parts.adds_up)
@@ -44,193 +46,198 @@ impl Selection {
 /// Sums over all operations in a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectionTotals {
-    /// Instances, communicator building and templates of graphs excluded.
+    /// Number of instances, without templates of graphs and without the building of communicators.
     pub instances: u64,
-    /// Complete ones among them.
+    /// Number of complete instances.
     pub complete: u64,
-    /// Σ S of METRICS.md, section 2, of those of which it is known, bytes; unknown if it is of none.
+    /// Σ S (METRICS.md, section 2) of the instances whose S is known, in bytes; unknown if no S is known.
     pub size_bytes: Figure<u64>,
-    /// Σ exposed wait of the complete ones, rank-ns; unknown if there are none among the others.
+    /// Σ exposed wait of the complete instances, in rank-nanoseconds. Unknown if there are instances but none is
+    /// complete.
     pub exposed_wait_rank_ns: Figure<i64>,
-    /// Σ hidden wait of the complete ones, rank-ns; unknown if there are none among the others.
+    /// Σ hidden wait of the complete instances, in rank-nanoseconds. Unknown if there are instances but none is
+    /// complete.
     pub hidden_wait_rank_ns: Figure<i64>,
 }
 
-/// Where the time of a rank went in the window.
+/// Breakdown of a rank's time in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankParts {
-    /// Position in [`super::Session::ranks`].
+    /// Index into [`super::Session::ranks`].
     pub rank: u32,
-    /// Whose time: `device` (all of its devices together) or `host` (the training thread that was blocked most).
+    /// Kind of the breakdown: `device` (all devices of the rank together) or `host` (the training thread that was
+    /// blocked most).
     pub level: String,
-    /// The parts, or why there are none.
+    /// The parts, or the reason why they are unknown.
     pub parts: Figure<Parts>,
 }
 
-/// The parts of a window (METRICS.md, section 5). They add up to `window_ns`.
+/// Parts of a window (METRICS.md, section 5). They add up to `window_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
-    /// Begin of the window as far as something was recorded, ns on the axis.
+    /// Start of the recorded part of the window, in nanoseconds on the axis.
     pub from_ns: i64,
-    /// Its end, ns on the axis.
+    /// End of the recorded part of the window, in nanoseconds on the axis.
     pub to_ns: i64,
-    /// Time between the two, ns.
+    /// Duration from `from_ns` to `to_ns`, in nanoseconds.
     pub window_ns: i64,
-    /// Of a device compute only; of a host its own time in which nothing was communicated, ns.
+    /// For a device: compute only. For a host: host time in which no operation ran. In nanoseconds.
     pub own_ns: i64,
-    /// Of a device compute and communication at once; of a host its own time while communication ran, ns.
+    /// For a device: compute and communication at the same time. For a host: host time while operations ran. In
+    /// nanoseconds.
     pub overlapped_ns: i64,
-    /// Communication that nothing hides, moving data, ns; all of it where `exposed_wait_ns` is not known.
+    /// Exposed transfer, in nanoseconds: exposed communication that moves data. If `exposed_wait_ns` is unknown, all
+    /// exposed communication.
     pub exposed_transfer_ns: i64,
-    /// Communication that nothing hides, waiting for peers, ns; unknown where nothing is known of waiting.
+    /// Exposed wait, in nanoseconds: exposed communication that waits for peers. Unknown if no waits are known.
     pub exposed_wait_ns: Figure<i64>,
-    /// Memory work that nothing hides, ns; of devices.
+    /// Exposed memory work, in nanoseconds; only for devices.
     pub exposed_memory_ns: Figure<i64>,
-    /// Nothing, ns; of devices.
+    /// Idle time, in nanoseconds; only for devices.
     pub idle_ns: Figure<i64>,
-    /// Blocked for communication while none ran, ns; of hosts.
+    /// Time in which the thread was blocked for communication while no operation ran, in nanoseconds; only for hosts.
     pub other_blocked_ns: Figure<i64>,
-    /// False if the parts do not add up to the window: a bug, shown and exit code 3.
+    /// False if the parts do not add up to the window. This is a bug; it is reported, with exit code 3.
     pub adds_up: bool,
 }
 
-/// Operations of one kind, size class and scope that begin in the window, by their instances.
+/// Operations of one kind, size class and scope that start in the window, counted in instances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectedOperations {
-    /// Library that was called: `gloo`, `nccl`, `mpi`.
+    /// Library that was called: `gloo`, `nccl` or `mpi`.
     pub library: String,
-    /// Operation, `all-reduce`.
+    /// Name of the operation, such as `all-reduce`.
     pub operation: String,
-    /// Smallest payload c·e of the class, bytes (of operations with a count per member S); `null` where S is not known: of
-    /// barriers, and of what is not complete, has one member or shares its launch.
+    /// Smallest payload c·e of the class, in bytes. For operations with a count per member it is S. `null` if S is
+    /// unknown: for barriers, and for instances that are not complete, have one member or share a launch.
     pub size_from_bytes: Option<u64>,
-    /// First payload beyond the class, bytes; `null` where `size_from_bytes` is.
+    /// First payload above the class, in bytes; `null` if `size_from_bytes` is `null`.
     pub size_below_bytes: Option<u64>,
     /// Role of the communicators: see [`super::CommunicatorSummary::role`].
     pub role: String,
     /// Scope of the communicators: see [`super::CommunicatorSummary::scope`].
     pub scope: String,
-    /// Members of the communicators.
+    /// Number of members of the communicators.
     pub members: u32,
-    /// True for launches of several operations at once, told by the first of them, with all of their bytes (METRICS.md,
-    /// section 1). Each of the operations stands besides in the class of those that share their launch.
+    /// True for launches of several operations (METRICS.md, section 1). A launch is listed under its first operation
+    /// and has the bytes of all of them. Each operation is also counted in the class of operations that share a launch.
     pub launches: bool,
-    /// Instances; of launches: launches.
+    /// Number of instances, or of launches if `launches` is true.
     pub instances: u64,
-    /// Complete ones among them.
+    /// Number of complete instances.
     pub complete: u64,
-    /// Those of which it was not recorded when they were done.
+    /// Number of instances whose completion was not recorded.
     pub enqueued: u64,
-    /// Incomplete, mismatched and unmatched ones.
+    /// Number of incomplete, mismatched and unmatched instances.
     pub not_matched: u64,
-    /// Complete ones whose times and figures are those of the launch that they share.
+    /// Number of complete instances that share a launch. Their times and figures are those of the launch.
     pub shared: u64,
-    /// Σ S of METRICS.md, section 2, bytes.
+    /// Σ S (METRICS.md, section 2), in bytes.
     pub size_bytes: Figure<u64>,
-    /// Σ exposed wait over ranks, ns.
+    /// Σ exposed wait over ranks, in rank-nanoseconds.
     pub exposed_wait_rank_ns: Figure<i64>,
-    /// Σ hidden wait over ranks, ns.
+    /// Σ hidden wait over ranks, in rank-nanoseconds.
     pub hidden_wait_rank_ns: Figure<i64>,
-    /// Transfer time of an instance, ns.
+    /// Transfer time of an instance, in nanoseconds.
     pub transfer_ns: Figure<Quantiles>,
-    /// First enter → last leave of an instance, ns.
+    /// Duration of an instance, from the first enter to the last leave, in nanoseconds.
     pub duration_ns: Figure<Quantiles>,
-    /// Algorithm bandwidth S / t of launches with a wait share ≤ 20 %, bytes/s.
+    /// Algorithm bandwidth S / t of launches with a wait share ≤ 20 %, in bytes/s.
     pub algorithm_bytes_per_s: Figure<Quantiles>,
-    /// Bus bandwidth of the same launches, bytes/s.
+    /// Bus bandwidth of the same launches, in bytes/s.
     pub bus_bytes_per_s: Figure<Quantiles>,
-    /// S over the duration of all complete instances, bytes/s.
+    /// Effective bandwidth of all complete instances: S over the whole duration, in bytes/s.
     pub effective_bytes_per_s: Figure<Quantiles>,
-    /// Launches bound by their transfer that have none, t ≤ 0: left out of the bandwidth.
+    /// Number of transfer-bound launches with t ≤ 0. They have no bandwidth and are excluded from it.
     pub bandwidth_invalid: u64,
-    /// What the complete ones were bound by.
+    /// Number of complete instances per wait class.
     pub classes: ClassCounts,
-    /// How their times are distributed; unknown where no time is known.
+    /// Distribution of the times; unknown if no time is known.
     pub histogram: Figure<TimeHistogram>,
-    /// The one that took longest to transfer; `null` without any.
+    /// Instance with the longest transfer; `null` if no transfer is known.
     pub slowest: Option<SlowestInstance>,
 }
 
-/// How times are distributed.
+/// Distribution of times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeHistogram {
-    /// Of what: `transfer`, or `duration` where no transfer is known.
+    /// Distributed quantity: `transfer`, or `duration` if no transfer is known.
     pub of: String,
-    /// The bins in which something lies, the shortest times first; each is a quarter of its power of two.
+    /// Bins that are not empty, the shortest times first. Each bin is a quarter of its power of two.
     pub bins: Vec<TimeBin>,
 }
 
-/// Times from one limit to another.
+/// Bin of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeBin {
-    /// Shortest time, ns.
+    /// Shortest time of the bin, in nanoseconds.
     pub from_ns: i64,
-    /// First time beyond, ns.
+    /// First time above the bin, in nanoseconds.
     pub below_ns: i64,
-    /// How many.
+    /// Number of times in the bin.
     pub count: u64,
 }
 
-/// An instance to look at.
+/// Instance with the longest transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowestInstance {
-    /// Its number in the table `instances`.
+    /// Number of the instance in the table `instances`.
     pub instance: u64,
-    /// First enter, ns on the axis.
+    /// First enter, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Last leave, ns on the axis.
+    /// Last leave, in nanoseconds on the axis.
     pub end_ns: i64,
-    /// Its transfer, ns.
+    /// Transfer time, in nanoseconds.
     pub transfer_ns: i64,
 }
 
-/// Stalls (METRICS.md, section 6) that begin in the window, with all of their time.
+/// Stalls (METRICS.md, section 6) that start in the window, with all of their time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectedStalls {
-    /// Ranks whose devices' work was recorded.
+    /// Number of ranks whose device work was recorded.
     pub of_ranks: u64,
-    /// How many.
+    /// Number of stalls.
     pub count: u64,
-    /// Their time, ns.
+    /// Duration of the stalls, in nanoseconds.
     pub ns: i64,
-    /// By cause ([`super::StallCause`]), the most time first.
+    /// Stalls by cause ([`super::StallCause`]), those with the most time first.
     pub by_cause: Vec<CauseSum>,
-    /// The longest, at most [`Selection::MAX_STALLS`].
+    /// Longest stalls, at most [`Selection::MAX_STALLS`].
     pub longest: Vec<SelectedStall>,
 }
 
 /// One stall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectedStall {
-    /// Position in [`super::Session::ranks`].
+    /// Index into [`super::Session::ranks`].
     pub rank: u32,
-    /// Begin, ns on the axis.
+    /// Start, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// End, ns on the axis; it may lie beyond the window.
+    /// End, in nanoseconds on the axis. It may be after the end of the window.
     pub end_ns: i64,
-    /// Why ([`super::StallCause`]).
+    /// Cause of the stall ([`super::StallCause`]).
     pub cause: String,
-    /// Waiting for peers in it, ns.
+    /// Time in the stall spent waiting for peers, in nanoseconds.
     pub wait_ns: i64,
-    /// Who was waited for most: position in [`super::Session::ranks`]; `null` if nobody was.
+    /// Rank that was waited for most: index into [`super::Session::ranks`]; `null` if there was no wait.
     pub late_rank: Option<u32>,
-    /// Step it begins in; `null` outside of steps.
+    /// Step in which the stall starts; `null` outside of steps.
     pub step: Option<u32>,
 }
 
-/// How often a rank was last, and what it waited.
+/// Last arrivals and waits of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankLateness {
-    /// Position in [`super::Session::ranks`].
+    /// Index into [`super::Session::ranks`].
     pub rank: u32,
-    /// Launches in the window in which it arrived last.
+    /// Number of launches in the window in which the rank arrived last.
     pub last_arrivals: u64,
-    /// Launches in the window that it took part in, with at least two members; unknown where messages between members of a
-    /// larger communicator do not tell whose they were.
+    /// Number of launches in the window with at least two members in which the rank took part. Unknown if messages
+    /// inside a larger communicator do not identify their two members.
     pub launches: Figure<u64>,
-    /// Exposed wait of all members in the launches in which it arrived last, rank-ns. It is not the blame of METRICS.md,
-    /// section 8, which shares a wait among all who were missing.
+    /// Exposed wait of all members in launches in which this rank arrived last, in rank-nanoseconds. This is not the
+    /// blame of METRICS.md, section 8, which divides a wait among all missing ranks.
     pub exposed_wait_where_last_rank_ns: i64,
-    /// What it waited itself in the window: the exposed wait among its parts, ns.
+    /// Exposed wait of this rank in the window, in nanoseconds; the same as in its parts.
     pub exposed_wait_ns: Figure<i64>,
 }

@@ -1,59 +1,60 @@
-//! Narrow rows of the tables: the columns that a selected window of time is summed up from, and no others are decoded.
+//! Narrow rows of the tables: only the columns that a selected time window is summed from. No other columns are
+//! decoded.
 
 use super::rows::{InstanceState, StallCause, WaitClass};
 use super::table::table;
 use rankscope_ranklog::operation::Operation;
 
 table! {
-    /// What a selection takes of an [`super::InstanceRow`].
+    /// Columns of [`super::InstanceRow`] that a selection needs.
     SelectedInstance = "instances", sorted by |row| row.start_ns;
-    /// See [`super::InstanceRow`].
+    /// See [`super::InstanceRow::instance`].
     instance: u64 = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::communicator`].
     communicator: u32 = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::operation`].
     operation: Operation = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::members`].
     members: u32 = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::state`].
     state: InstanceState = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::InstanceRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::InstanceRow::last_rank`].
     last_rank: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::size_bytes`].
     size_bytes: Option<u64> = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::transfer_ns`].
     transfer_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::exposed_wait_rank_ns`].
     exposed_wait_rank_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::hidden_wait_rank_ns`].
     hidden_wait_rank_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::InstanceRow::algorithm_bytes_per_s`].
     algorithm_bytes_per_s: Option<f64> = Plain,
-    /// See there.
+    /// See [`super::InstanceRow::bus_bytes_per_s`].
     bus_bytes_per_s: Option<f64> = Plain,
-    /// See there.
+    /// See [`super::InstanceRow::class`].
     class: WaitClass = Dictionary,
-    /// See there.
+    /// See [`super::InstanceRow::launch`].
     launch: Option<u64> = Delta,
 }
 
 table! {
-    /// What a selection takes of a [`super::StallRow`].
+    /// Columns of [`super::StallRow`] that a selection needs.
     SelectedStallRow = "stalls", sorted by |row| row.start_ns;
-    /// See [`super::StallRow`].
+    /// See [`super::StallRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StallRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StallRow::step`].
     step: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::StallRow::wait_ns`].
     wait_ns: i64 = Delta,
-    /// See there.
+    /// See [`super::StallRow::late_rank`].
     late_rank: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::StallRow::cause`].
     cause: StallCause = Dictionary,
 }

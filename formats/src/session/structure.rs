@@ -1,77 +1,80 @@
-//! The structure of a job: what its communicators are for, who is whose peer, and its pipelines (METRICS.md, sections 1
-//! and 8).
+//! Structure of a job: the purpose of its communicators, the peers of each rank, and its pipelines (METRICS.md,
+//! sections 1 and 8).
 
 use super::{Figure, Ratio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The structure of one world.
+/// Structure of one world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorldStructure {
-    /// Position in [`super::Session::worlds`].
+    /// Index into [`super::Session::worlds`].
     pub world: u32,
-    /// Its communicators of the same role and shape, by size.
+    /// Communicators of the world, grouped by role and shape, ordered by size.
     pub groups: Vec<RoleGroup>,
-    /// Ranks that hold the same position in the replicas of the model are peers: each list is one position. One list where
-    /// nothing divides the model, so that every rank is a replica.
+    /// Ranks at the same position in the replicas of the model. Each inner list is one position, and its ranks are
+    /// peers. There is one list of all ranks if nothing divides the model: every rank is then a replica.
     pub peers: Vec<Vec<u32>>,
-    /// How the peers were learnt: `data-groups`, `stages`, `all-ranks`.
+    /// Source of the peers: `data-groups`, `stages` or `all-ranks`.
     pub peers_source: String,
-    /// Its pipelines, one for each number of stages.
+    /// Pipelines of the world, one for each number of stages.
     pub pipelines: Vec<Pipeline>,
-    /// Why messages are no pipeline's, where there are messages; `null` if there are none or all are one's.
+    /// Why some messages belong to no pipeline. `null` if there are no messages, or if all of them belong to a
+    /// pipeline.
     pub no_pipeline: Option<String>,
 }
 
-/// Communicators that stand side by side: of one role, each with its own ranks.
+/// Communicators of the same role and shape, each with its own ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleGroup {
-    /// What they are for: see [`super::CommunicatorSummary::role`].
+    /// Purpose of the communicators: see [`super::CommunicatorSummary::role`].
     pub role: String,
-    /// How that was learnt: see [`super::CommunicatorSummary::role_source`].
+    /// Source of the role: see [`super::CommunicatorSummary::role_source`].
     pub role_source: String,
-    /// Members of each.
+    /// Number of members of each communicator.
     pub size: u32,
-    /// Distance of the numbers of neighbouring members in the world; `null` if it is not the same everywhere.
+    /// Distance between the world numbers of neighbouring members. `null` if it is not the same everywhere.
     pub stride: Option<u32>,
-    /// See [`super::CommunicatorSummary::scope`]; `mixed` if they differ.
+    /// Scope: see [`super::CommunicatorSummary::scope`]. `mixed` if the communicators differ.
     pub scope: String,
-    /// Positions in [`super::Session::communicators`].
+    /// Indices into [`super::Session::communicators`].
     pub communicators: Vec<u32>,
 }
 
-/// Stages that hand micro-batches on to one another, in one or more chains of ranks.
+/// Pipeline: stages that pass micro-batches along one or more chains of ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pipeline {
-    /// Chains: each has one rank of each stage, the first stage first.
+    /// Chains of the pipeline. Each has one rank of each stage, the first stage first.
     pub chains: Vec<Vec<u32>>,
-    /// Micro-batches of a step, counted from the messages from the first stage to the second. Unknown if that differs from
-    /// step to step.
+    /// Number of micro-batches per step, counted from the messages from the first stage to the second. Unknown if it
+    /// varies between steps.
     pub micro_batches: Figure<u32>,
-    /// Messages that carry one micro-batch from stage to stage, as the repetition of their sizes tells.
+    /// Number of messages that carry one micro-batch from stage to stage, derived from the repetition of the message
+    /// sizes.
     pub messages_per_micro_batch: u32,
-    /// The share of the time that a stage waits in an ideal pipeline of even stages: (p − 1) / (m + p − 1).
+    /// Share of the time that a stage waits in an ideal pipeline of even stages: (p − 1) / (m + p − 1).
     pub ideal_bubble: Figure<Ratio>,
-    /// What an even division of the work would win, by the mean step, ns: (m − 1) / m of what the slowest stage has to do
-    /// more than the mean.
+    /// Time that an even division of the work would save per mean step, in nanoseconds. Computed as (m − 1) / m times
+    /// the excess of the slowest stage's own time over the mean.
     pub imbalance_per_step_ns: Figure<i64>,
-    /// The stages, the first one first.
+    /// Stages of the pipeline, the first one first.
     pub stages: Vec<Stage>,
 }
 
-/// A stage of a pipeline; its times are sums over its ranks and the steps that all ranks have.
+/// Stage of a pipeline. Its times are sums over its ranks and over the steps that all ranks have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
-    /// Its ranks, one of each chain.
+    /// Ranks of the stage, one of each chain.
     pub ranks: Vec<u32>,
-    /// Steps in the sums, of each rank.
+    /// Number of steps in the sums, per rank.
     pub steps: u64,
-    /// Step time, rank-ns.
+    /// Step time, in rank-nanoseconds.
     pub window_rank_ns: i64,
-    /// Own time: without what its threads or devices were blocked for communication, rank-ns.
+    /// Own time: step time in which the stage's threads or devices were not blocked for communication, in
+    /// rank-nanoseconds.
     pub own_rank_ns: i64,
-    /// Exposed waiting in receives along the chain, rank-ns.
+    /// Exposed wait in receives along the chain, in rank-nanoseconds.
     pub bubble_rank_ns: i64,
-    /// The same as a share of step time; or why there is none.
+    /// The bubble as a share of step time, or the reason why it is unknown.
     pub bubble: Figure<Ratio>,
 }

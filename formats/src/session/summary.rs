@@ -1,7 +1,7 @@
-//! `session.json`: everything the summary and the report print.
+//! `session.json`: the data of the summary and of the report.
 //!
-//! Every figure is named with its unit. A [`Figure`] that could not be computed has no value and says why; it is
-//! never 0 or NaN. Lists that could grow without bound are cut, and stand beside their totals.
+//! The name of every figure contains its unit. A [`Figure`] that could not be computed has a reason instead of a value;
+//! it is never 0 or NaN. Lists that could grow without bound are cut, and their totals are stored beside them.
 
 use super::imported::Imported;
 use super::part::Part;
@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Version of this layout; a reader refuses what is newer.
+/// Version of this layout. A reader rejects newer versions.
 pub const SESSION_VERSION: u32 = 1;
 
 /// A number, or the reason why there is none.
@@ -26,7 +26,7 @@ pub struct Figure<T> {
 }
 
 impl<T> Figure<T> {
-    /// A number.
+    /// Creates a figure with a number.
     pub fn known(value: T) -> Self {
         Self {
             value: Some(value),
@@ -34,7 +34,7 @@ impl<T> Figure<T> {
         }
     }
 
-    /// No number, and why.
+    /// Creates a figure without a number, with the reason.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self {
             value: None,
@@ -42,7 +42,7 @@ impl<T> Figure<T> {
         }
     }
 
-    /// The number, or the reason.
+    /// Returns the number, or the reason.
     pub fn get(&self) -> Result<&T, &str> {
         self.value
             .as_ref()
@@ -50,17 +50,17 @@ impl<T> Figure<T> {
     }
 }
 
-/// A percentage with what it was computed from; the share is `numerator / denominator`.
+/// Percentage with the numbers from which it was computed. The share is `numerator / denominator`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
-    /// Above the line, in the unit that the field holding this ratio names.
+    /// Numerator, in the unit that the field of this ratio names.
     pub numerator: i64,
-    /// Below the line, in the same unit; above 0.
+    /// Denominator, in the same unit; above 0.
     pub denominator: i64,
 }
 
 impl Ratio {
-    /// The ratio, or the reason why there is none.
+    /// Creates a ratio, or a figure with the reason if the denominator is 0.
     pub fn figure(numerator: i64, denominator: i64, reason_if_zero: &str) -> Figure<Self> {
         if denominator > 0 {
             Figure::known(Self {
@@ -72,18 +72,18 @@ impl Ratio {
         }
     }
 
-    /// The share, 0 to 1 where the numerator is a part of the denominator.
+    /// Returns the share. It is 0 to 1 if the numerator is a part of the denominator.
     pub fn share(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 }
 
-/// Quantiles from a sketch, in the unit that the field holding them names.
+/// Quantiles from a sketch, in the unit that the field of these quantiles names.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// Smallest, exact.
+    /// Minimum, exact.
     pub min: f64,
     /// Lower quartile.
     pub p25: f64,
@@ -95,121 +95,124 @@ pub struct Quantiles {
     pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Largest, exact.
+    /// Maximum, exact.
     pub max: f64,
     /// Sum, exact.
     pub sum: f64,
-    /// Largest relative error of the percentiles, 0.01 for one percent.
+    /// Maximum relative error of the percentiles; 0.01 is one percent.
     pub relative_error: f64,
 }
 
-/// A session's summary.
+/// Summary of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
-    /// [`SESSION_VERSION`].
+    /// Version of the layout: [`SESSION_VERSION`].
     pub version: u32,
-    /// Name and version of the program that wrote it.
+    /// Name and version of the program that wrote the session.
     pub tool: Tool,
-    /// When it was written, ns since 1970.
+    /// Time at which the session was written, in nanoseconds since 1970.
     pub written_unix_ns: i64,
-    /// Run directories it was made from, as given.
+    /// Run directories from which the session was made, as given.
     pub directories: Vec<String>,
-    /// Where the run comes from, if another profiler recorded it.
+    /// Source of the run, if another profiler recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// Which part of the run this is; absent if it is all of it.
+    /// Part of the run that this session contains; absent if it contains the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
-    /// The time axis.
+    /// Time axis of the session.
     pub axis: Axis,
-    /// Who was seen: the first line of every summary.
+    /// Ranks that were recorded, of all ranks that exist. This is the first line of every summary.
     pub coverage: Coverage,
-    /// Incarnations of the job in order of time.
+    /// Attempts: incarnations of the job, ordered by time.
     pub attempts: Vec<Attempt>,
-    /// Worlds: sets of ranks numbered by one communicator.
+    /// Worlds: sets of ranks that one communicator numbers.
     pub worlds: Vec<World>,
-    /// Hosts.
+    /// Hosts: one entry per clock.
     pub hosts: Vec<Host>,
-    /// What the ranks ran on and with: hardware, versions, and the environment that steers communication.
+    /// Hardware, versions, and the environment variables that affect communication.
     #[serde(default)]
     pub surroundings: Vec<Surrounding>,
-    /// Ranks; their position is the `rank` of all tables and lists.
+    /// Ranks. Their index is the `rank` of all tables and lists.
     pub ranks: Vec<Rank>,
-    /// Communicators; their position is the `communicator` of all tables and lists.
+    /// Communicators. Their index is the `communicator` of all tables and lists.
     pub communicators: Vec<CommunicatorSummary>,
-    /// What the communicators are for, who is whose peer, and pipelines; one entry per world.
+    /// Roles of communicators, peers and pipelines; one entry per world.
     #[serde(default)]
     pub structure: Vec<WorldStructure>,
     /// Sums over the session.
     pub totals: Totals,
-    /// Operations by kind, size and scope, the most time first. Communicator building is not among them.
+    /// Operations by kind, size class and scope, those with the most time first. The building of communicators is not
+    /// included.
     pub operations: Vec<OperationClass>,
-    /// Time spent building communicators; `null` fields if none was seen.
+    /// Time spent building communicators.
     pub connect: Connect,
-    /// Steps.
+    /// Steps of the job.
     pub steps: Steps,
-    /// Where each rank's time went, one entry per rank.
+    /// Breakdown of each rank's time, one entry per rank.
     pub breakdown: Vec<RankBreakdown>,
-    /// Input, checkpoints, evaluation and other named parts of the hosts' own time.
+    /// Named parts of host time, such as input, checkpoints and evaluation.
     #[serde(default)]
     pub named_times: NamedTimes,
-    /// What libraries told of the work on devices; one entry per rank of which one did.
+    /// Device times that libraries reported; one entry per rank with such times.
     #[serde(default)]
     pub devices: Vec<DeviceSource>,
-    /// What the devices did, one entry per rank where that was recorded or asked for.
+    /// Activity of devices, one entry per rank for which it was recorded or requested.
     #[serde(default)]
     pub activity: Vec<DeviceActivity>,
-    /// Traffic between ranks as measured by the library's proxies, where it was asked for.
+    /// Traffic between ranks as NCCL's proxies measured it, if it was requested.
     #[serde(default)]
     pub traffic: Vec<PeerTraffic>,
     /// Waits per rank and step.
     pub waits: WaitMatrix,
-    /// Who caused waiting.
+    /// Blame: waiting that each rank caused.
     pub blame: Blame,
-    /// What a person should know, the costliest first.
+    /// Findings, the costliest first.
     pub findings: Vec<Finding>,
-    /// How good the run was, 0 to 100 (METRICS.md, section 9), by what was stated when this was written.
+    /// Scorecard of the run, 0 to 100 (METRICS.md, section 9). It uses the peaks and limits that were given when the
+    /// session was written.
     #[serde(default)]
     pub scorecard: Option<Scorecard>,
-    /// Launches of at most 64 KiB, by scope: what latency is judged by.
+    /// Launches of at most 64 KiB, by scope. The latency score is computed from them.
     #[serde(default)]
     pub small_launches: Vec<SmallLaunches>,
-    /// How well calls could be matched.
+    /// Results of matching the calls of the ranks.
     pub matching: Matching,
-    /// What could not be recorded.
+    /// Dropped records.
     pub losses: Vec<LossSummary>,
-    /// What was not as it should be.
+    /// Unexpected conditions in the input.
     pub problems: Problems,
-    /// The tables beside this file.
+    /// Tables of the session.
     pub tables: Vec<TableInfo>,
 }
 
-/// The program that wrote a session.
+/// Program that wrote a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// The session's time axis: nanoseconds since its first event.
+/// Time axis of the session: nanoseconds since its first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Axis {
-    /// Wall-clock time of the axis's zero, ns since 1970, as the reference host told it.
+    /// Wall-clock time of the axis's zero, in nanoseconds since 1970, by the clock of the reference host.
     pub origin_unix_ns: i64,
-    /// Time of the first record, ns on the axis.
+    /// Time of the first record, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Time of the last record, ns on the axis.
+    /// Time of the last record, in nanoseconds on the axis.
     pub end_ns: i64,
-    /// Largest clock error between any two hosts, ± ns; 0 with one host; unknown with an unsynchronised clock.
+    /// Largest clock error between any two hosts, ± nanoseconds; 0 with one host. Unknown if a clock is not
+    /// synchronised and no evidence bounds it.
     pub error_between_hosts_ns: Figure<i64>,
-    /// Largest error of the conversion inside a host, ± ns.
+    /// Largest error of the conversion inside a host, ± nanoseconds.
     pub error_inside_host_ns: i64,
-    /// How hosts were brought onto one axis: `one-host`, `realtime` (by their wall clocks alone) or `messages` (by what
-    /// the job's own operations prove about their clocks).
+    /// Method that aligned the hosts: `one-host`, `realtime` (only by their wall clocks) or `messages` (by what the
+    /// job's operations prove about the clocks).
     pub method: String,
-    /// What they prove; absent with one host.
+    /// Clock evidence of the job's operations; absent with one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<AxisEvidence>,
 }
@@ -217,219 +220,224 @@ pub struct Axis {
 /// What the operations of a job prove about the clocks of its hosts (METRICS.md, section 4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisEvidence {
-    /// Host whose time the axis is, position in [`Session::hosts`]; those that nothing ties to it keep their own.
+    /// Root: the host whose clock is the axis, as an index into [`Session::hosts`]. Hosts that nothing ties to the root
+    /// keep their own time.
     pub root_host: u32,
-    /// Pairs of hosts that there are.
+    /// Number of pairs of hosts.
     pub pairs_total: u64,
-    /// Those among them whose clocks nothing ties to each other, at least from one side and for some time.
+    /// Number of pairs with unbounded clock offsets, at least in one direction and for some time.
     pub pairs_unbounded: u64,
-    /// Pairs, those that are not bounded first, then the widest; at most [`AxisEvidence::MAX_LISTED`].
+    /// Pairs of hosts, at most [`AxisEvidence::MAX_LISTED`]. Unbounded pairs come first, then those with the largest
+    /// error.
     pub pairs: Vec<ClockPair>,
-    /// Messages inside collectives of which both ends were recorded, between hosts.
+    /// Number of messages inside collectives between hosts of which both ends were recorded.
     pub messages: u64,
-    /// Instances between hosts that the axis was not fitted to: about half.
+    /// Number of held-out instances: instances between hosts that the axis was not fitted to, about half of them.
     pub held_out_instances: u64,
-    /// Of these, somebody left before one that it needed had entered, by the wall clocks.
+    /// Number of held-out instances in which a member left before a needed member had entered, by the wall clocks.
     pub violations_before: u64,
-    /// The same on the axis. Instances that were named as mismatched are not among them.
+    /// The same number on the axis. Instances that are marked as mismatched are excluded.
     pub violations_after: u64,
-    /// Instances that no clocks could explain: their calls do not belong together. They are listed under
+    /// Number of instances that no clock offset can explain: their calls do not belong together. They are listed in
     /// [`Session::matching`].
     pub mismatched_instances: u64,
-    /// Hosts whose wall clocks said that they were synchronised, and contradict the job's operations.
+    /// Hosts whose wall clock claims to be synchronised and contradicts the job's operations, as indices into
+    /// [`Session::hosts`].
     pub wrong_wall_clocks: Vec<u32>,
-    /// Stretches of time in which what pairs say cannot be put together.
+    /// Number of time spans in which the evidence of several pairs is contradictory.
     pub contradictory_stretches: u64,
 }
 
 impl AxisEvidence {
-    /// Pairs listed.
+    /// Maximum number of listed pairs.
     pub const MAX_LISTED: usize = 128;
-    /// Segments listed of a pair.
+    /// Maximum number of listed segments per pair.
     pub const MAX_SEGMENTS: usize = 64;
 }
 
-/// Two clocks.
+/// Offset between the clocks of two hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockPair {
-    /// Position in [`Session::hosts`].
+    /// First host: index into [`Session::hosts`].
     pub one: u32,
-    /// Position in [`Session::hosts`].
+    /// Second host: index into [`Session::hosts`].
     pub other: u32,
-    /// How far a time between them may be off at most, ± ns; unknown where nothing bounds it.
+    /// Largest error of a time between these hosts, ± nanoseconds; unknown if nothing bounds it.
     pub error_ns: Figure<i64>,
-    /// Instances and messages that bound it directly.
+    /// Number of instances and messages that bound the offset directly.
     pub sightings: u64,
-    /// Those of them that were left out because they contradict the others.
+    /// Number of these that were left out because they contradict the others.
     pub left_out: u64,
-    /// Stretches in which no clock jumped.
+    /// Time spans in which no clock jumped.
     pub segments: Vec<ClockSegment>,
 }
 
-/// A stretch of time in which no clock jumped.
+/// Time span in which no clock jumped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockSegment {
-    /// Its begin, ns on the axis.
+    /// Start, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Its end, ns on the axis.
+    /// End, in nanoseconds on the axis.
     pub end_ns: i64,
-    /// What the assumed offset rests on: `leaves-coincide` (operations that all leave together) or `wall-clocks`.
+    /// Basis of the assumed offset: `leaves-coincide` (operations that all members leave together) or `wall-clocks`.
     pub assumed_from: String,
-    /// The offset at some moments; straight in between.
+    /// Offset at certain times; linear in between.
     pub knots: Vec<ClockKnot>,
 }
 
-/// The second clock minus the first, both as set by their wall clocks, at a moment.
+/// Offset at a certain time: the second clock minus the first, both as set by their wall clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockKnot {
-    /// The moment, ns on the axis.
+    /// Time of the knot, in nanoseconds on the axis.
     pub at_ns: i64,
-    /// It is at least that, ns; `null`: nothing bounds it, see [`ClockPair::error_ns`] for the reason.
+    /// Lower bound of the offset, in nanoseconds; `null` if nothing bounds it. [`ClockPair::error_ns`] contains the
+    /// reason.
     pub low_ns: Option<i64>,
-    /// It is at most that, ns.
+    /// Upper bound of the offset, in nanoseconds; `null` if nothing bounds it.
     pub high_ns: Option<i64>,
-    /// It is assumed to be that, ns: what the axis is drawn by.
+    /// Assumed offset, in nanoseconds. The axis uses it.
     pub assumed_ns: i64,
 }
 
-/// Ranks seen of those that exist.
+/// Ranks that were recorded, of all ranks that exist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
-    /// Ranks whose logs were read, over all worlds.
+    /// Number of ranks whose logs were read, over all worlds.
     pub ranks_seen: u32,
-    /// Ranks that the worlds have.
+    /// Number of ranks that the worlds have.
     pub ranks_expected: Figure<u32>,
-    /// Missing ranks.
+    /// Ranks without a log.
     pub missing: Vec<MissingRank>,
-    /// What to do about them; `null` if none is missing.
+    /// Advice on the missing ranks; `null` if none is missing.
     pub advice: Option<String>,
-    /// Logs of processes that never communicated: they have no rank.
+    /// Number of logs of processes that never communicated. They have no rank.
     pub logs_without_rank: u32,
-    /// Ranks whose log ends before its process closed it.
+    /// Number of ranks whose log ends before its process closed it.
     pub ranks_not_closed: u32,
 }
 
-/// A rank of which no log was found.
+/// Rank without a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingRank {
-    /// Its world.
+    /// World of the rank: index into [`Session::worlds`].
     pub world: u32,
-    /// Its number there.
+    /// Number of the rank in its world.
     pub number: u32,
 }
 
-/// One incarnation of a job.
+/// Attempt: one incarnation of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
-    /// Elastic run id (`TORCHELASTIC_RUN_ID`), `null` if the launcher set none.
+    /// Elastic run ID (`TORCHELASTIC_RUN_ID`); `null` if the launcher set none.
     pub run_id: Option<String>,
-    /// Restart count, 0 for the first.
+    /// Restart count, 0 for the first attempt.
     pub restart: u32,
-    /// First record, ns on the axis.
+    /// Time of the first record, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Last record, ns on the axis.
+    /// Time of the last record, in nanoseconds on the axis.
     pub end_ns: i64,
-    /// Time between the end of the attempt before and this one's start, ns; `null` for the first.
+    /// Time between the end of the previous attempt and the start of this one, in nanoseconds; `null` for the first.
     pub lost_before_ns: Option<i64>,
-    /// Worlds in it.
+    /// Worlds of the attempt: indices into [`Session::worlds`].
     pub worlds: Vec<u32>,
 }
 
-/// A set of ranks that one communicator numbers.
+/// World: a set of ranks that one communicator numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct World {
-    /// Position in [`Session::attempts`].
+    /// Index into [`Session::attempts`].
     pub attempt: u32,
-    /// Ranks it has.
+    /// Number of ranks of the world.
     pub size: u32,
-    /// Ranks of it that were seen: positions in [`Session::ranks`].
+    /// Ranks of the world that were recorded: indices into [`Session::ranks`].
     pub ranks: Vec<u32>,
-    /// The communicator that numbers it, `null` if its numbers come from the environment.
+    /// Communicator that numbers the world: index into [`Session::communicators`]. `null` if the numbers come from
+    /// elsewhere.
     pub communicator: Option<u32>,
-    /// How numbers were learnt: `communicator`, `environment` or `order`.
+    /// Source of the numbers: `communicator`, `environment` or `order`.
     pub source: String,
 }
 
-/// One clock: a machine's kernel and time namespace.
+/// Host: one clock, which is a kernel of a machine and a time namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// Boot id of its kernel.
+    /// Boot ID of the kernel.
     pub boot_id: Option<String>,
-    /// Time-namespace inode.
+    /// Inode of the time namespace.
     pub time_namespace: Option<String>,
-    /// Counter that stamps were read from: `tsc`, `monotonic-raw`, `cntvct`.
+    /// Counter from which timestamps were read: `tsc`, `monotonic-raw` or `cntvct`.
     pub counter: String,
-    /// Frequency of the counter as calibrated, ticks per second; unknown with one calibration only.
+    /// Calibrated frequency of the counter, in ticks per second; unknown with only one calibration.
     pub ticks_per_second: Figure<f64>,
-    /// Calibrations used.
+    /// Number of calibrations used.
     pub calibrations: u32,
-    /// Error of the conversion inside this host, ± ns.
+    /// Error of the conversion inside this host, ± nanoseconds.
     pub error_ns: i64,
-    /// Error of this host's wall clock, ± ns; unknown while it is not synchronised.
+    /// Error of this host's wall clock, ± nanoseconds; unknown if the clock is not synchronised.
     pub realtime_error_ns: Figure<i64>,
-    /// The kernel stopped trusting the counter during the run.
+    /// True if the kernel stopped using the counter as clock source during the run.
     pub counter_distrusted: bool,
-    /// Ranks on it.
+    /// Ranks of the host: indices into [`Session::ranks`].
     pub ranks: Vec<u32>,
 }
 
-/// One property of the processes, and on how many ranks it had this value.
+/// Value of one property of the processes, with the number of ranks that have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Surrounding {
-    /// Which: `processors`, `processor_model`, `device_model`, `kernel`, `executable`, `rankscope_version`, `library.nccl.version`,
-    /// `source.…`, or `env.NAME` of an environment variable.
+    /// Property: `processors`, `processor_model`, `device_model`, `kernel`, `executable`, `rankscope_version`,
+    /// `library.nccl.version`, `source.…`, or `env.NAME` for an environment variable.
     pub property: String,
-    /// Its value; secrets redacted.
+    /// Value of the property, with secrets redacted.
     pub value: String,
-    /// Ranks of which it is the value.
+    /// Number of ranks with this value.
     pub ranks: u32,
 }
 
 /// One rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
-    /// Position in [`Session::ranks`].
+    /// Index into [`Session::ranks`].
     pub index: u32,
-    /// Position in [`Session::worlds`]; `null` if it belongs to none.
+    /// Index into [`Session::worlds`]; `null` if the rank belongs to no world.
     pub world: Option<u32>,
-    /// Position in [`Session::attempts`].
+    /// Index into [`Session::attempts`].
     pub attempt: u32,
-    /// Its number in its world.
+    /// Number of the rank in its world.
     pub number: Figure<u32>,
-    /// Name for people, unique in the session: `rank 3`, with the world where there are several.
+    /// Display name, unique in the session: `rank 3`, with the world if there are several.
     pub name: String,
-    /// Position in [`Session::hosts`].
+    /// Index into [`Session::hosts`].
     pub host: u32,
-    /// Process id as its own namespace saw it.
+    /// Process ID in the process's own namespace.
     pub pid: u32,
-    /// The rank log.
+    /// Path of the rank log.
     pub log: String,
-    /// Bytes of the log.
+    /// Size of the log, in bytes.
     pub log_bytes: u64,
-    /// How the log ended: `closed`, `live-area`, `torn`, `running`.
+    /// How the log ended: `closed`, `live-area`, `torn` or `running`.
     pub ending: String,
-    /// Rank that the environment stated when the first communicator was made.
+    /// Rank given by the environment when the first communicator was created.
     pub environment_rank: Option<u32>,
     /// False if environment and communicators disagree, which is a finding; `null` if there is nothing to compare.
     pub environment_agrees: Option<bool>,
-    /// Command line, secrets redacted.
+    /// Command line, with secrets redacted.
     pub command_line: Option<String>,
-    /// First record, ns on the axis; unknown without records.
+    /// Time of the first record, in nanoseconds on the axis; unknown without records.
     pub start_ns: Figure<i64>,
-    /// Last record, ns on the axis; unknown without records.
+    /// Time of the last record, in nanoseconds on the axis; unknown without records.
     pub end_ns: Figure<i64>,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Operations among them.
+    /// Number of operations among them.
     pub operations: u64,
-    /// Records lost (sum over causes; see [`Session::losses`]).
+    /// Number of lost records, summed over causes (see [`Session::losses`]).
     pub lost: u64,
-    /// Operations in progress when the log ended, as text: what a hang needs.
+    /// Operations in progress when the log ended, as text. They help to diagnose a hang.
     pub in_flight: Vec<String>,
-    /// How long the oldest of these has lasted, ns: up to the log's end, or up to when it was read if its process still ran.
-    /// `null` if there are none.
+    /// Duration of the oldest of these operations, in nanoseconds: until the end of the log, or until it was read if
+    /// its process still ran. `null` if there are none.
     #[serde(default)]
     pub in_flight_for_ns: Option<i64>,
 }
@@ -437,128 +445,136 @@ pub struct Rank {
 /// One communicator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicatorSummary {
-    /// Position in [`Session::communicators`].
+    /// Index into [`Session::communicators`].
     pub index: u32,
-    /// Library: `gloo`, `nccl`, `mpi`.
+    /// Library: `gloo`, `nccl` or `mpi`.
     pub library: String,
     /// Identity in hexadecimal, the same on all members.
     pub identity: String,
-    /// How sure the identity is: `key-and-blob`, `partial`, `ordinal`, `unique-id`, `self-only`.
+    /// Source of the identity: `key-and-blob`, `partial`, `ordinal`, `unique-id` or `self-only`.
     pub identity_source: String,
     /// Number of members.
     pub size: u32,
-    /// Seen members, by their number in the communicator: position in [`Session::ranks`], `null` if not seen.
+    /// Members by their number in the communicator, each as an index into [`Session::ranks`]; `null` if a member was
+    /// not recorded.
     pub members: Vec<Option<u32>>,
-    /// Name it was made under (store key), for people.
+    /// Name under which it was created (store key), for display.
     pub name: String,
-    /// What it is for: `world` (c10d's default group or the set that numbers the world), `self`, one of `tensor`,
-    /// `pipeline`, `data`, `expert`, `context`, several of these joined by `+`, or `sub-group` where nothing tells.
+    /// Purpose of the communicator. `world` is c10d's default group or the set that numbers the world; `self` has one
+    /// member. Others are `tensor`, `pipeline`, `data`, `expert`, `context`, or several of these joined by `+`.
+    /// `sub-group` means that the purpose is unknown.
     pub role: String,
-    /// How that was learnt: `size`, `name` (of the group), `operations` (what it is used for beside the sets of members of
-    /// the others), or `none`.
+    /// Source of the role: `size`, `name` (of the group), `operations` (their use, compared with the members of the
+    /// other communicators), or `none`.
     #[serde(default)]
     pub role_source: String,
-    /// Where it reaches: `inside-host`, `across-hosts`, `mixed`, or `unknown` with missing members.
+    /// Reach of the communicator: `inside-host`, `across-hosts`, `mixed`, or `unknown` if members are missing.
     pub scope: String,
-    /// World it belongs to.
+    /// World of the communicator: index into [`Session::worlds`].
     pub world: Option<u32>,
-    /// When its first member made it, ns on the axis.
+    /// Time at which the first member created it, in nanoseconds on the axis.
     pub created_ns: i64,
-    /// Operations on it.
+    /// Number of operations on it.
     pub operations: u64,
 }
 
 /// Sums over the session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
-    /// Operations (calls of one rank), communicator building excluded.
+    /// Number of operations (calls of one rank), without the building of communicators.
     pub operations: u64,
-    /// Instances (matched calls of all members).
+    /// Number of instances (matched calls of all members).
     pub instances: u64,
-    /// Payload of all operations, bytes.
+    /// Payload of all operations, in bytes.
     pub bytes: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub failed: u64,
-    /// Operations in progress when their log ended.
+    /// Number of operations in progress when their log ended.
     pub in_flight: u64,
-    /// Operations that were put on a device's stream, of which it was not recorded when they were done.
+    /// Number of operations that were put on a device's stream and whose completion was not recorded.
     pub enqueued: u64,
-    /// Calls that were captured into graphs, which are no operations: what the replays do is not in these totals.
+    /// Number of calls that were captured into graphs. They are not operations. What the replays do is not included in
+    /// these totals.
     pub captured: u64,
-    /// Σ wait over ranks, exposed, ns.
+    /// Σ exposed wait over ranks, in rank-nanoseconds.
     pub exposed_wait_rank_ns: i64,
-    /// Σ wait over ranks, hidden behind computation, ns.
+    /// Σ hidden wait over ranks, in rank-nanoseconds: waits that computation hides.
     pub hidden_wait_rank_ns: i64,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Records lost.
+    /// Number of lost records.
     pub lost: u64,
 }
 
 /// Operations of one kind, size class, library and scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationClass {
-    /// Library that was called: `gloo`, `nccl`, `mpi`.
+    /// Library that was called: `gloo`, `nccl` or `mpi`.
     pub library: String,
-    /// Operation, `all-reduce`.
+    /// Name of the operation, such as `all-reduce`.
     pub operation: String,
-    /// Smallest payload c·e of the class, bytes; `null` where sizes are unknown.
+    /// Smallest payload c·e of the class, in bytes; `null` if sizes are unknown.
     pub size_from_bytes: Option<u64>,
-    /// First payload beyond the class, bytes; `null` where sizes are unknown.
+    /// First payload above the class, in bytes; `null` if sizes are unknown.
     pub size_below_bytes: Option<u64>,
     /// Role of the communicators: see [`CommunicatorSummary::role`].
     pub role: String,
     /// Scope of the communicators: see [`CommunicatorSummary::scope`].
     pub scope: String,
-    /// Members of the communicators.
+    /// Number of members of the communicators.
     pub members: u32,
-    /// True for launches of several of these operations at once, whose sizes are all of theirs together: METRICS.md,
-    /// section 1.
+    /// True for launches of several of these operations (METRICS.md, section 1). Sizes are then the sum over the
+    /// operations of a launch.
     #[serde(default)]
     pub launches: bool,
-    /// Calls, over all ranks; of launches: launches.
+    /// Number of calls over all ranks, or of launches if `launches` is true.
     pub operations: u64,
-    /// Completed ones among them that share their launch with others. What they took, waited and carried is told of the launch.
+    /// Number of completed calls that share their launch with others. Their duration, waits and bandwidth are reported
+    /// for the launch.
     #[serde(default)]
     pub shared: u64,
-    /// Complete instances whose figures are here; those of collectives that share their launch are the launch's.
+    /// Number of complete instances with figures in this class. Instances of collectives that share a launch are
+    /// counted with the launch.
     pub instances: u64,
-    /// Calls that failed.
+    /// Number of calls that failed.
     pub failed: u64,
-    /// Payload over all calls, bytes; unknown where the library's structures could not be read.
+    /// Payload over all calls, in bytes; unknown if the library's structures could not be read.
     pub bytes: Figure<u64>,
-    /// Duration enter → leave of a call, ns.
+    /// Duration of a call from enter to leave, in nanoseconds.
     pub duration_ns: Figure<Quantiles>,
-    /// Time between issue and enter of a call, ns; unknown where no queue lies between.
+    /// Time of a call from issue to enter, in nanoseconds; unknown if there is no queue.
     pub queue_ns: Figure<Quantiles>,
-    /// Σ exposed wait over ranks, ns.
+    /// Σ exposed wait over ranks, in rank-nanoseconds.
     pub exposed_wait_rank_ns: i64,
-    /// Σ hidden wait over ranks, ns.
+    /// Σ hidden wait over ranks, in rank-nanoseconds.
     pub hidden_wait_rank_ns: i64,
-    /// True where counts were not recorded, so that waits are upper bounds.
+    /// True if counts per member were not recorded, so that waits are upper bounds.
     pub wait_is_upper_bound: bool,
-    /// Transfer time of an instance, ns.
+    /// Transfer time of an instance, in nanoseconds.
     pub transfer_ns: Figure<Quantiles>,
-    /// Algorithm bandwidth S / t of launches with a wait share ≤ 20 %, bytes/s.
+    /// Algorithm bandwidth S / t of launches with a wait share ≤ 20 %, in bytes/s.
     pub algorithm_bytes_per_s: Figure<Quantiles>,
-    /// Bus bandwidth of the same launches, bytes/s.
+    /// Bus bandwidth of the same launches, in bytes/s.
     pub bus_bytes_per_s: Figure<Quantiles>,
-    /// S over the whole duration (first enter → last leave) of all complete instances, bytes/s.
+    /// Effective bandwidth of all complete instances: S over the time from the first enter to the last leave, in
+    /// bytes/s.
     pub effective_bytes_per_s: Figure<Quantiles>,
-    /// Launches whose t is the shortest member duration, because the clock interval exceeds 10 % of the transfer.
+    /// Number of launches whose t is the shortest member duration, because the clock interval exceeds 10 % of the
+    /// transfer.
     pub shortest_duration_used: u64,
-    /// Launches with t ≤ 0, left out of the bandwidth.
+    /// Number of launches with t ≤ 0, which are excluded from the bandwidth.
     pub bandwidth_invalid: u64,
-    /// How the launches divide.
+    /// Number of launches per wait class.
     pub classes: ClassCounts,
-    /// Transfer-bound launches whose bandwidth counts: what the use of a peak is computed from.
+    /// Sums over transfer-bound launches with a bandwidth. The use of a peak is computed from them.
     #[serde(default)]
     pub transfer_bound: TransferBound,
-    /// The launch that took longest to transfer; `null` without any.
+    /// Launch with the longest transfer; `null` if there is none.
     #[serde(default)]
     pub slowest: Option<LookAt>,
-    /// Of each three consecutive launches the shortest transfer, and of these the longest, ns: a limit below it was passed
-    /// three times in a row. Unknown with fewer than three.
+    /// Largest latency that three consecutive launches all reach, in nanoseconds: the maximum, over all groups of three
+    /// consecutive launches, of the group's shortest transfer. A limit below it was exceeded three times in a row.
+    /// Unknown with fewer than three launches.
     #[serde(default = "fewer_than_three")]
     pub longest_three_in_a_row_ns: Figure<i64>,
 }
@@ -570,75 +586,75 @@ fn fewer_than_three() -> Figure<i64> {
 /// Sums over launches with a bandwidth (METRICS.md, section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferBound {
-    /// How many.
+    /// Number of launches.
     pub launches: u64,
-    /// Σ S·f, bytes.
+    /// Σ S·f, in bytes.
     pub bus_bytes: f64,
-    /// Σ t, ns.
+    /// Σ t, in nanoseconds.
     pub transfer_ns: f64,
 }
 
 /// Transfers of launches of at most 64 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SmallLaunches {
-    /// Scope of their communicators: see [`CommunicatorSummary::scope`].
+    /// Scope of the communicators: see [`CommunicatorSummary::scope`].
     pub scope: String,
-    /// Transfer time, ns.
+    /// Transfer time, in nanoseconds.
     pub transfer_ns: Quantiles,
 }
 
-/// Launches by what bound them.
+/// Number of launches per wait class (METRICS.md, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassCounts {
-    /// Wait share ≤ 20 %.
+    /// Launches with a wait share ≤ 20 %.
     pub transfer_bound: u64,
-    /// Wait share ≥ 80 %.
+    /// Launches with a wait share ≥ 80 %.
     pub skew_bound: u64,
-    /// Between.
+    /// Launches with a wait share between 20 % and 80 %.
     pub mixed: u64,
-    /// The ends of the clock interval disagree.
+    /// Launches in which the two ends of the clock interval give different classes.
     pub inconclusive: u64,
-    /// One member, nothing to wait for, or not complete.
+    /// Launches with one member, without dependencies, or not complete.
     pub none: u64,
 }
 
-/// Time spent building communicators, kept apart from operations.
+/// Time spent building communicators, which is kept separate from operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Connect {
-    /// Calls, over all ranks.
+    /// Number of calls over all ranks.
     pub calls: u64,
-    /// Calls that failed.
+    /// Number of calls that failed.
     pub failed: u64,
-    /// Σ duration over ranks, ns.
+    /// Σ duration over ranks, in rank-nanoseconds.
     pub duration_rank_ns: i64,
-    /// Longest call, ns.
+    /// Duration of the longest call, in nanoseconds.
     pub longest_ns: i64,
 }
 
-/// Steps of the job.
+/// Steps of the job (METRICS.md, section 7).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steps {
-    /// Where steps come from: `marks`, `pattern`, `pattern-with-sizes`, `none`.
+    /// Source of the steps: `marks`, `pattern`, `pattern-with-sizes` or `none`.
     pub source: String,
-    /// The repeating sequence, for people.
+    /// The repeating sequence, for display.
     pub pattern: Option<String>,
-    /// Share of the operations of the reference rank that the pattern explains; below 0.9 there are no steps.
+    /// Share of the reference rank's operations that the pattern explains. Below 0.9 there are no steps.
     pub confidence: Figure<f64>,
-    /// Operations explained and all, of which `confidence` is the ratio.
+    /// Explained operations and all operations: the numbers of `confidence`.
     pub explained_operations: Figure<Ratio>,
-    /// Whole steps of training seen on all ranks of their world: what all figures of steps are of.
+    /// Number of whole training steps that all ranks of their world have. All figures of steps refer to them.
     pub count: u64,
-    /// Whole steps that are mostly evaluation, or mostly writing or reading a checkpoint.
+    /// Number of whole steps that are mostly evaluation, or mostly the writing or reading of a checkpoint.
     #[serde(default)]
     pub other_kinds: u64,
-    /// What the program counts in them, tokens or samples; empty if it counts nothing.
+    /// Tokens or samples that the program counts in the steps; empty if it counts nothing.
     #[serde(default)]
     pub counted: Vec<Counted>,
-    /// Step time over all ranks and steps, ns.
+    /// Step time over all ranks and steps, in nanoseconds.
     pub duration_ns: Figure<Quantiles>,
-    /// Median step time, ns.
+    /// Median step time, in nanoseconds.
     pub median_ns: Figure<i64>,
-    /// Steps that each entry of `list` stands for: 1 unless the run is long.
+    /// Number of steps per entry of `list`: 1 unless the run is long.
     pub steps_per_entry: u32,
     /// One entry per step, or per group of steps in a long run.
     pub list: Vec<StepSummary>,
@@ -647,187 +663,198 @@ pub struct Steps {
 /// One step over all ranks, or the means of a group of steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepSummary {
-    /// World: position in [`Session::worlds`].
+    /// Index into [`Session::worlds`].
     pub world: u32,
     /// First step of the entry.
     pub step: u64,
-    /// Steps in it.
+    /// Number of steps in the entry.
     pub steps: u32,
-    /// Earliest start over ranks of the first step, ns on the axis.
+    /// Earliest start over ranks of the first step, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Latest end over ranks of the last step, ns on the axis.
+    /// Latest end over ranks of the last step, in nanoseconds on the axis.
     pub end_ns: i64,
-    /// Longest step time over ranks, mean over the entry's steps, ns.
+    /// Longest step time over ranks, as the mean over the entry's steps, in nanoseconds.
     pub duration_ns: i64,
-    /// Σ exposed wait over ranks, mean over the entry's steps, ns.
+    /// Σ exposed wait over ranks, as the mean over the entry's steps, in rank-nanoseconds.
     pub exposed_wait_rank_ns: i64,
-    /// Rank with the largest own delay, most often over the entry's steps.
+    /// Rank that most often has the largest own delay in the entry's steps.
     pub latest_rank: Option<u32>,
-    /// Its own delay, mean over the entry's steps, ns.
+    /// Own delay of that rank, as the mean over the entry's steps, in nanoseconds.
     pub latest_delay_ns: Option<i64>,
 }
 
-/// Where one rank's time went (METRICS.md, section 5, host-only ranks). The three parts add up to the window.
+/// Breakdown of one rank's time (METRICS.md, section 5, host-only ranks). Host time, exposed communication and other
+/// blocked time add up to the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankBreakdown {
-    /// Position in [`Session::ranks`].
+    /// Index into [`Session::ranks`].
     pub rank: u32,
-    /// What the window is: `steps` (all whole steps) or `run` (first to last record).
+    /// Window: `steps` (all whole steps) or `run` (first to last record).
     pub window: String,
-    /// Window, ns.
+    /// Duration of the window, in nanoseconds.
     pub window_ns: i64,
-    /// Steps in the window.
+    /// Number of steps in the window.
     pub steps: u64,
-    /// Time in which the training thread was not blocked for communication, ns.
+    /// Host time: time in which the training thread was not blocked for communication, in nanoseconds.
     pub host_ns: i64,
-    /// Blocked while communication ran, ns.
+    /// Exposed communication: time blocked while operations ran, in nanoseconds.
     pub exposed_communication_ns: i64,
-    /// Blocked while none ran (queueing, bookkeeping), ns.
+    /// Time blocked while no operation ran, such as queueing and bookkeeping, in nanoseconds.
     pub other_blocked_ns: i64,
-    /// Communication at library level, overlapped or not, ns.
+    /// Communication at library level, overlapped or not, in nanoseconds.
     pub communication_ns: i64,
-    /// Of the exposed communication, time spent waiting for peers, ns; the rest is transfer.
+    /// Part of the exposed communication that is waiting for peers, in nanoseconds. The rest is transfer.
     pub exposed_wait_ns: i64,
-    /// Waiting for peers that passed while the program computed, ns.
+    /// Waiting for peers while the program computed, in nanoseconds.
     pub hidden_wait_ns: i64,
-    /// Time from issue to enter, union over operations, ns; unknown where nothing is queued.
+    /// Time from issue to enter, as a union over operations, in nanoseconds; unknown if nothing is queued.
     pub queued_ns: Figure<i64>,
-    /// Communication behind which the program computed, of all communication, in ns; or the reason for "–".
+    /// Overlap: the share of communication that computation hides. Both numbers are in nanoseconds. A missing value,
+    /// displayed as "–", has a reason.
     pub overlap: Figure<Ratio>,
-    /// Operations that were put on a device's stream, of which it is not known when they were done: host time,
-    /// communication and waiting are told as if they had not been.
+    /// Number of operations that were put on a device's stream and whose completion time is unknown. Host time,
+    /// communication and waiting exclude them.
     pub operations_without_times: u64,
-    /// Operations that ran on a device, as the device tells. What they overlap with takes its other kernels to say: here
-    /// too they are told as if they had not been.
+    /// Number of operations whose times come from a device. Their overlap cannot be computed without the other kernels
+    /// of the device. The figures here exclude them.
     pub operations_on_device: u64,
-    /// Completed operations with a wait or test seen on an issuing thread, of all completed ones.
+    /// Completed operations with a recorded wait or test on an issuing thread, and all completed operations.
     pub operations_with_wait_seen: Figure<Ratio>,
-    /// Training threads: those that issued operations. With several, blocked time is that of the busiest.
+    /// Number of training threads: threads that issued operations. With several, blocked time is that of the thread
+    /// that was blocked most.
     pub training_threads: u32,
-    /// False if the parts do not add up to the window: a bug, shown and exit code 3.
+    /// False if the parts do not add up to the window. This is a bug; it is reported, with exit code 3.
     pub adds_up: bool,
 }
 
 impl RankBreakdown {
-    /// True if there is communication that these parts leave out: what they say of communication is not the whole.
+    /// Returns true if these parts exclude some communication. Their figures of communication are then incomplete.
     pub fn leaves_out(&self) -> bool {
         self.operations_without_times + self.operations_on_device > 0
     }
 }
 
-/// What a library told of the work of one rank's device.
+/// Device times that a library reported for one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceSource {
-    /// Position in [`Session::ranks`].
+    /// Index into [`Session::ranks`].
     pub rank: u32,
-    /// Who told: `NCCL profiler plugin, version 5`, `events around launches`, or both.
+    /// Source of the times: `NCCL profiler plugin, version 5`, `events around launches`, or both.
     pub source: String,
-    /// Operations whose times are the device's, replays among them.
+    /// Number of operations with device times, replays included.
     pub operations: u64,
-    /// Those among them whose times are of a pair of events around the whole launch: it began no earlier than the first,
-    /// and by as much later as the host took to launch it.
+    /// Number of operations whose times come from a pair of events around the whole launch. Their start is at or after
+    /// the first event. It may be later by the time that the host took for the launch.
     #[serde(default)]
     pub timed_by_events: u64,
-    /// Replays of captured calls.
+    /// Number of replays of captured calls.
     pub replays: u64,
-    /// Calls that bypassed the hooks, of which this source alone knows.
+    /// Number of calls that bypassed the hooks, so that only this source recorded them.
     pub bypassed: u64,
-    /// Calls that the hooks saw and of which this source told nothing: a copy on one rank, an empty collective, or work
-    /// that the library does not tell of.
+    /// Number of calls that the hooks recorded and this source did not. Examples are a copy on one rank, an empty
+    /// collective, and work that the library does not report.
     pub hooks_only: u64,
-    /// Device records that belong to no call.
+    /// Number of device records that belong to no call.
     pub without_call: u64,
-    /// How much faster the host's clock runs, ppm.
+    /// Drift of the host's clock relative to the device's, in ppm. Positive if the host's clock runs faster.
     pub drift_ppm: Figure<f64>,
-    /// How far the device's times may lie too late on the axis, at most, ns.
+    /// Upper bound of the error by which device times may be too late on the axis, in nanoseconds.
     pub widest_error_ns: Figure<i64>,
-    /// The same in the middle, ns.
+    /// Median of that error, in nanoseconds.
     pub median_error_ns: Figure<i64>,
-    /// Stretches of 30 s in which the bounds of the clock contradict each other.
+    /// Number of spans of 30 s in which the bounds of the clock contradict each other.
     pub contradictions: u64,
 }
 
-/// What one rank's devices did, as CUPTI tells.
+/// Activity of one rank's devices, as CUPTI reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceActivity {
-    /// Position in [`Session::ranks`].
+    /// Index into [`Session::ranks`].
     pub rank: u32,
-    /// CUPTI's version.
+    /// Version of CUPTI.
     pub cupti: String,
-    /// Why it was not recorded to the end, or not at all; `null` if nothing came in its way.
+    /// Why recording ended early or did not start; `null` if it was complete.
     pub reason: Option<String>,
-    /// Streams on which something ran.
+    /// Streams on which work ran.
     pub streams: Vec<DeviceStream>,
-    /// Kernels of compute, of communication; copies, sets, graphs.
+    /// Number of compute kernels.
     pub kernels: u64,
-    /// See `kernels`.
+    /// Number of communication kernels.
     pub communication_kernels: u64,
-    /// See `kernels`.
+    /// Number of memory copies.
     pub copies: u64,
-    /// See `kernels`.
+    /// Number of memory sets.
     pub sets: u64,
-    /// See `kernels`.
+    /// Number of graphs.
     pub graphs: u64,
-    /// Works that could not be recorded, by all causes (see [`Session::losses`]).
+    /// Number of works that could not be recorded, over all causes (see [`Session::losses`]).
     pub lost: u64,
-    /// Works of which it is known when they were launched.
+    /// Number of works whose launch was recorded.
     pub with_launch: u64,
-    /// Launches that were recorded and of which no work was: it was not delivered when the log ended, or there was none.
+    /// Number of recorded launches without recorded work. The work was not delivered when the log ended, or there was
+    /// none.
     pub launches_without_work: u64,
-    /// Calls of communication libraries that put something on a stream, and of which no kernel and no other time came.
+    /// Number of communication calls that put work on a stream, but for which neither a kernel nor any other time was
+    /// recorded.
     #[serde(default)]
     pub calls_without_kernel: u64,
-    /// Communication kernels that belong to no call that is known.
+    /// Number of communication kernels that belong to no known call.
     pub without_call: u64,
-    /// Those whose call is known by their order on their stream only.
+    /// Number of communication kernels whose call is known only by their order on the stream.
     #[serde(default)]
     pub by_order: u64,
-    /// Time in which all activity was recorded, and in which only communication's, ns.
+    /// Time in which all activity was recorded, in nanoseconds.
     pub covered_ns: i64,
-    /// See `covered_ns`.
+    /// Time in which only communication activity was recorded, in nanoseconds.
     pub covered_communication_ns: i64,
-    /// Time in which another profiler had it, ns.
+    /// Time in which another profiler had taken over CUPTI's activity records, in nanoseconds.
     pub yielded_ns: i64,
-    /// Of `covered_ns`, the time in which the recorder (CUPTI) worked for itself on some thread of the rank, ns: spans of
-    /// kind `recorder`, at once on several threads counted once. Time that the driver took is not part of it.
+    /// Part of `covered_ns` in which the recorder (CUPTI) worked for itself on some thread of the rank, in nanoseconds.
+    /// It is the union of spans of kind `recorder`: simultaneous spans of several threads count once. Time of the
+    /// driver is not included.
     #[serde(default = "overhead_not_asked_for")]
     pub recorder_ns: Figure<i64>,
-    /// Until when activity was delivered: what the device did later is not known; ns on the axis.
+    /// Time until which activity was delivered, in nanoseconds on the axis. Later activity of the device is unknown.
     pub delivered_until_ns: Option<i64>,
-    /// How early the device's times may lie on the axis at most: the shortest time from a launch to its work, ns.
+    /// Upper bound of the error by which device times may be too early on the axis: the shortest time from a launch to
+    /// its work, in nanoseconds.
     pub shortest_launch_ns: Figure<i64>,
-    /// How late at most: the shortest time from the end of a work to the return of the call that waited for it, ns.
+    /// Upper bound of the error by which device times may be too late: the shortest time from the end of a work to the
+    /// return of the call that waited for it, in nanoseconds.
     pub shortest_wait_ns: Figure<i64>,
-    /// The parts of the time in which all was recorded (METRICS.md, section 5), whole steps where there are any.
+    /// Window of the parts (METRICS.md, section 5): the time in which everything was recorded, as whole steps if there
+    /// are any.
     pub window: String,
-    /// The window, ns.
+    /// Duration of the window, in nanoseconds.
     pub window_ns: i64,
-    /// Compute without communication, ns.
+    /// Compute without communication, in nanoseconds.
     pub compute_only_ns: i64,
-    /// Compute and communication at once, ns.
+    /// Compute and communication at the same time, in nanoseconds.
     pub overlapped_ns: i64,
-    /// Communication without compute, waiting for peers included, ns.
+    /// Communication without compute, waiting for peers included, in nanoseconds.
     pub exposed_communication_ns: i64,
-    /// Of that, waiting for peers, ns; the rest is transfer.
+    /// Part of the exposed communication that is waiting for peers, in nanoseconds. The rest is transfer.
     pub exposed_wait_ns: i64,
-    /// Memory work alone, ns.
+    /// Memory copies and sets without compute and communication, in nanoseconds.
     pub exposed_memory_ns: i64,
-    /// Nothing, ns.
+    /// Idle time, in nanoseconds.
     pub idle_ns: i64,
-    /// Communication behind which the device computed, of all communication, in ns; or the reason for "–".
+    /// Overlap: the share of communication during which the device also computed. Both numbers are in nanoseconds. A
+    /// missing value, displayed as "–", has a reason.
     pub overlap: Figure<Ratio>,
-    /// Gaps between works of a stream by cause, over all streams.
+    /// Idle gaps between works of a stream per cause, over all streams.
     pub idle_by_cause: Vec<IdleSum>,
-    /// Stretches of at least 1 ms without compute.
+    /// Stalls: intervals of at least 1 ms without compute.
     #[serde(default)]
     pub device_stalls: DeviceStalls,
-    /// Stretches without compute of any length that come again at the same place in at least a fifth of the steps, and
-    /// take at least a hundredth of each (METRICS.md, section 6); those that took most time.
+    /// Recurring stalls (METRICS.md, section 6): intervals without compute, of any length, that recur at the same
+    /// place. They occur in at least 20 % of the steps and take at least 1 % of each. The list has those with the most
+    /// time.
     #[serde(default)]
     pub recurring_stalls: Vec<RecurringStall>,
-    /// The kernels that took most time.
+    /// Kernels with the most time.
     pub top: Vec<KernelSum>,
-    /// False if the parts do not add up to the window: a bug, shown and exit code 3.
+    /// False if the parts do not add up to the window. This is a bug; it is reported, with exit code 3.
     pub adds_up: bool,
 }
 
@@ -835,221 +862,224 @@ fn overhead_not_asked_for() -> Figure<i64> {
     Figure::unknown("what the recorder took for itself was not recorded")
 }
 
-/// A stream of a device.
+/// Stream of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStream {
     /// Ordinal of the device in its process.
     pub device: u32,
-    /// CUPTI's number of the context.
+    /// CUPTI's ID of the context.
     pub context: u32,
-    /// CUPTI's number of the stream.
+    /// CUPTI's ID of the stream.
     pub number: u32,
 }
 
-/// Gaps of one cause.
+/// Idle gaps with one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleSum {
-    /// `host-wait`, `kernel-wait`, `other`, `unknown` (METRICS.md, section 6).
+    /// Cause: `host-wait`, `kernel-wait`, `other` or `unknown` (METRICS.md, section 6).
     pub cause: String,
-    /// How many.
+    /// Number of gaps.
     pub count: u64,
-    /// Their time, ns.
+    /// Duration of the gaps, in nanoseconds.
     pub ns: i64,
 }
 
-/// All runs of one kernel.
+/// All executions of one kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelSum {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// How often it ran.
+    /// Number of executions.
     pub count: u64,
-    /// For how long in sum, ns.
+    /// Total duration, in nanoseconds.
     pub ns: i64,
 }
 
-/// Stretches without compute of one rank's devices.
+/// Stalls of one rank's devices (METRICS.md, section 6).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStalls {
-    /// How many.
+    /// Number of stalls.
     pub count: u64,
-    /// Their time, ns.
+    /// Duration of the stalls, in nanoseconds.
     pub ns: i64,
-    /// By cause ([`super::StallCause`]).
+    /// Stalls per cause ([`super::StallCause`]).
     pub by_cause: Vec<CauseSum>,
-    /// Waiting in them by the rank that was waited for, those that took most time.
+    /// Waiting in the stalls by the rank that was waited for; the list has those with the most time.
     pub by_late_rank: Vec<LateSum>,
 }
 
-/// Stalls of one cause.
+/// Stalls with one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseSum {
-    /// Which.
+    /// Cause of the stalls.
     pub cause: String,
-    /// How many.
+    /// Number of stalls.
     pub count: u64,
-    /// Their time, ns.
+    /// Duration of the stalls, in nanoseconds.
     pub ns: i64,
 }
 
-/// Waiting for one rank.
+/// Waiting for one rank in stalls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LateSum {
-    /// Position in [`Session::ranks`].
+    /// Rank that was waited for: index into [`Session::ranks`].
     pub rank: u32,
-    /// Stalls in which it was waited for.
+    /// Number of stalls in which that rank was waited for.
     pub count: u64,
-    /// Waiting for it in those, ns.
+    /// Waiting for that rank in these stalls, in nanoseconds.
     pub ns: i64,
 }
 
-/// Stretches without compute at one place of a step: before one kernel, for one cause.
+/// Recurring stall: intervals without compute at one place of a step, which is the next kernel plus the cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecurringStall {
-    /// The kernel that ended them, as people write it.
+    /// Readable name of the kernel that ended the intervals.
     pub before: String,
-    /// Why, as far as one rank alone can tell ([`super::StallCause`]).
+    /// Cause, as far as one rank alone can determine it ([`super::StallCause`]).
     pub cause: String,
-    /// Steps in which they took at least a hundredth.
+    /// Number of steps in which the intervals took at least 1 % of the step.
     pub steps: u64,
-    /// Of so many.
+    /// Number of steps that were examined.
     pub of_steps: u64,
-    /// Their time in those steps, ns.
+    /// Duration of the intervals in the counted `steps`, in nanoseconds.
     pub ns: i64,
 }
 
-/// What the proxies of a rank moved to and from one peer of a communicator.
+/// Traffic of a rank's proxies to and from one peer of a communicator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerTraffic {
-    /// Position in [`Session::ranks`].
+    /// Index into [`Session::ranks`].
     pub rank: u32,
-    /// Position in [`Session::communicators`]; `null` if unknown.
+    /// Index into [`Session::communicators`]; `null` if unknown.
     pub communicator: Option<u32>,
-    /// The peer's number in that communicator.
+    /// Number of the peer in that communicator.
     pub peer: u32,
-    /// The peer's position in [`Session::ranks`], where it was seen.
+    /// Peer as an index into [`Session::ranks`], if it was recorded.
     pub peer_rank: Option<u32>,
-    /// On the wire to the peer, bytes.
+    /// Bytes on the wire to the peer.
     pub sent_bytes: u64,
-    /// On the wire from the peer, bytes.
+    /// Bytes on the wire from the peer.
     pub received_bytes: u64,
-    /// Works of proxies for it: one per operation, channel and direction.
+    /// Number of works of proxies for the peer: one per operation, channel and direction.
     pub works: u64,
-    /// Its steps waited for the device, ns; steps overlap.
+    /// Time in which steps of the proxies waited for the device, in nanoseconds. Steps overlap.
     pub device_wait_ns: i64,
-    /// Its steps waited for the peer to offer a buffer, ns.
+    /// Time in which steps waited for the peer to provide a buffer, in nanoseconds. Steps overlap.
     pub peer_wait_ns: i64,
-    /// Its steps waited for the network, ns.
+    /// Time in which steps waited for the network, in nanoseconds. Steps overlap.
     pub network_wait_ns: i64,
 }
 
-/// Waits per rank and step, as a picture needs it; exact rows are in the table `steps`.
+/// Waits per rank and step, for display as a heat map. The table `steps` has the exact rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitMatrix {
-    /// Positions in [`Session::ranks`], one per row.
+    /// Ranks, one per row: indices into [`Session::ranks`].
     pub ranks: Vec<u32>,
     /// First step of each column.
     pub steps: Vec<u64>,
-    /// Steps per column; values are means over them.
+    /// Number of steps per column. Values are means over them.
     pub steps_per_column: u32,
-    /// Exposed wait, ns per step: row per rank, column per step; `null` where the rank lacks the step.
+    /// Exposed wait per step, in nanoseconds: one row per rank and one column per step (or group of steps). `null` if
+    /// the rank lacks the step.
     pub exposed_wait_ns: Vec<Vec<Option<i64>>>,
-    /// Exposed communication, ns per step: the exposed wait and the exposed transfer; same shape.
+    /// Exposed communication per step, in nanoseconds: exposed wait plus exposed transfer; same shape.
     #[serde(default)]
     pub exposed_communication_ns: Vec<Vec<Option<i64>>>,
-    /// Own delay against the median of the peers, ns per step (METRICS.md, section 8), same shape.
+    /// Own delay relative to the median of the peers, in nanoseconds per step (METRICS.md, section 8); same shape.
     pub own_delay_ns: Vec<Vec<Option<i64>>>,
-    /// Step time, ns, same shape.
+    /// Step time, in nanoseconds; same shape.
     pub duration_ns: Vec<Vec<Option<i64>>>,
     /// Why the matrix is empty; `null` if it is not.
     pub reason: Option<String>,
 }
 
-/// Who caused waiting (METRICS.md, section 8), over the whole run; the skew of start-up is in it.
+/// Blame: waiting that each rank caused over the whole run, skew of the start-up included (METRICS.md, section 8).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
-    /// One entry per rank, the costliest first.
+    /// Blame per rank, the costliest rank first.
     pub ranks: Vec<RankBlame>,
-    /// Σ of all waiting from arrivals, rank-ns: what the ranks' `caused_rank_ns` add up to.
+    /// Σ of all waiting from arrivals, in rank-nanoseconds: the sum of the ranks' `caused_rank_ns`.
     pub total_rank_ns: i64,
-    /// The exposed part of it, rank-ns.
+    /// Exposed part of `total_rank_ns`, in rank-nanoseconds.
     pub total_exposed_rank_ns: i64,
 }
 
-/// What one rank caused.
+/// Blame of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankBlame {
-    /// Position in [`Session::ranks`].
+    /// Index into [`Session::ranks`].
     pub rank: u32,
-    /// Waiting it caused, Σ over the ranks that waited, rank-ns.
+    /// Waiting that the rank caused, as Σ over the ranks that waited, in rank-nanoseconds.
     pub caused_rank_ns: i64,
-    /// The part of it in which the waiting program was blocked, rank-ns.
+    /// Part of `caused_rank_ns` in which the waiting program was blocked, in rank-nanoseconds.
     pub caused_exposed_rank_ns: i64,
-    /// Time by which the job would have gone on earlier (last minus second-last arrival, union over launches), ns.
+    /// Time by which the job would have continued earlier without this rank: last minus second-last arrival, as a union
+    /// over launches, in nanoseconds.
     pub job_lost_ns: i64,
-    /// The part of it in which the second-last rank was blocked, ns: what the job would win.
+    /// Part of `job_lost_ns` in which the second-last rank was blocked, in nanoseconds. This is the possible gain of
+    /// the job.
     pub job_lost_exposed_ns: i64,
-    /// `caused_exposed_rank_ns` without start-up and what else lies outside steps; 0 without steps.
+    /// Part of `caused_exposed_rank_ns` inside training steps, without start-up, in rank-nanoseconds; 0 without steps.
     pub caused_exposed_in_steps_rank_ns: i64,
-    /// `job_lost_exposed_ns` without start-up and what else lies outside steps; 0 without steps.
+    /// Part of `job_lost_exposed_ns` inside training steps, without start-up, in nanoseconds; 0 without steps.
     pub job_lost_exposed_in_steps_ns: i64,
-    /// Launches in which it arrived last.
+    /// Number of launches in which the rank arrived last.
     pub last_arrivals: u64,
-    /// Launches it took part in, with at least two members.
+    /// Number of launches with at least two members in which the rank took part.
     pub launches: u64,
 }
 
-/// Something a person should know. `rankscope rules` prints what each kind means, when it fires and when it does not.
+/// Finding about the run. `rankscope rules` prints the meaning of each kind, its condition, and when it stays silent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Which rule fired: `late-rank`, `small-buckets`, …, all in `rankscope rules`.
+    /// Rule that fired, such as `late-rank` or `small-buckets`. `rankscope rules` lists all of them.
     pub kind: String,
-    /// `critical`, `warning` or `note`.
+    /// Severity: `critical`, `warning` or `note`.
     pub severity: String,
-    /// Who or what it is about, for the first sentence of a report: `rank 3`, `host b`.
+    /// Subject for the first sentence of a report, such as `rank 3` or `host b`.
     #[serde(default)]
     pub subject: Option<String>,
-    /// One sentence for people, with numbers and units.
+    /// Title: one sentence with numbers and units.
     pub title: String,
-    /// What supports it, one sentence each.
+    /// Evidence, one sentence each.
     pub evidence: Vec<String>,
-    /// What probably causes it; `null` if nothing can be said.
+    /// Probable cause; `null` if unknown.
     #[serde(default)]
     pub cause: Option<String>,
-    /// What to try; `null` if nothing can be said.
+    /// Advice; `null` if there is none.
     pub advice: Option<String>,
-    /// The conditions that were checked, in their order: all of them hold.
+    /// Conditions that were checked, in order. All of them hold.
     #[serde(default)]
     pub path: Vec<Condition>,
-    /// Ranks concerned: positions in [`Session::ranks`].
+    /// Affected ranks: indices into [`Session::ranks`].
     pub ranks: Vec<u32>,
-    /// Hosts concerned: positions in [`Session::hosts`].
+    /// Affected hosts: indices into [`Session::hosts`].
     #[serde(default)]
     pub hosts: Vec<u32>,
-    /// Moments to look at in the trace, the most telling first; at most [`Finding::MOST_TO_LOOK_AT`].
+    /// Time spans to inspect in the trace, the most significant first; at most [`Finding::MOST_TO_LOOK_AT`].
     #[serde(default)]
     pub look_at: Vec<LookAt>,
-    /// What it cost the job, ns of its time; unknown where it cannot be told.
+    /// Cost in the job's time, in nanoseconds; unknown if it cannot be determined.
     pub cost_ns: Figure<i64>,
-    /// How the cost was computed; `null` where it is unknown.
+    /// How the cost was computed; `null` if it is unknown.
     #[serde(default)]
     pub cost_basis: Option<String>,
-    /// In which parts of the job's time the cost lies: `waiting`, `transfer`, `host`, `device-idle`, `outside-steps`.
+    /// Parts of the job's time that contain the cost: `waiting`, `transfer`, `host`, `device-idle` or `outside-steps`.
     #[serde(default)]
     pub lies_in: Vec<String>,
-    /// So much of the cost may be the same seconds as in the findings of `shared_with`, ns. Findings are ranked by what is
-    /// left, so that no second counts twice.
+    /// Part of the cost that the findings of `shared_with` may contain too, in nanoseconds. Findings are ordered by the
+    /// rest, so that no second counts twice.
     #[serde(default)]
     pub shared_ns: i64,
-    /// Kinds of the findings that tell these seconds, too.
+    /// Kinds of the findings that may contain the shared part too.
     #[serde(default)]
     pub shared_with: Vec<String>,
-    /// Cost per step as a share of the median step, both in ns.
+    /// Cost per step as a share of the median step, both in nanoseconds.
     pub cost_of_step: Figure<Ratio>,
-    /// Cost as a share of the run, both in ns.
+    /// Cost as a share of the run, both in nanoseconds.
     #[serde(default = "no_cost")]
     pub cost_of_run: Figure<Ratio>,
-    /// Details where the finding is about lateness.
+    /// Details of a finding about lateness.
     pub lateness: Option<Lateness>,
 }
 
@@ -1058,12 +1088,12 @@ fn no_cost() -> Figure<Ratio> {
 }
 
 impl Finding {
-    /// Longest list of moments to look at.
+    /// Maximum number of time spans to inspect.
     pub const MOST_TO_LOOK_AT: usize = 3;
-    /// Why most findings without a cost have none.
+    /// Reason why most findings without a cost have none.
     pub const NO_COST: &str = "this finding has no cost of its own";
 
-    /// A finding of which no more is known.
+    /// Creates a finding with default values for everything else.
     pub fn new(kind: &str, severity: &str, title: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -1088,208 +1118,209 @@ impl Finding {
         }
     }
 
-    /// What it costs beside what other findings tell already, ns; 0 where no cost is known.
+    /// Returns the cost without the part that other findings may contain, in nanoseconds; 0 if the cost is unknown.
     pub fn own_cost_ns(&self) -> i64 {
         (self.cost_ns.value.unwrap_or(0) - self.shared_ns).max(0)
     }
 }
 
-/// A condition that was checked and holds.
+/// Condition that was checked and holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
-    /// What was looked at.
+    /// Checked quantity.
     pub what: String,
-    /// What it was.
+    /// Value of the quantity.
     pub value: f64,
-    /// How it was compared: `>=`, `>`, `<=`, `<`, `=`.
+    /// Comparison: `>=`, `>`, `<=`, `<` or `=`.
     pub is: String,
-    /// With what.
+    /// Limit of the comparison.
     pub limit: f64,
-    /// Unit of both: `ns`, `%`, `bytes`, or empty for numbers without one.
+    /// Unit of both numbers: `ns`, `%`, `bytes`, or empty for numbers without a unit.
     pub unit: String,
 }
 
-/// A stretch of time to look at.
+/// Time span to inspect in the trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookAt {
-    /// What happens there, in a few words.
+    /// Short description of what happens there.
     pub what: String,
-    /// Position in [`Session::ranks`], where one is concerned.
+    /// Index into [`Session::ranks`], if a rank is concerned.
     pub rank: Option<u32>,
-    /// Its number in the table `instances`, where it is one.
+    /// Number of the instance in the table `instances`, if the time span is an instance.
     pub instance: Option<u64>,
-    /// Step, where it lies in one.
+    /// Step that contains the time span, if any.
     pub step: Option<u64>,
-    /// Begin, ns on the axis.
+    /// Start, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// End, ns on the axis.
+    /// End, in nanoseconds on the axis.
     pub end_ns: i64,
 }
 
-/// How good a run was (METRICS.md, section 9).
+/// Scorecard of a run (METRICS.md, section 9).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scorecard {
-    /// The four dimensions: `bandwidth`, `latency`, `balance`, `stability`.
+    /// The four dimensions: `bandwidth`, `latency`, `balance` and `stability`.
     pub dimensions: Vec<Score>,
-    /// All together, by weights that are made to add up again where a dimension is unknown; with the reason for "–".
+    /// Total by weights. If a dimension is unknown, the other weights are scaled to 100 %. A missing value, displayed
+    /// as "–", has a reason.
     pub total: Figure<f64>,
-    /// What the total would be without the cap; unknown where it was not capped.
+    /// Total without the cap; unknown if it was not capped.
     pub uncapped: Figure<f64>,
-    /// Kind of the finding that caps the total at 69, as long as it costs more than a tenth of the run.
+    /// Kind of the finding that caps the total at 69. It does so while it costs more than 10 % of the run.
     pub capped_by: Option<String>,
-    /// `excellent` (≥ 85), `good` (70–84) or `needs work` (< 70); `null` without a total.
+    /// Grade: `excellent` (≥ 85), `good` (70–84) or `needs work` (< 70); `null` without a total.
     pub grade: Option<String>,
 }
 
 /// One dimension of a scorecard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
-    /// Which.
+    /// Name of the dimension.
     pub name: String,
-    /// 0 to 100, or the reason for "–".
+    /// Score from 0 to 100. A missing value, displayed as "–", has a reason.
     pub score: Figure<f64>,
-    /// Weight in METRICS.md, percent.
+    /// Weight in METRICS.md, in percent.
     pub weight_percent: u32,
-    /// Weight in this total, percent; unknown where the dimension or the total is.
+    /// Weight in this total, in percent; unknown if the dimension or the total is unknown.
     pub applied_percent: Figure<f64>,
-    /// Above the line of the score's ratio, in `unit`; unknown where the score is.
+    /// Numerator of the score's ratio, in `unit`; unknown if the score is unknown.
     pub numerator: Figure<f64>,
-    /// Below it.
+    /// Denominator of the score's ratio, in `unit`; unknown if the score is unknown.
     pub denominator: Figure<f64>,
-    /// Unit of both: `ns`, `bytes`.
+    /// Unit of numerator and denominator: `ns` or `bytes`.
     pub unit: String,
-    /// What the ratio is of, and how the score follows from it, in a sentence with the figures.
+    /// Definition of the ratio and of the score that follows from it, in one sentence with the figures.
     pub basis: String,
 }
 
-/// How a rank is late.
+/// Lateness of a rank (METRICS.md, section 8).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
-    /// `persistent` (≥ 50 % of the steps), `recurrent` (≥ 5 % in ≥ 3 episodes), `transient`, `rotating`.
+    /// Class: `persistent` (≥ 50 % of the steps), `recurrent` (≥ 5 % in ≥ 3 episodes), `transient` or `rotating`.
     pub class: String,
-    /// Steps in which it was late, of all steps.
+    /// Steps in which the rank was late, of all steps.
     pub late_steps: Ratio,
-    /// Runs of consecutive late steps.
+    /// Number of runs of consecutive late steps.
     pub episodes: u64,
-    /// Median of its own delay over the late steps, ns.
+    /// Median of the rank's own delay over the late steps, in nanoseconds.
     pub median_delay_ns: i64,
-    /// Steps in which it was late and the latest, of those in which any rank was late.
+    /// Steps in which the rank was late and the latest, of those in which any rank was late.
     pub latest_of_late_steps: Ratio,
-    /// Probability of as many if all ranks were alike (binomial).
+    /// Probability of at least this many such steps if all ranks were equal (binomial test).
     pub p_value: f64,
 }
 
-/// How well calls could be matched.
+/// Results of matching the calls of the ranks (METRICS.md, section 1).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Matching {
-    /// Instances with all members' records, which agree.
+    /// Number of instances whose members are all recorded and agree.
     pub complete: u64,
-    /// Instances with all members' calls, which agree, and of which it was not recorded when they were done.
+    /// Number of instances whose members are all recorded and agree, but whose completion was not recorded.
     pub enqueued: u64,
-    /// Calls of one member alone: puts and signals.
+    /// Number of calls of one member alone: puts and signals.
     pub one_sided: u64,
-    /// Calls that all members captured into a graph.
+    /// Number of calls that all members captured into a graph.
     pub templates: u64,
-    /// Instances whose members disagree in operation, type, root or size.
+    /// Number of instances whose members disagree in operation, type, root or size.
     pub mismatched: u64,
-    /// Instances that lack a member's record.
+    /// Number of instances that lack a member's record.
     pub incomplete: u64,
-    /// Sends without a receive, and receives without a send.
+    /// Number of sends without a receive and of receives without a send.
     pub unmatched_messages: u64,
-    /// Operations without a key (no communicator, no sequence): not matched at all.
+    /// Number of operations without a key (no communicator or no sequence number). They are not matched.
     pub without_key: u64,
-    /// Complete instances that share a launch of which no figures can be told: its members grouped differently, or a part
-    /// of it never came.
+    /// Number of complete instances whose shared launch has no figures. Its members grouped their calls differently, or
+    /// a part of the launch never arrived.
     #[serde(default)]
     pub shared_without_figures: u64,
-    /// Instances in which a member leaves before another entered, though it needs it: the axis is wrong there.
+    /// Number of instances in which a member leaves before a member that it needs has entered. The axis is wrong there.
     pub causality_violations: u64,
-    /// Why instances are incomplete, with counts.
+    /// Reasons why instances are incomplete, with counts.
     pub incomplete_reasons: Vec<ReasonCount>,
-    /// The first of those that did not match, at most [`Matching::MAX_LISTED`].
+    /// The first instances that did not match, at most [`Matching::MAX_LISTED`].
     pub listed: Vec<Unmatched>,
 }
 
 impl Matching {
-    /// Longest list of unmatched instances; the counts are always whole.
+    /// Maximum number of listed instances. The counts are always complete.
     pub const MAX_LISTED: usize = 200;
 }
 
-/// A reason and how often it held.
+/// Reason, and how often it applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReasonCount {
     /// The reason.
     pub reason: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// An instance that did not match.
+/// Instance that did not match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unmatched {
-    /// `mismatched`, `incomplete` or `unmatched-message`.
+    /// Kind: `mismatched`, `incomplete` or `unmatched-message`.
     pub kind: String,
-    /// Position in [`Session::communicators`].
+    /// Index into [`Session::communicators`].
     pub communicator: u32,
-    /// Operation, as the first member called it.
+    /// Operation that the first member called.
     pub operation: String,
-    /// Tag.
+    /// Tag of the operation.
     pub tag: u32,
     /// n-th use of operation and tag.
     pub sequence: u32,
-    /// When the first member entered, ns on the axis.
+    /// Time at which the first member entered, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Members whose records are there: positions in [`Session::ranks`].
+    /// Members whose records were found: indices into [`Session::ranks`].
     pub ranks: Vec<u32>,
-    /// Members whose records are not, by their number in the communicator.
+    /// Members whose records are missing, by their number in the communicator.
     pub missing_members: Vec<u32>,
-    /// What is wrong.
+    /// Why the instance did not match.
     pub reason: String,
 }
 
-/// What one rank could not record, by cause and kind.
+/// Dropped records of one rank, by cause and kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossSummary {
-    /// Position in [`Session::ranks`]; `null` for a log without a rank.
+    /// Index into [`Session::ranks`]; `null` for a log without a rank.
     pub rank: Option<u32>,
-    /// The log, where there is no rank, or `merge` for what the merge itself left out.
+    /// Name of the log if there is no rank, or `merge` for records that the merge dropped.
     pub source: String,
     /// Cause: `no-chunk`, `disk`, ….
     pub cause: String,
     /// Kind of record: `call`, `issue`, ….
     pub kind: String,
-    /// How many.
+    /// Number of dropped records.
     pub count: u64,
-    /// First of them, ns on the axis.
+    /// Time of the first dropped record, in nanoseconds on the axis.
     pub first_ns: i64,
-    /// Last of them, ns on the axis.
+    /// Time of the last dropped record, in nanoseconds on the axis.
     pub last_ns: i64,
-    /// What to do about it.
+    /// How to avoid the loss.
     pub advice: String,
 }
 
-/// What was not as it should be.
+/// Unexpected conditions in the input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problems {
-    /// How many there are.
+    /// Number of problems.
     pub total: u64,
-    /// The first of them, at most [`Problems::MAX_LISTED`]; all are in the table `problems`.
+    /// The first problems, at most [`Problems::MAX_LISTED`]. The table `problems` has all of them.
     pub listed: Vec<ProblemSummary>,
 }
 
 impl Problems {
-    /// Longest list; the total is always whole.
+    /// Maximum number of listed problems. The total is always complete.
     pub const MAX_LISTED: usize = 200;
 }
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemSummary {
-    /// Position in [`Session::ranks`], where one is concerned.
+    /// Index into [`Session::ranks`], if a rank is concerned.
     pub rank: Option<u32>,
-    /// File, where one is concerned.
+    /// File, if one is concerned.
     pub file: Option<String>,
-    /// Offset in it, bytes.
+    /// Offset in the file, in bytes.
     pub offset_bytes: Option<u64>,
     /// What was expected, and what was kept.
     pub what: String,
@@ -1298,48 +1329,49 @@ pub struct ProblemSummary {
 /// One table of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableInfo {
-    /// Its name, which is its directory.
+    /// Name of the table, which is also its directory.
     pub name: String,
-    /// Rows over all parts.
+    /// Number of rows over all parts.
     pub rows: u64,
-    /// Bytes over all parts.
+    /// Size of all parts, in bytes.
     pub bytes: u64,
 }
 
-/// A summary could not be read.
+/// Error while reading a summary.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
-    /// The operating system refused.
+    /// An operation on the file failed.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// It is not a session's summary.
+    /// The file is not the summary of a session.
     #[error("{path} is not a session summary: {source}")]
     Format {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause of the error.
         source: serde_json::Error,
     },
-    /// A newer program wrote it.
+    /// A newer program wrote the file.
     #[error("{path} has layout {found}; this program reads up to {SESSION_VERSION}")]
     Version {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Its layout.
+        /// Version of its layout.
         found: u32,
     },
 }
 
 impl Session {
-    /// Operations of a rank that were put on a stream, of which it is not known when they were done, where nothing was recorded
-    /// of its devices: what its host did meanwhile is not known to be without communication.
+    /// Returns the number of a rank's operations that were put on a stream and whose completion time is unknown. Only
+    /// ranks without recorded device activity have such operations. It is then unknown whether host time is free of
+    /// communication.
     pub fn operations_without_times(&self, rank: u32) -> u64 {
-        // They stand in the order of the ranks, of which there may be thousands.
+        // Entries are ordered by rank, and there may be thousands of ranks.
         let at = self.breakdown.binary_search_by_key(&rank, |entry| entry.rank);
         at.map_or(0, |at| self.breakdown[at].operations_without_times)
     }
@@ -1369,7 +1401,7 @@ impl Session {
         serde_json::from_str(&text).map_err(|source| SummaryError::Format { path: name, source })
     }
 
-    /// Writes `session.json` into a session directory, whole or not at all.
+    /// Writes `session.json` into a session directory. The file appears completely or not at all.
     pub fn write(&self, session: &Path) -> io::Result<()> {
         let path = session.join(super::SUMMARY_FILE);
         let unfinished = session.join(format!("{}.unfinished", super::SUMMARY_FILE));

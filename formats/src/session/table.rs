@@ -1,6 +1,7 @@
-//! Parquet tables of plain rows: written row group by row group, read back in batches, both in bounded memory.
+//! Parquet tables of plain rows. Writing goes row group by row group and reading goes in batches, both in bounded
+//! memory.
 //!
-//! Rows are encoded by ourselves ([`super::column`]) and read by the parquet crate.
+//! Rows are encoded by this crate ([`super::column`]) and decoded by the parquet crate.
 
 use super::column::Column;
 use super::parquet_file::{FileError, ParquetFile};
@@ -22,23 +23,23 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A table could not be written or read.
+/// Error while writing or reading a table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The operating system refused.
+    /// An operation on the file failed.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// The file is damaged, not Parquet, or could not be written.
+    /// The file is damaged, is not Parquet, or could not be written.
     #[error("{path}: {source}")]
     Parquet {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: ParquetError,
     },
     /// A column is missing or has another type.
@@ -46,54 +47,56 @@ pub enum TableError {
         "{path}: column {column}: expected {expected}; the file was written by another version or program"
     )]
     Column {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// The type it should have.
+        /// Expected type of the column.
         expected: DataType,
     },
-    /// Arrow refused a batch.
+    /// Arrow could not decode a batch.
     #[error("{path}: {source}")]
     Arrow {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: ArrowError,
     },
 }
 
-/// How a column is stored.
+/// Storage of a column in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// Numbers that grow by a step, or often stay what they are: sequences, threads, durations.
+    /// Differences: for numbers that grow by a constant step or often keep their value, such as sequence numbers,
+    /// threads and durations.
     Delta,
-    /// Moments: like [`Storage::Delta`], but what is left of them is noise, which packing again hardly shrinks (4 % on a
-    /// recorded training).
+    /// Timestamps. They are stored as with [`Storage::Delta`], but not compressed. The remaining bits are noise, which
+    /// compression hardly shrinks (4 % on a recorded training).
     Moment,
-    /// Few different values: names, sizes.
+    /// Dictionary: for few distinct values, such as names and sizes.
     Dictionary,
-    /// As they are.
+    /// Values as they are.
     Plain,
 }
 
-/// A row type that is a table.
+/// Row type of a table.
 pub trait Table: Clone + Sized + Send + 'static {
-    /// Name of the table, which is its directory in a session.
+    /// Name of the table, which is also its directory in a session.
     const NAME: &'static str;
-    /// The column that is its sort key, where one is.
+    /// Name of the column that is the sort key; `None` if the key is not a column.
     const SORT_COLUMN: Option<&'static str>;
-    /// Its columns: name, type, whether values may be missing, storage.
+    /// Returns the columns: name, type, whether values may be missing, and storage.
     fn columns() -> Vec<(&'static str, DataType, bool, Storage)>;
-    /// Appends rows to columns, which are in the order of [`Table::columns`].
+    /// Appends rows to `columns`, which are in the order of [`Table::columns`].
     #[doc(hidden)]
     fn encode(rows: &[Self], columns: &mut Columns);
-    /// Columns (in the order of [`Table::columns`]) as rows; `Err` is the number of a column of another type.
+    /// Decodes columns, in the order of [`Table::columns`], into rows. `Err` is the index of a column that has another
+    /// type.
     fn decode(columns: &[ArrayRef], rows: usize, out: &mut Vec<Self>) -> Result<(), usize>;
-    /// Rows of a row group are in order of this: their start.
+    /// Returns the key, usually the start, by which rows are sorted inside a row group.
     fn sort_key(&self) -> i64;
 
-    /// Its Arrow schema.
+    /// Returns the Arrow schema of the table.
     fn schema() -> Arc<Schema> {
         Arc::new(Schema::new(
             Self::columns()
@@ -104,19 +107,19 @@ pub trait Table: Clone + Sized + Send + 'static {
     }
 }
 
-/// A value that can stand in a column.
+/// Type of a value in a column.
 pub(super) trait Cell: Sized {
-    /// Its Arrow type.
+    /// Returns the Arrow type of the column.
     fn data_type() -> DataType;
-    /// Whether it may be missing.
+    /// True if values may be missing.
     const NULLABLE: bool;
     /// Appends one value per row to a column.
     fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self);
-    /// Hands each value of a column to `put`; `None` if the column has another type.
+    /// Calls `put` with the index and value of each row; `None` if the column has another type.
     fn values(column: &ArrayRef, put: impl FnMut(usize, Self)) -> Option<()>;
 }
 
-/// Doubles are no numbers of a column's: they order otherwise.
+/// Appends numbers to a column. `f64` has a separate case because doubles are ordered differently.
 macro_rules! number {
     (@put $column:ident, $rows:ident, $get:expr, f64) => {
         $column.doubles($rows.iter().map($get))
@@ -221,17 +224,17 @@ impl Cell for String {
     }
 }
 
-/// A value of a small fixed set, stored by name.
+/// Value of a small fixed set, stored by its name.
 pub(super) trait Named: Copy + 'static {
-    /// Every value.
+    /// All values of the set.
     const ALL: &'static [Self];
-    /// Its name in the table.
+    /// Returns the name of the value in the table.
     fn name(self) -> &'static str;
-    /// Its position in [`Named::ALL`].
+    /// Returns the index of the value in [`Named::ALL`].
     fn position(self) -> u8;
 }
 
-/// Cells of named values, which a blanket implementation would forbid beside those of numbers.
+/// Implements [`Cell`] for types that are [`Named`]. A blanket implementation would conflict with those for numbers.
 macro_rules! named_cell {
     ($($named:ty),*) => {$(
         impl Cell for $named {
@@ -254,10 +257,10 @@ macro_rules! named_cell {
 }
 pub(super) use named_cell;
 
-/// Name of the value with a position.
+/// Returns the name of the value at an index of [`Named::ALL`].
 pub(super) fn name_at<N: Named>(position: i64) -> &'static str {
     let value = usize::try_from(position).ok().and_then(|at| N::ALL.get(at));
-    // Positions are those of values.
+    // Every stored position comes from a value, so the fallback is never used.
     value.map_or("", |value| value.name())
 }
 
@@ -269,7 +272,7 @@ pub(super) fn named_values<N: Named>(column: &ArrayRef, mut put: impl FnMut(usiz
         .map(|name| N::ALL.iter().copied().find(|value| Some(value.name()) == name))
         .collect();
     for (row, &key) in array.keys().values().iter().enumerate() {
-        // A name of a later version has no value here: that column is refused, never guessed.
+        // A name of a later version has no value here. The column is then rejected, because a guess would be wrong.
         put(row, known.get(usize::from(key)).copied().flatten()?);
     }
     Some(())
@@ -281,7 +284,7 @@ impl Named for Operation {
         self.name()
     }
     fn position(self) -> u8 {
-        // Numbers run from 1 without holes; only `Unknown` stands apart, at the end.
+        // Numbers run from 1 without gaps. Only `Unknown` has a number far apart, and it is the last value.
         (self as u8 - 1).min(Operation::ALL.len() as u8 - 1)
     }
 }
@@ -318,10 +321,10 @@ impl Named for Protocol {
 
 named_cell!(Operation, Library, Algorithm, Protocol);
 
-/// Declares a row type and its table. Each column names its storage. Several row types may be declared of one table: who
-/// needs few columns of it reads no others.
+/// Declares a row type and its table. Each column names its storage. Several row types may be declared for one table,
+/// so that a caller that needs few columns decodes no others.
 macro_rules! table {
-    // A key that is a column: the footer tells of each row group between which values of it the rows lie.
+    // The sort key is a column. The footer then has the range of its values for each row group.
     (
         $(#[$doc:meta])*
         $row:ident = $name:literal, sorted by |$of:ident| $this:ident.$sort:ident;
@@ -404,27 +407,27 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// The columns of a file that is being written.
+/// Columns of a file that is being written.
 pub struct Columns(pub(super) ParquetFile);
 
-/// Rows between which a row group may end.
+/// Number of rows in a batch. A row group can end only between batches.
 const ROWS_PER_BATCH: usize = 1024;
 
-/// Rows that are turned into columns at once. Each column walks over all of them again, so they should stay in the
-/// processor's first cache: rows of up to 256 bytes.
+/// Number of rows that are encoded at once. Each column iterates over all of them again. They should therefore fit into
+/// the first-level cache of the processor, with rows of up to 256 bytes.
 const ROWS_AT_ONCE: usize = 128;
 
-/// Rows that a writer has in memory, beside those it has encoded, which take 10 to 20 bytes each.
+/// Limits for the rows that a writer keeps in memory. Rows that are already encoded take another 10 to 20 bytes each.
 #[derive(Clone, Copy, Debug)]
 pub struct RowLimits {
-    /// Rows of a row group.
+    /// Number of rows in a row group.
     pub per_group: usize,
-    /// Rows held back, so that one that comes late still finds its place.
+    /// Number of rows that are held back, so that a row that arrives late can still be sorted into its place.
     pub held: usize,
 }
 
 impl Default for RowLimits {
-    /// For a few tables.
+    /// Returns limits for a small number of tables.
     fn default() -> Self {
         Self {
             per_group: 1 << 16,
@@ -434,7 +437,7 @@ impl Default for RowLimits {
 }
 
 impl From<usize> for RowLimits {
-    /// For a few tables, with row groups of so many rows.
+    /// Returns limits for a small number of tables, with `per_group` rows in a row group.
     fn from(per_group: usize) -> Self {
         Self {
             per_group,
@@ -443,24 +446,24 @@ impl From<usize> for RowLimits {
     }
 }
 
-/// Rows of a row group at most, whatever is asked for: pages count their bytes in 32 bits.
+/// Maximum number of rows in a row group; larger requests are clamped. Pages count their bytes in 32 bits.
 const MOST_PER_GROUP: usize = 1 << 20;
 
-/// Writes one Parquet file of a table. Rows may come nearly in order of their start; in each row group they are in
-/// order.
+/// Writes one Parquet file of a table. Rows need to arrive only nearly in the order of their start. In each row group
+/// they are sorted.
 pub struct TableWriter<T: Table> {
     columns: Columns,
     path: PathBuf,
     limits: RowLimits,
-    /// Rows of the group being written, beside those held.
+    /// Rows of the current group that are already encoded, without the held rows.
     rows_in_group: usize,
     last_key: i64,
     held: Vec<T>,
 }
 
 impl<T: Table> TableWriter<T> {
-    /// Creates the file, and its directory. Row groups get fewer rows than they may have where a row came too late for
-    /// its place.
+    /// Creates the file and its directory. A row group has fewer rows than the limit if a row arrives too late to be
+    /// sorted into it.
     pub fn create(path: &Path, limits: impl Into<RowLimits>) -> Result<Self, TableError> {
         let limits = limits.into();
         if let Some(directory) = path.parent() {
@@ -485,12 +488,12 @@ impl<T: Table> TableWriter<T> {
         })
     }
 
-    /// Takes these rows and empties the vector (its memory is kept).
+    /// Takes the rows and empties the vector, whose memory is kept for reuse.
     pub fn write(&mut self, rows: &mut Vec<T>) -> Result<(), TableError> {
-        // Exactly: there are as many writers as ranks, and what one once took it keeps.
+        // Reserves exactly: there are as many writers as ranks, and each keeps the memory that it once reserved.
         self.held.reserve_exact(rows.len());
         self.held.append(rows);
-        // As many again before any goes: sorting what is held costs less per row.
+        // Waits until twice the limit is held before it writes rows: sorting the held rows then costs less per row.
         if self.held.len() < 2 * self.limits.held {
             return Ok(());
         }
@@ -498,9 +501,9 @@ impl<T: Table> TableWriter<T> {
         self.write_held(due)
     }
 
-    /// Writes the first of the rows that are held, in order.
+    /// Writes the first `due` of the held rows, in order.
     fn write_held(&mut self, due: usize) -> Result<(), TableError> {
-        // Stable and fast on what is nearly sorted, which rows of one rank are.
+        // The sort is stable, and fast on nearly sorted input such as the rows of one rank.
         self.held.sort_by_key(T::sort_key);
         let mut held = std::mem::take(&mut self.held);
         for rows in held[..due].chunks(ROWS_PER_BATCH) {
@@ -532,7 +535,7 @@ impl<T: Table> TableWriter<T> {
         ended.map_err(|error| file_error(&self.path, error))
     }
 
-    /// Writes what is held and the footer. Returns rows and bytes of the file.
+    /// Writes the held rows and the footer. Returns the rows and bytes of the file.
     pub fn finish(mut self) -> Result<(u64, u64), TableError> {
         let due = self.held.len();
         self.write_held(due)?;
@@ -554,7 +557,7 @@ fn file_error(path: &Path, error: FileError) -> TableError {
 pub struct TableReader<T: Table> {
     reader: ParquetRecordBatchReader,
     path: PathBuf,
-    /// Where each column of the row type stands in a batch.
+    /// Index in a batch of each column of the row type.
     order: Vec<usize>,
     rows: u64,
     table: PhantomData<T>,
@@ -576,12 +579,12 @@ impl<T: Table> TableReader<T> {
         RowGroups::open(path)?.read()
     }
 
-    /// Rows in what is read.
+    /// Returns the number of rows that this reader returns in total.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Appends the next rows to `out`; false at the end.
+    /// Appends the next batch of rows to `out`. Returns false at the end.
     pub fn next_rows(&mut self, out: &mut Vec<T>) -> Result<bool, TableError> {
         let Some(batch) = self.reader.next() else {
             return Ok(false);
@@ -611,7 +614,7 @@ impl<T: Table> TableReader<T> {
         Ok(true)
     }
 
-    /// All rows of a small file.
+    /// Reads all rows of a small file.
     pub fn read_all(path: &Path) -> Result<Vec<T>, TableError> {
         let mut reader = Self::open(path)?;
         let mut out = Vec::new();

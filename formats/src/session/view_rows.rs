@@ -1,4 +1,4 @@
-//! Narrow rows of the tables: the columns that the viewer's index is made of, and no others are decoded.
+//! Narrow rows of the tables: only the columns that the viewer's index is built from. No other columns are decoded.
 
 use super::rows::{
     InstanceState, OperationState, PauseKind, SpanKind, StallCause, StepKind, WaitClass, WorkClass, WorkKind,
@@ -8,109 +8,109 @@ use rankscope_ranklog::operation::{Library, Operation};
 use std::borrow::Cow;
 
 table! {
-    /// What the index takes of an [`super::OperationRow`].
+    /// Columns of [`super::OperationRow`] that the index needs.
     IndexedOperation = "operations", sorted by |row| row.enter_ns;
-    /// See [`super::OperationRow`].
+    /// See [`super::OperationRow::instance`].
     instance: Option<u64> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::communicator`].
     communicator: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::library`].
     library: Library = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::operation`].
     operation: Operation = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::issue_ns`].
     issue_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::enter_ns`].
     enter_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::OperationRow::leave_ns`].
     leave_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::returned_ns`].
     returned_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::bytes`].
     bytes: Option<u64> = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::thread_id`].
     thread_id: u32 = Delta,
-    /// See there.
+    /// See [`super::OperationRow::direct`].
     direct: bool = Plain,
-    /// See there.
+    /// See [`super::OperationRow::state`].
     state: OperationState = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::matched`].
     matched: InstanceState = Dictionary,
-    /// See there.
+    /// See [`super::OperationRow::exposed_wait_ns`].
     exposed_wait_ns: Option<i64> = Delta,
-    /// See there.
+    /// See [`super::OperationRow::waited_until_ns`].
     waited_until_ns: Option<i64> = Moment,
-    /// See there.
+    /// See [`super::OperationRow::class`].
     class: WaitClass = Dictionary,
 }
 
 table! {
-    /// What the index takes of a [`super::SpanRow`].
+    /// Columns of [`super::SpanRow`] that the index needs.
     IndexedSpan = "spans", sorted by |row| row.start_ns;
-    /// See there.
+    /// See [`super::SpanRow::kind`].
     kind: SpanKind = Dictionary,
-    /// See there.
+    /// See [`super::SpanRow::thread_id`].
     thread_id: u32 = Delta,
-    /// See there.
+    /// See [`super::SpanRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::SpanRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::SpanRow::name`].
     name: Option<Cow<'static, str>> = Dictionary,
 }
 
 table! {
-    /// What the index takes of a [`super::WorkRow`].
+    /// Columns of [`super::WorkRow`] that the index needs.
     IndexedWork = "works", sorted by |row| row.start_ns;
-    /// See there.
+    /// See [`super::WorkRow::stream`].
     stream: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::WorkRow::kind`].
     kind: WorkKind = Dictionary,
-    /// See there.
+    /// See [`super::WorkRow::class`].
     class: WorkClass = Dictionary,
-    /// See there.
+    /// See [`super::WorkRow::name`].
     name: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::WorkRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::WorkRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::WorkRow::bytes`].
     bytes: Option<u64> = Dictionary,
 }
 
 table! {
-    /// What the index takes of a [`super::StepRow`].
+    /// Columns of [`super::StepRow`] that the index needs.
     IndexedStep = "steps", sorted by |row| row.start_ns;
-    /// See there.
+    /// See [`super::StepRow::step`].
     step: u32 = Delta,
-    /// See there.
+    /// See [`super::StepRow::kind`].
     kind: StepKind = Dictionary,
-    /// See there.
+    /// See [`super::StepRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StepRow::end_ns`].
     end_ns: i64 = Moment,
 }
 
 table! {
-    /// What the index takes of a [`super::StallRow`].
+    /// Columns of [`super::StallRow`] that the index needs.
     IndexedStall = "stalls", sorted by |row| row.start_ns;
-    /// See there.
+    /// See [`super::StallRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StallRow::end_ns`].
     end_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::StallRow::late_rank`].
     late_rank: Option<u32> = Delta,
-    /// See there.
+    /// See [`super::StallRow::cause`].
     cause: StallCause = Dictionary,
 }
 
 table! {
-    /// What the index takes of a [`super::PauseRow`].
+    /// Columns of [`super::PauseRow`] that the index needs.
     IndexedPause = "pauses", sorted by |row| row.start_ns;
-    /// See there.
+    /// See [`super::PauseRow::kind`].
     kind: PauseKind = Dictionary,
-    /// See there.
+    /// See [`super::PauseRow::start_ns`].
     start_ns: i64 = Moment,
-    /// See there.
+    /// See [`super::PauseRow::end_ns`].
     end_ns: i64 = Moment,
 }

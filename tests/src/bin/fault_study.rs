@@ -1,12 +1,14 @@
-//! How surely rankscope finds what is wrong, and how silent it is where nothing is: trainings over real Gloo with faults
-//! of known size, each beside the same training without (`tests/programs/gloo_train.cc`).
+//! Measures how surely rankscope finds faults, and how silent it is without them.
+//!
+//! The study runs trainings over real Gloo with faults of known size. Each is accompanied by a twin, the same training
+//! without the fault (`tests/programs/gloo_train.cc`).
 //!
 //! `cargo run --release -p rankscope-tests --bin fault_study -- --repeat 10`
 //!
-//! Each training is a line of JSON in the file that `--lines` names; the tables come at the end. Ranks compute by the
-//! clock, not by a processor, but they communicate with one: the machine must have nothing else to do. Threads that run
-//! only where nothing else would keep its processors awake, as those of a training are: waking one up in a virtual
-//! machine takes longer than a message, and not always as long.
+//! Each training is a line of JSON in the file that `--lines` names. The tables come at the end. Ranks compute by
+//! waiting for the clock, but communicate with a processor: the machine must have nothing else to do. Idle-priority
+//! threads keep the processors awake, as a training's own threads would. Waking a processor of a virtual machine takes
+//! longer than a message, and the time varies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,10 +24,10 @@ use rankscope_tests::turn::Turn;
 use rankscope_tests::{compile, turn};
 use serde_json::{Value, json};
 
-/// Trainings with known faults, and what rankscope says of them.
+/// Trainings with known faults, and the findings of rankscope about them.
 #[derive(Parser)]
 struct Arguments {
-    /// Trainings without a fault that are nobody's twin.
+    /// Number of trainings without a fault that are no twins.
     #[arg(long, default_value_t = 20)]
     silent: usize,
     /// Trainings of each fault, pattern and effect of 5 %, each with a twin without the fault.
@@ -37,22 +39,22 @@ struct Arguments {
     /// Trainings at a time.
     #[arg(long, default_value_t = 1)]
     at_once: usize,
-    /// Let processors go to sleep.
+    /// Let processors sleep.
     #[arg(long)]
     sleepy: bool,
     /// Steps of a training.
     #[arg(long, default_value_t = 100)]
     steps: usize,
-    /// What a step computes, µs.
+    /// Computing time of a step, µs.
     #[arg(long, default_value_t = 50_000)]
     step_us: u32,
-    /// Also trainings of four ranks on two hosts of this machine: more ranks than a small machine has processors.
+    /// Also run trainings of four ranks on two hosts of this machine: more ranks than a small machine has processors.
     #[arg(long)]
     four: bool,
-    /// Also trainings of three ranks on three hosts, which a router joins, with and without a slow link.
+    /// Also run trainings of three ranks on three hosts, which a router joins, with and without a slow link.
     #[arg(long)]
     links: bool,
-    /// Where seeds begin: trainings of another part of the same study have others.
+    /// First seed. Parts of the same study need different seeds.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
     /// Only these patterns.
@@ -61,7 +63,7 @@ struct Arguments {
     /// Only these faults.
     #[arg(long, value_delimiter = ',')]
     faults: Vec<String>,
-    /// Folder for the whole reports of trainings in which the fault was not found, or something else was.
+    /// Folder for the whole reports of trainings in which the fault was not found, or something else was found.
     #[arg(long)]
     keep: Option<PathBuf>,
     /// File for a line of JSON per training.
@@ -69,7 +71,7 @@ struct Arguments {
     lines: PathBuf,
 }
 
-/// Part of the study a training belongs to.
+/// Part of the study to which a training belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Silent,
@@ -82,7 +84,7 @@ struct Planned {
     training: Training,
 }
 
-/// What came of one training and, where it had a fault, of its twin without.
+/// Result of one training and, if it had a fault, of its twin without.
 #[derive(Clone)]
 struct Result {
     part: Part,
@@ -93,11 +95,12 @@ struct Result {
     findings: Vec<String>,
     is_found: bool,
     has_class: bool,
-    /// Findings that name a rank or host, and those of them that name the right one.
+    /// Number of findings that name a rank or host, and number of those that name the right one.
     named: (usize, usize),
-    /// Stated cost of the fault's finding, else of the first one, beside the difference to the twin, both per step, ns.
+    /// Stated cost of the fault's finding, else of the first finding, and the difference to the twin. Both per step, in
+    /// ns.
     cost_ns: Option<(f64, f64)>,
-    /// The findings' kinds of the twin without the fault.
+    /// Kinds of the findings of the twin without the fault.
     twin: Option<Vec<String>>,
     cuts: (usize, usize),
 }
@@ -173,7 +176,7 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
                 seed += 1;
             }
             for fault in faults.into_iter().chain([Fault::Host]) {
-                // Of a pipeline only one stage is late then: that is imbalance, and another question.
+                // In a pipeline only one stage would be late then. That is imbalance, which is a different question.
                 if pattern == "pipeline" && matches!(fault, Fault::Rotating | Fault::Host) {
                     continue;
                 }
@@ -203,13 +206,13 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
             }
         }
     }
-    // Whatever drifts in this machine should meet all parts alike.
+    // Drifts of this machine should affect all parts equally.
     let count = out.len() as u64;
     out.sort_by_key(|planned| planned.training.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count.max(1));
     out
 }
 
-/// True if a finding names the victim, or the victim's host, alone.
+/// Returns true if a finding names the victim, or the victim's host, alone.
 fn is_right(finding: &Value, training: &Training) -> bool {
     let ranks: Vec<u64> = finding["ranks"]
         .as_array()
@@ -287,8 +290,8 @@ fn percent(part: usize, of: usize) -> String {
     }
 }
 
-/// What all findings together state, divided by what all the faults together cost, and its standard error: one training's
-/// difference to its twin holds whatever else the machine did meanwhile.
+/// Returns the stated cost of all findings divided by the true cost of all faults, and its standard error. A single
+/// training's difference to its twin also contains everything else that the machine did meanwhile.
 fn pooled(costs: &[(f64, f64)]) -> (Option<f64>, Option<f64>) {
     let count = costs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| costs.iter().map(of).sum::<f64>() / count;
@@ -378,7 +381,7 @@ fn tables(results: &[Result]) -> String {
     out
 }
 
-/// Keeps the report of a training that went otherwise than planned.
+/// Keeps the report of a training with an unexpected result.
 fn keep(folder: &Path, planned: &Planned, what: &str, outcome: &Outcome) {
     let Training {
         fault, pattern, seed, ..
@@ -415,13 +418,13 @@ fn run(planned: &Planned, turn: &Turn, program: &Path, kept: Option<&Path>) -> (
     (result, line)
 }
 
-/// One thread per processor that runs where nothing else does.
+/// Starts one thread per processor that runs only if nothing else does.
 fn keep_awake() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for processor in 0..processors {
         std::thread::spawn(move || {
-            // SAFETY: plain calls for this thread alone, with values of this frame. A failure leaves the thread an ordinary
-            // one, which would be in the way.
+            // SAFETY: the calls affect this thread alone, with pointers to valid locals. If the policy cannot be set,
+            // the thread ends: with normal priority it would disturb the study.
             let is_idle = unsafe {
                 let mut only: libc::cpu_set_t = std::mem::zeroed();
                 libc::CPU_SET(processor, &mut only);

@@ -1,9 +1,10 @@
-//! Faults of one host or one link, through hosts with clocks of their own: the right rule says so, names whom it is
-//! about, and says nothing where there is no fault.
+//! Tests faults of one host or one link on hosts with different clocks.
+//!
+//! The right rule reports the fault and names the affected host or ranks, and is silent without a fault.
 
 use std::time::Duration;
 
-use rankscope_collector::findings::rules;
+use rankscope_analysis::findings::catalogue;
 use rankscope_formats::session::{Finding, Session};
 use rankscope_tests::job::Job;
 use rankscope_tests::network::Link;
@@ -13,7 +14,7 @@ use crate::merged;
 use crate::random::Random;
 use crate::recording::{any_clocks, record, uneven_links};
 
-/// Records a job and merges it under clocks of its hosts' own.
+/// Records a job and merges it under different clocks of its hosts.
 fn session(seed: u64, links: &[Vec<Link>], hosts: &[usize], set: impl FnOnce(Job) -> Job) -> Option<Session> {
     let program = compile::gloo("gloo_steps.cc")?;
     let turn = turn::take();
@@ -29,7 +30,7 @@ fn session(seed: u64, links: &[Vec<Link>], hosts: &[usize], set: impl FnOnce(Job
 
 fn of_kind<'s>(session: &'s Session, kind: &str) -> Vec<&'s Finding> {
     assert!(
-        rules::RULES.iter().any(|rule| rule.id == kind),
+        catalogue::RULES.iter().any(|rule| rule.id == kind),
         "{kind} is no rule"
     );
     for finding in &session.findings {

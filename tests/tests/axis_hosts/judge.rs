@@ -1,27 +1,29 @@
-//! What the collector says of clocks, held against clocks that are known.
+//! Comparison of the collector's clock model with known clocks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rankscope_collector::axis::collect::{Learnt, collect};
-use rankscope_collector::axis::evidence::{Instance, Proof, Sighting, is_held_out};
-use rankscope_collector::axis::segments::PairFit;
-use rankscope_collector::axis::windows::PairEvidence;
-use rankscope_collector::clock::Clocks;
-use rankscope_collector::identity::Identities;
-use rankscope_collector::ingest::ingest;
-use rankscope_collector::rank::{EvidenceMessage, RankBatch, RankOperation, RankReader};
-use rankscope_collector::steps::Anchors;
+use rankscope_analysis::clocks::clock::Clocks;
+use rankscope_analysis::clocks::evidence::{Instance, Proof, Sighting, is_held_out};
+use rankscope_analysis::clocks::learnt::Learnt;
+use rankscope_analysis::clocks::segments::PairFit;
+use rankscope_analysis::clocks::windows::PairEvidence;
+use rankscope_analysis::identity::Identities;
+use rankscope_analysis::ingest::ingest;
+use rankscope_analysis::merge::clock_pass::collect;
+use rankscope_analysis::model::operation::RankOperation;
+use rankscope_analysis::rank::anchors::Anchors;
+use rankscope_analysis::rank::{EvidenceMessage, RankBatch, RankReader};
 
 use crate::exact::exact_width;
 use crate::reclock::TestClock;
 
-/// Windows kept of a pair: more than such a run has.
+/// Maximum number of windows kept per pair: more than such a run has.
 const MOST_WINDOWS: usize = 1000;
-/// How far rounding to ns puts the axis beside the truth.
+/// Largest difference of axis and truth from rounding to nanoseconds.
 const ROUNDING_NS: i64 = 3;
 
-/// A proof that two clocks bound each other by.
+/// A proof by which two clocks bound each other.
 struct Seen {
     proof: Proof,
     is_message: bool,
@@ -31,53 +33,56 @@ struct Seen {
 #[derive(Clone, Copy)]
 struct Kept {
     sighting: Sighting,
-    /// Of an instance whose calls do not belong together.
+    /// Whether the instance mixes calls of several instances.
     is_wrong: bool,
-    /// Of a message inside a collective: its number.
+    /// Number of the message, if it is a message inside a collective.
     message: Option<u32>,
 }
 
-/// Evidence of a run, put together by a reader of this test: all of it at once, and nothing is thought of clocks.
+/// Evidence of a run, collected by an independent reader of this test: all of it at once and without assumptions about
+/// clocks.
 #[derive(Default)]
 struct Evidence {
-    /// By pair, in order of time.
+    /// Sightings of each pair in order of time.
     sightings: BTreeMap<(usize, usize), Vec<Kept>>,
     seen: Vec<Seen>,
-    /// Ends of messages inside collectives between hosts, and messages of which both were found.
+    /// Number of ends of messages inside collectives between hosts, and number of messages with both ends found.
     ends: u64,
     messages: u64,
 }
 
-/// What was found in one run.
+/// Results of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
-    /// Pairs and stretches that were looked at, those in which the truth lies inside, and those that are not bounded.
+    /// Number of combinations of pair and stretch, of those whose true offset is in the interval, and of unbounded
+    /// ones.
     pub stretches: u64,
     pub inside: u64,
     pub unbounded: u64,
-    /// Widths of the interval, ns.
+    /// Widths of the interval, in nanoseconds.
     pub widths: Vec<f64>,
-    /// Width ÷ exact programme, at the borders of windows.
+    /// Width ÷ width of the exact linear program, at the borders of windows.
     pub to_exact: Vec<f64>,
     /// Median width of a pair ÷ its shortest cycle of one-way minima.
     pub to_cycle: Vec<f64>,
-    /// The same ÷ the sum of the least delays of the links there and back.
+    /// Median width of a pair ÷ sum of the minimum delays of the links in both directions.
     pub to_links: Vec<f64>,
-    /// Assumed minus true offset, ns.
+    /// Assumed minus true offset, in nanoseconds.
     pub assumed_off: Vec<f64>,
-    /// Median widths of pairs, ns: with no messages inside collectives, the first of each collective, the last, both.
+    /// Median widths of pairs, in nanoseconds, with different messages inside collectives: none, the first of each
+    /// collective, the last, both.
     pub by_choice: [Vec<f64>; 4],
-    /// Messages of which both ends were found, of how many ends.
+    /// Number of messages with both ends found, and number of ends.
     pub messages: u64,
     pub ends: u64,
 }
 
-/// The true clocks of a run's hosts.
+/// True clocks of a run's hosts.
 pub struct Truth<'a> {
     pub clocks: &'a [TestClock],
-    /// True begin and end, ns.
+    /// True start and end, in nanoseconds.
     pub span_ns: (i64, i64),
-    /// Least delays of links, from and to, ns.
+    /// Minimum delays of links by source and destination, in nanoseconds.
     pub least_ns: Vec<Vec<i64>>,
 }
 
@@ -108,7 +113,7 @@ pub fn judge(run: &Path, truth: &Truth<'_>, is_wrong: impl Fn(&[RankOperation]) 
         truth,
         clocks: &clocks,
         learnt: &learnt,
-        // By name: the collector numbers hosts as it meets them.
+        // Hosts are joined by name: the collector numbers them in the order in which it reads them.
         test_host: (0..)
             .zip(&clocks.hosts)
             .map(|(_, host): (usize, _)| {
@@ -240,18 +245,18 @@ struct Judge<'a> {
     truth: &'a Truth<'a>,
     clocks: &'a Clocks,
     learnt: &'a Learnt,
-    /// Number that the test gave each of the collector's hosts.
+    /// The test's number of each of the collector's hosts.
     test_host: Vec<usize>,
 }
 
 impl Judge<'_> {
-    /// What a host's clock is taken for before anything is learnt, at a true time.
+    /// Returns a host's time, as assumed before any evidence, at a true time.
     fn shown(&self, host: usize, true_ns: i64) -> i64 {
         let ticks = self.truth.clocks[self.test_host[host]].shows(true_ns) as u64;
         self.clocks.line(self.clocks.hosts[host].logs[0]).ns(ticks)
     }
 
-    /// The true time at which a host's clock shows this.
+    /// Returns the true time at which a host's clock shows this.
     fn true_time(&self, host: usize, shown_ns: i64) -> i64 {
         let span = self.truth.span_ns;
         let (mut low, mut high) = (span.0 - 20_000_000_000, span.1 + 20_000_000_000);
@@ -266,7 +271,7 @@ impl Judge<'_> {
         low
     }
 
-    /// Is the truth inside? Returns all widths by pair.
+    /// Checks that the truth is inside the interval. Returns all widths by pair.
     fn intervals(&self, judged: &mut Judged) -> BTreeMap<(usize, usize), Vec<f64>> {
         let hosts = self.clocks.hosts.len();
         let network = &self.learnt.network;
@@ -322,7 +327,7 @@ impl Judge<'_> {
         PairFit::solve(collected.finish(), span)
     }
 
-    /// Median widths of pairs by themselves, with other choices of messages.
+    /// Computes median widths of single pairs with different choices of messages.
     fn choices(&self, evidence: &Evidence, judged: &mut Judged) {
         let chosen = [
             |_: u32| false,
@@ -345,7 +350,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Widths of pairs beside the exact programme on the same evidence, where no clock jumped.
+    /// Compares widths of pairs with the exact linear program on the same evidence, where no clock jumped.
     fn exact(&self, evidence: &Evidence, judged: &mut Judged) {
         for (&(one, _), sightings) in &evidence.sightings {
             let fit = self.fit(one, sightings.iter());
@@ -355,7 +360,8 @@ impl Judge<'_> {
             for (at, piece) in segment.pieces.iter().enumerate() {
                 let exact = exact_width(&segment.pieces, &kept, at).expect("true clocks fulfil all bounds");
                 let width = (piece.high_ns[0] - piece.low_ns[0]) as f64;
-                // Of mismatched instances what contradicts nobody is used, too, and may narrow it.
+                // The collector also uses evidence of mismatched instances that contradicts nothing, which may narrow
+                // the interval.
                 assert!(
                     width > exact - 2.0 || kept.len() < sightings.len(),
                     "narrower than the evidence allows: {width} {exact}"
@@ -365,7 +371,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Median widths beside the shortest cycles of one-way minima.
+    /// Compares median widths with the shortest cycles of one-way minima.
     fn cycles(&self, evidence: &Evidence, widths: &BTreeMap<(usize, usize), Vec<f64>>, judged: &mut Judged) {
         let hosts = self.clocks.hosts.len();
         let mut least = vec![vec![i64::MAX / 4; hosts]; hosts];
@@ -396,7 +402,7 @@ impl Judge<'_> {
     }
 }
 
-/// Shortest ways over third hosts.
+/// Replaces delays by the shortest paths through third hosts.
 fn close(ways: &mut [Vec<i64>]) {
     for through in 0..ways.len() {
         for from in 0..ways.len() {
@@ -408,7 +414,7 @@ fn close(ways: &mut [Vec<i64>]) {
     }
 }
 
-/// The value below which so many percent lie.
+/// Returns the value below which this percentage of values is.
 pub fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

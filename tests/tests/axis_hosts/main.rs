@@ -1,22 +1,22 @@
-//! The axis of several hosts against truth, by real jobs.
+//! Tests the axis of several hosts against the truth, with real jobs.
 //!
-//! Ranks run on several hosts (network namespaces, joined by a router that delays each way differently) and are
-//! recorded by the released library. Then each host is given a clock: offset, drift with wander, a sleep, steps of its
-//! wall clock. Every stamp passes through it, as if the recorder had read it; the stamps as they were are the truth, and
-//! nobody but the judge sees them. docs/adr/0030-truth-in-tests.md says why that is the same.
+//! Ranks run on several hosts: network namespaces, joined by a router with a different delay for each direction. The
+//! released library records them. Then each host gets a clock: offset, drift with wander, a sleep, steps of its wall
+//! clock. Every timestamp passes through it, as if the recorder had read that clock. The original timestamps are the
+//! truth, and only the judge sees them. docs/adr/0030-truth-in-tests.md explains why this is equivalent.
 
-#[path = "../../../collector/tests/support/exact.rs"]
+#[path = "../../../collector/cli/tests/support/exact.rs"]
 mod exact;
 mod faults;
 mod judge;
 mod random;
-#[path = "../../../collector/tests/support/reclock.rs"]
+#[path = "../../../collector/cli/tests/support/reclock.rs"]
 mod reclock;
 mod recording;
 
 use std::collections::BTreeSet;
 
-use rankscope_collector::{MergeOptions, merge};
+use rankscope_analysis::{MergeOptions, merge};
 use rankscope_formats::session::Session;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::RecordKind;
@@ -29,28 +29,29 @@ use judge::{Judged, Truth, judge, percentile};
 use random::Random;
 use recording::{Recording, any_clocks, record, uneven_links};
 
-/// All-reduces of a step of `gloo_steps`: the tag of the same one in the next step is so much higher.
+/// Number of all-reduces in a step of `gloo_steps`. Tags of corresponding operations in consecutive steps differ by
+/// this number.
 const PER_STEP: u32 = 4;
 const STEP_US: i64 = 20_000;
-/// Of so many steps two change places with each other.
+/// Two of this many steps are exchanged.
 const WRONG_EVERY: u32 = 40;
-/// How late a rank comes where nobody says otherwise.
+/// Default lateness of a rank, in microseconds.
 const LATE_US: i64 = 5_000;
 
-/// What is special about a run.
+/// Properties of a run.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     seed: u64,
     seconds: i64,
-    /// A rank on the last host comes late to each step.
+    /// Whether a rank on the last host is late in each step.
     straggles: bool,
-    /// By so much.
+    /// Its lateness, in microseconds.
     late_us: i64,
-    /// Of 5 % of the instances one rank's calls are put into the next step's.
+    /// Whether one rank's calls of 5 % of the instances are exchanged with the neighbouring step's.
     mismatches: bool,
-    /// A host sleeps for 3 s, not far from the middle of the run.
+    /// Whether a host sleeps for 3 s, near the middle of the run.
     sleeps: bool,
-    /// A wall clock steps by 2 s in the middle of the run.
+    /// Whether a wall clock steps by 2 s in the middle of the run.
     steps: bool,
 }
 
@@ -67,7 +68,7 @@ impl Case {
         }
     }
 
-    /// Hosts of the ranks: two of two, three of one, four of one.
+    /// Returns the hosts of the ranks: two hosts of two ranks, three of one, or four of one.
     fn hosts(&self) -> &'static [usize] {
         match self.seed / 2 % 3 {
             0 => &[0, 0, 1, 1],
@@ -77,18 +78,18 @@ impl Case {
     }
 }
 
-/// What one run showed beside [`Judged`].
+/// Results of one run in addition to [`Judged`].
 #[derive(Clone, Debug, Default)]
 struct Found {
     judged: Judged,
-    /// Mismatched instances, those that were named, and others that were named.
+    /// Number of mismatched instances, of those that were named, and of others that were named.
     mismatched: u64,
     named: u64,
     wrongly: u64,
-    /// Pairs, and unbounded ones that have no reason.
+    /// Number of pairs, and of unbounded pairs without a reason.
     pairs: u64,
     nameless: u64,
-    /// Wait caused by the late rank, Σ wait: on several clocks ÷ on one.
+    /// Wait caused by the late rank, and Σ wait: each on several clocks ÷ on one clock.
     caused: Option<f64>,
     waited: Option<f64>,
     blames_the_late: Option<bool>,
@@ -115,8 +116,8 @@ fn run(turn: &Turn, program: &std::path::Path, case: Case) -> Option<Found> {
 
     let mut clocks = any_clocks(host_count, &mut random);
     let span = recording.span_ns;
-    // Far from steps whose calls change places: of calls about which a clock jumps nothing is known. Counted in steps, since
-    // nobody knows how long a busy machine takes for them.
+    // The pause must be far from exchanged calls: nothing is known about calls during which a clock jumps. The distance
+    // is in steps, because their duration on a busy machine is unknown.
     let between_wrong = steps as u32 / 2 / WRONG_EVERY * WRONG_EVERY + WRONG_EVERY / 2;
     let pause = case
         .sleeps
@@ -129,7 +130,7 @@ fn run(turn: &Turn, program: &std::path::Path, case: Case) -> Option<Found> {
     }
     let folder = tempfile::tempdir().expect("a temporary directory");
     let several = folder.path().join("several");
-    // Two neighbouring steps' instances of one tag change places.
+    // Instances with the same tag position in two neighbouring steps are exchanged.
     let wrong_step =
         |step: u32| case.mismatches && step > 10 && step % WRONG_EVERY < 2 && i64::from(step) < steps - 2;
     let is_wrong = |tag: u32| wrong_step(tag / PER_STEP);
@@ -209,7 +210,7 @@ fn least(recording: &Recording) -> Vec<Vec<i64>> {
     recording.links.iter().map(of_sender).collect()
 }
 
-/// Runs all cases; prints each and the table of the bars. Nothing where this machine has no namespaces.
+/// Runs all cases, and prints each of them and the table of the bars. Returns `None` if this machine has no namespaces.
 fn table(seeds: std::ops::Range<u64>, seconds: i64, late_us: i64) -> Option<Vec<Found>> {
     let program = compile::gloo("gloo_steps.cc")?;
     let turn = turn::take();
@@ -253,8 +254,8 @@ fn table(seeds: std::ops::Range<u64>, seconds: i64, late_us: i64) -> Option<Vec<
     Some(all)
 }
 
-/// `most_to_cycle`: in a run of a few seconds few messages are as fast as the fastest, and drift is hardly known; the bar
-/// itself is for runs of 20 s.
+/// Asserts the bars. `most_to_cycle` is a limit for the length of the runs. In a run of a few seconds few messages
+/// reach the minimum delay, and drift is hardly known. The bar itself is for runs of 20 s.
 fn assert_bars(all: &[Found], most_to_cycle: f64) {
     let sum = |of: fn(&Found) -> u64| all.iter().map(of).sum::<u64>();
     let join = |of: fn(&Judged) -> &Vec<f64>| {
@@ -311,7 +312,7 @@ fn real_jobs_on_hosts_with_clocks_of_their_own() {
     }
 }
 
-/// A real training under PyTorch: what a host with a late rank is blamed for is what one clock would say.
+/// Tests a real training under PyTorch: the blame of a host with a late rank is that of a single clock.
 #[test]
 fn a_training_on_two_hosts_blames_the_late_rank_as_on_one() {
     let Some(python) = Python::wheel() else { return };
@@ -370,7 +371,7 @@ fn a_training_on_two_hosts_blames_the_late_rank_as_on_one() {
     );
 }
 
-/// The table of the bars, for longer: `tests/benchmarks/axis.sh`.
+/// Prints the table of the bars for longer runs: `tests/benchmarks/axis.sh`.
 #[test]
 #[ignore = "a benchmark: takes as long as it is told to"]
 fn as_long_as_it_is_told_to() {

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for each seed.
+//! Pseudo-random numbers that are the same for each seed.
 
 pub struct Random(u64);
 
@@ -14,7 +14,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
     }
 
-    /// From `low` to `high`, without the latter.
+    /// Returns a number from `low` to `high`, exclusive.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         low + (self.next() % (high - low) as u64) as i64
     }

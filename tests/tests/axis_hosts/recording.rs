@@ -1,4 +1,4 @@
-//! A real job on several hosts, recorded; and what it would have recorded had each host a clock of its own.
+//! Recording of a real job on several hosts, and its conversion to hosts with different clocks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use tempfile::TempDir;
 use crate::random::Random;
 use crate::reclock::{TestClock, reclock};
 
-/// True time at which jobs begin, ns: clocks are ahead and behind, and show no negative time.
+/// True start of jobs, in nanoseconds. Clocks are ahead and behind, and must not show negative times.
 pub const BEGIN_NS: i64 = 100_000_000_000;
 
-/// A job's logs, by rank, all stamped by one clock.
+/// Logs of a job, by rank, with timestamps of one clock.
 pub struct Recording {
-    /// Logs by rank, in a directory of their own.
+    /// Logs by rank, in a separate directory.
     pub logs: Vec<PathBuf>,
     /// Host of each rank.
     pub hosts: Vec<usize>,
-    /// The links that the packets took, from and to.
+    /// Links that the packets took, by source and destination.
     pub links: Vec<Vec<Link>>,
-    /// The first tick of all, and ns per tick.
+    /// First tick of all logs, and nanoseconds per tick.
     tick: (u64, f64),
-    /// True begin and end, ns.
+    /// True start and end, in nanoseconds.
     pub span_ns: (i64, i64),
     _directory: TempDir,
 }
 
-/// Links between so many hosts: 30 to 150 µs and 10 to 60 µs of jitter, another each way. The router's own work and what
-/// two cores take to get to it come on top.
+/// Returns links between this many hosts: 30 to 150 µs and 10 to 60 µs of jitter, different in each direction. The
+/// router's own work and the time until one of two cores runs it are added.
 pub fn uneven_links(hosts: usize, random: &mut Random) -> Vec<Vec<Link>> {
     let mut link = || Link {
         least_delay: Duration::from_nanos(random.between(30_000, 150_000) as u64),
@@ -46,7 +46,7 @@ pub fn uneven_links(hosts: usize, random: &mut Random) -> Vec<Vec<Link>> {
     (0..hosts).map(|_| (0..hosts).map(|_| link()).collect()).collect()
 }
 
-/// Runs and records a job whose ranks are on these hosts. Nothing, and a skip, where this machine has no namespaces.
+/// Runs and records a job whose ranks are on these hosts. Skips and returns `None` if this machine has no namespaces.
 pub fn record(turn: &Turn, seed: u64, links: &[Vec<Link>], hosts: &[usize], job: Job) -> Option<Recording> {
     let network = Network::new(links.len(), seed, |from, to| links[from][to])?;
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -55,7 +55,7 @@ pub fn record(turn: &Turn, seed: u64, links: &[Vec<Link>], hosts: &[usize], job:
         .record_into(directory.path())
         .run(turn);
     finished.expect_status(0);
-    // A busy machine may leave the closing to others.
+    // On a busy machine the library may leave the closing of a log to the collector.
     for path in recorded::files(directory.path()) {
         collect(&path).unwrap_or_else(|error| panic!("{error}"));
     }
@@ -86,7 +86,7 @@ pub fn record(turn: &Turn, seed: u64, links: &[Vec<Link>], hosts: &[usize], job:
 }
 
 impl Recording {
-    /// True time at which the first rank calls the collective of this tag, ns.
+    /// Returns the true time at which the first rank calls the collective of this tag, in nanoseconds.
     pub fn called_ns(&self, tag: u32) -> i64 {
         let records = self.logs.iter().flat_map(|path| recorded::read(path).records);
         let calls = records.map(|of| of.record).filter(|record| {
@@ -98,13 +98,14 @@ impl Recording {
         self.true_ns(first.unwrap_or_else(|| panic!("nobody called {tag}")))
     }
 
-    /// True time of a stamp, before anybody slept.
+    /// Returns the true time of a timestamp, before any sleep is inserted.
     fn true_ns(&self, ticks: u64) -> i64 {
         let since = ticks as i128 - i128::from(self.tick.0);
         BEGIN_NS + (since as f64 * self.tick.1).round() as i64
     }
 
-    /// Writes the logs as hosts with these clocks would have. From a moment on the job stood still, so long (`pause`).
+    /// Writes the logs as hosts with these clocks would have written them. `pause` inserts a pause of the job: start
+    /// and length.
     pub fn under_clocks(
         &self,
         to: &Path,
@@ -131,7 +132,7 @@ impl Recording {
         }
     }
 
-    /// Writes the logs as they were: of one host, whose clock is the true one.
+    /// Writes the logs unchanged: as those of one host with the true clock.
     pub fn under_one_clock(&self, to: &Path) {
         std::fs::create_dir_all(to).expect("a directory");
         for (rank, path) in self.logs.iter().enumerate() {
@@ -148,14 +149,15 @@ impl Recording {
     }
 }
 
-/// Clocks up to 10 s apart, whose drift is up to 100 ppm and wanders slowly, and whose wall clocks are wrong by seconds.
+/// Returns clocks up to 10 s apart. Their drift is up to 100 ppm and wanders slowly, and their wall clocks are wrong by
+/// seconds.
 pub fn any_clocks(hosts: usize, random: &mut Random) -> Vec<TestClock> {
     let mut clock = || {
         let swing_s = random.between(30, 400) as f64;
         TestClock {
             offset_ns: random.between(-10_000_000_000, 10_000_000_000),
             drift_ppb: random.between(-99_000, 99_000),
-            // Its drift changes by two fifths of what the model allows for a pair, at most.
+            // The drift changes by at most two fifths of what the model allows for a pair.
             swing_ppb: (20.0 * swing_s / std::f64::consts::TAU) as i64,
             swing_s,
             wall_ns: random.between(-10_000_000_000, 10_000_000_000),

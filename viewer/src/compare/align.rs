@@ -1,21 +1,22 @@
-//! What part of the other session is shown beside a part of this one: that in which the same step begins at the same place.
+//! Computes which part of the other session is shown below a part of this one: the same step starts at the same place.
 
 use super::steps::{Same, Steps};
 use crate::model::Window;
 
-/// The moments of two sessions that are drawn one below the other.
+/// The two times, one of each session, that are drawn at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
-    /// The step that begins there; `None`: both runs do.
+    /// Step that starts there. `None`: both runs start there.
     pub step: Option<u32>,
-    /// In this session, ns.
+    /// Time in this session, in nanoseconds on its axis.
     pub own_ns: i64,
-    /// In the other, ns on its axis.
+    /// Time in the other session, in nanoseconds on its axis.
     pub other_ns: i64,
 }
 
 impl Anchor {
-    /// The step at a moment; else, or if the other session lacks it, the nearest one that both have.
+    /// Returns the anchor of the step at `ns`. If there is none, or the other session lacks it, uses the nearest step
+    /// that both sessions have.
     pub fn at(steps: &Steps, ns: i64) -> Option<Self> {
         let after = steps.shared_until(ns);
         let before = after.checked_sub(1).and_then(|place| steps.shared(place));
@@ -41,12 +42,13 @@ impl Anchor {
         })
     }
 
-    /// How much later it is in the other session, each on its own axis, ns.
+    /// Returns how much later the anchor is in the other session, in nanoseconds. Each time is on its own axis.
     pub fn shift_ns(&self) -> i64 {
         self.other_ns.saturating_sub(self.own_ns)
     }
 
-    /// The part of the other session that is shown beside one of this: as long, so that a pixel is as long in both.
+    /// Returns the window of the other session that is shown below `window`. Both have the same length, so a pixel has
+    /// the same duration in both.
     pub fn other_window(&self, window: Window) -> Window {
         let from_ns = window.from_ns.saturating_add(self.shift_ns());
         let from_ns = from_ns.min(i64::MAX - window.length_ns());
@@ -56,7 +58,8 @@ impl Anchor {
         }
     }
 
-    /// Back: the part of this session beside which one of the other is shown.
+    /// Returns the window of this session above which `window` of the other one is shown: the inverse of
+    /// [`Self::other_window`].
     pub fn own_window(&self, window: Window) -> Window {
         Self {
             step: None,
@@ -114,7 +117,7 @@ mod tests {
             }
         }
 
-        /// Coupled: whatever part is shown, the anchor has the same place in both, and a pixel the same length.
+        /// In every window, the anchor is at the same place in both sessions, and a pixel has the same duration.
         #[test]
         fn the_anchor_begins_at_the_same_pixel(
             own_ns in -1_000_000i64..1_000_000_000, other_ns in -1_000_000i64..1_000_000_000,

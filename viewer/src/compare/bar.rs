@@ -1,4 +1,4 @@
-//! One line above the timeline: what is compared with what, by what the two are aligned, what the colours mean.
+//! The line above the timeline: which sessions are compared, how they are aligned, and what the colours mean.
 
 use super::compared::Compared;
 use super::opening::Comparing;
@@ -11,13 +11,13 @@ use egui::{Align, Layout, RichText, Sense, Ui, Vec2};
 /// What was clicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clicked {
-    /// Show the table, or not.
+    /// Show or hide the table.
     Table,
-    /// Compare no more.
+    /// End the comparison.
     Stop,
 }
 
-/// Draws the line of a comparison, or of one that is on its way or failed; nothing if there is none.
+/// Draws the line of a comparison, or the state of one that is opening or failed. Draws nothing if there is none.
 pub fn show(
     ui: &mut Ui,
     own: &Opened,
@@ -105,7 +105,7 @@ fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
     }
 }
 
-/// By what two sessions are aligned: `B aligned at step 518, +1.25 ms`.
+/// Returns how two sessions are aligned, such as `B aligned at step 518, +1.25 ms`.
 pub fn aligned_text(aligned: Aligned) -> String {
     let shift_ns = aligned.anchor.shift_ns();
     let sign = if shift_ns < 0 { "" } else { "+" };
@@ -138,7 +138,7 @@ fn meaning(own: &Opened, compared: &Compared, aligned: Aligned) -> String {
 
 fn legend(ui: &mut Ui, theme: Theme) {
     ui.add_space(8.0);
-    // From right to left.
+    // The layout runs from right to left.
     ui.label(RichText::new("+20 % B slower").weak().size(10.5));
     let (rect, response) = ui.allocate_exact_size(Vec2::new(90.0, 9.0), Sense::hover());
     scale(ui.painter(), rect, theme);

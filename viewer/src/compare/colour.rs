@@ -1,15 +1,16 @@
-//! Colours of a comparison: how much slower or faster the other session is, and which rows are its own.
+//! Colours of a comparison: how much slower or faster the other session is, and which rows belong to it.
 
 use crate::theme::Theme;
 use egui::Color32;
 
-/// Differences from this on have the full colour, as a share of the first session's step time.
+/// Minimum relative difference with the full colour, as a share of the first session's step time.
 pub const FULL: f64 = 0.20;
-/// Differences up to this are none, as a share.
+/// Maximum relative difference that counts as equal, as a share of the first session's step time.
 pub const NONE: f64 = 0.01;
 
-/// Of a difference: blue where the other session is faster, vermilion where it is slower. The two are told apart by
-/// everybody (Okabe and Ito), and grow from the same grey.
+/// Returns the colour of a relative difference: blue if the other session is faster, vermilion if it is slower.
+///
+/// Colour-blind people can distinguish the two (palette of Okabe and Ito). Both start from the same grey.
 pub fn of_change(theme: Theme, change: f64) -> Color32 {
     let neutral = neutral(theme);
     if change.is_nan() || change.abs() <= NONE {
@@ -20,12 +21,12 @@ pub fn of_change(theme: Theme, change: f64) -> Color32 {
     } else {
         slower(theme)
     };
-    // What is just beyond nothing can be told from it.
+    // A difference just above the threshold must be visibly different from none.
     let strength = 0.12 + 0.88 * ((change.abs() - NONE) / (FULL - NONE)).min(1.0);
     mixed(neutral, full, strength as f32)
 }
 
-/// No difference.
+/// Returns the colour of an unchanged step.
 pub fn neutral(theme: Theme) -> Color32 {
     pick(theme, (0x3f, 0x46, 0x4d), (0xdf, 0xe2, 0xe5))
 }
@@ -38,7 +39,7 @@ fn slower(theme: Theme) -> Color32 {
     pick(theme, (0xf0, 0x6a, 0x10), (0xd5, 0x5e, 0x00))
 }
 
-/// Behind the other session's titles, and its edge.
+/// Returns the background and the edge colour of the other session's titles.
 pub fn gutter(theme: Theme) -> (Color32, Color32) {
     (
         pick(theme, (0x2b, 0x26, 0x3a), (0xee, 0xe9, 0xf8)),
@@ -46,7 +47,7 @@ pub fn gutter(theme: Theme) -> (Color32, Color32) {
     )
 }
 
-/// Behind the other session's rows.
+/// Returns the background of the other session's rows.
 pub fn rows(theme: Theme) -> Color32 {
     pick(theme, (0x1b, 0x1a, 0x23), (0xf9, 0xf7, 0xfd))
 }
@@ -67,11 +68,11 @@ fn mixed(from: Color32, to: Color32, share: f32) -> Color32 {
     )
 }
 
-/// A change for people: `+12.3 %`.
+/// Formats a relative difference, such as `+12.3 %`.
 pub fn change_text(change: f64) -> String {
     let percent = change * 100.0;
     let sign = match percent {
-        // What is told as zero has no sign.
+        // A value that rounds to zero has no sign.
         _ if percent.abs() < 0.05 => "",
         _ if percent < 0.0 => "−",
         _ => "+",

@@ -1,4 +1,4 @@
-//! The other session, and what is known of it in a frame.
+//! The other session of a comparison, and its state in the current frame.
 
 use super::counterparts::Counterparts;
 use super::reading::{Read, Reading};
@@ -21,50 +21,50 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the mouse points at of a comparison.
+/// What the mouse points at in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pointed {
     /// A span of B.
     Span {
-        /// Position of the rank in A below which it is drawn.
+        /// Position in A of the rank below which the span is drawn.
         rank: u32,
-        /// Rank and lane are positions in B.
+        /// The span. Its rank and lane are positions in B.
         hovered: Hovered,
     },
-    /// Steps of a rank of A, and what B has of them: their positions in [`Steps`].
+    /// Steps of a rank of A with their counterparts in B, as positions in [`Steps`].
     Steps {
         /// Position of the rank in A.
         rank: u32,
-        /// First of the steps.
+        /// Position of the first step.
         first: usize,
-        /// First beyond.
+        /// Position after the last step.
         beyond: usize,
     },
 }
 
-/// A row that is seen, and where.
+/// A visible row and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// What it shows.
+    /// Content of the row.
     pub kind: RowKind,
-    /// Where it is drawn.
+    /// Place of the row.
     pub rect: Rect,
 }
 
-/// What the open session is compared with. B's pictures, indices and filter are its own, and nothing of it is kept when the
-/// window closes.
+/// The session that the open one is compared with. B has its own pictures, indices and filter. Nothing of it is kept
+/// when the window closes.
 pub struct Compared {
-    /// B.
+    /// Session B.
     pub other: Arc<Opened>,
-    /// What people call B: its run's directory.
+    /// Displayed name of B: its run directory.
     pub name: String,
-    /// Which rank of B belongs to which of A.
+    /// Which rank of B corresponds to which rank of A.
     pub counterparts: Counterparts,
-    /// The two in numbers.
+    /// Table of both sessions.
     pub table: Table,
-    /// It is shown.
+    /// Whether the table is visible.
     pub table_open: bool,
-    /// Under the mouse.
+    /// What the mouse points at.
     pub pointed: Option<Pointed>,
     /// The instance of B that was picked.
     pub picked: Option<PickedInstance>,
@@ -72,9 +72,9 @@ pub struct Compared {
     gallery: Gallery,
     reading: Reading,
     references: References,
-    /// Per world of A, in this frame.
+    /// Alignment in this frame, per world of A.
     aligned: Vec<Option<Aligned>>,
-    /// World of the first rank that is seen.
+    /// World of the first visible rank.
     first_world: usize,
     seen: Vec<Seen>,
     no_marks: Arc<BTreeSet<u64>>,
@@ -82,7 +82,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Of the open session and another one that was read from a directory.
+    /// Compares the open session with one that was read from `path`.
     pub fn new(own: &Arc<Opened>, path: &Path, session: Session, ctx: &Context) -> Self {
         let other = Arc::new(Opened::new(path, session));
         let wake = ctx.clone();
@@ -110,7 +110,7 @@ impl Compared {
         }
     }
 
-    /// The run that is compared went on, and is another session now: what was known of the two is known no more.
+    /// Takes over a newer session of the followed run A. Discards everything that was derived from both sessions.
     pub fn go_on(&mut self, own: &Arc<Opened>, ctx: &Context) {
         let wake = ctx.clone();
         self.counterparts = Counterparts::of_sessions(&own.session, &self.other.session);
@@ -121,7 +121,7 @@ impl Compared {
         self.pointed = None;
     }
 
-    /// True if all that is seen of it is there, and as exact as pixels can be.
+    /// Returns true if all visible parts of B have loaded and are as exact as pixels allow.
     pub fn is_exact(&self) -> bool {
         self.is_exact
             && self.gallery.is_exact()
@@ -129,13 +129,13 @@ impl Compared {
             && (!self.table_open || !self.table.is_busy())
     }
 
-    /// How B's pictures look from now on.
+    /// Sets the theme and filter of B's pictures.
     pub fn set_look(&mut self, theme: Theme, filter: Option<&SpanFilter>) {
-        // Marks are instances of A: the same numbers are others in B.
+        // No marks: they are instances of A, and the same numbers are different instances in B.
         self.gallery.set_look(theme, &self.no_marks, filter);
     }
 
-    /// Aligns what is seen in a window of A, and asks for B's pictures of it.
+    /// Aligns what is visible in a window of A, and requests B's pictures of it.
     pub fn update(&mut self, ctx: &Context, own: &Opened, window: Window, width: f32, visible: &[Placed]) {
         self.reading.update();
         self.aligned.fill(None);
@@ -185,7 +185,7 @@ impl Compared {
         self.instances.update(&self.other, self.picked, ctx);
     }
 
-    /// B's rows that are seen, with their pictures' names.
+    /// Returns the visible rows of B with the names on their pictures.
     pub fn seen(&self) -> impl Iterator<Item = (&Seen, &[Named])> {
         self.seen.iter().map(|row| (row, self.gallery.named(row)))
     }
@@ -194,22 +194,22 @@ impl Compared {
         &self.gallery
     }
 
-    /// How the first world that is seen is aligned.
+    /// Returns the alignment of the first visible world.
     pub fn aligned(&self) -> Option<Aligned> {
         self.aligned.get(self.first_world).copied().flatten()
     }
 
-    /// How the world of a rank of A is aligned.
+    /// Returns the alignment of the world of a rank of A.
     pub fn aligned_of(&self, own: &Opened, rank: u32) -> Option<Aligned> {
         self.aligned.get(world_of(own, rank)).copied().flatten()
     }
 
-    /// Steps of a rank of A, if they were read.
+    /// Returns the steps of a rank of A if they were read.
     pub fn steps_of(&self, rank: u32) -> Option<&Arc<Steps>> {
         self.reading.read_of(rank)
     }
 
-    /// What a row of the comparison is called; `None` of A's own rows.
+    /// Returns the title of a row of the comparison; `None` for A's own rows.
     pub fn title(&self, kind: RowKind) -> Option<String> {
         match kind {
             RowKind::Difference(_) => Some("step time, B − A".to_owned()),
@@ -220,7 +220,7 @@ impl Compared {
             }
             RowKind::Other { of, kind, layer, .. } => Some(match kind {
                 LaneKind::Parts { .. } => format!("B {}", self.other.name_of(of)),
-                // It goes on with what overlaps the row above.
+                // This row continues the one above with spans that overlap there.
                 _ if layer > 0 => String::new(),
                 _ => format!("B {}", lane_title(&self.other.session, of, kind, layer)),
             }),
@@ -232,7 +232,8 @@ impl Compared {
         }
     }
 
-    /// What is at a place of a row: `share` of the window, `pixel_ns` a pixel, and what is at most `near_ns` away.
+    /// Updates what the mouse points at. `share` is the place in the window, `pixel_ns` the duration of a pixel,
+    /// `near_ns` the maximum distance of a span.
     pub fn point(
         &mut self,
         own: &Opened,
@@ -266,7 +267,7 @@ impl Compared {
     fn point_at_steps(&self, rank: u32, ns: i64, pixel_ns: i64) -> Option<Pointed> {
         let steps = self.steps_of(rank)?;
         let mut within = steps.within(ns, ns.saturating_add(1));
-        // What is thinner than a pixel is told with what shares it.
+        // A step thinner than a pixel is reported together with all steps that share the pixel.
         let is_thin = steps
             .all()
             .get(within.start)
@@ -282,7 +283,7 @@ impl Compared {
         })
     }
 
-    /// Shows what is pointed at as large as it goes: on a double click.
+    /// Zooms to what the mouse points at. A double click does this.
     pub fn show_pointed(&self, own: &Opened, actions: &mut Vec<Action>) {
         let window = match self.pointed {
             Some(Pointed::Span { rank, hovered }) => {
@@ -312,7 +313,7 @@ impl Drop for Compared {
     }
 }
 
-/// The run's directory, or the session's where that has a name of its own.
+/// Returns the name of the run directory, or of the session's directory if that has its own name.
 pub fn run_name(path: &Path) -> String {
     let named = path
         .parent()

@@ -1,9 +1,9 @@
-//! Which rank of the other session is compared with which.
+//! Maps ranks of one session to ranks of the other.
 
 use rankscope_formats::session::{Rank, Session};
 use rustc_hash::FxHashMap;
 
-/// Of each rank its counterpart in the other session: that which has the same number in the same world.
+/// The counterpart of each rank: the rank with the same number in the same world of the other session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counterparts {
     of: Vec<Option<u32>>,
@@ -11,13 +11,13 @@ pub struct Counterparts {
     other_without_counterpart: u32,
 }
 
-/// What a rank is known by in any session: its world's position, and its number there.
+/// Returns the identity of a rank in any session: the position of its world, and its number there.
 fn identity(rank: &Rank) -> Option<(u32, u32)> {
     Some((rank.world?, rank.number.value?))
 }
 
 impl Counterparts {
-    /// Of two sessions.
+    /// Maps the ranks of two sessions.
     pub fn of_sessions(own: &Session, other: &Session) -> Self {
         let mut positions = FxHashMap::default();
         for (position, rank) in other.ranks.iter().enumerate() {
@@ -25,7 +25,7 @@ impl Counterparts {
                 positions.entry(identity).or_insert(position as u32);
             }
         }
-        // Each is taken once: a damaged session may name one twice.
+        // Each rank of the other session is used once, because a damaged session may contain an identity twice.
         let of: Vec<Option<u32>> = own
             .ranks
             .iter()
@@ -39,12 +39,12 @@ impl Counterparts {
         }
     }
 
-    /// The counterpart of a rank: positions in the two sessions.
+    /// Returns the counterpart of a rank. Both are positions in their session.
     pub fn of(&self, rank: u32) -> Option<u32> {
         self.of.get(rank as usize).copied().flatten()
     }
 
-    /// All pairs, by the first session's positions.
+    /// Returns all pairs, in the order of the first session.
     pub fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
         self.of
             .iter()
@@ -52,7 +52,7 @@ impl Counterparts {
             .filter_map(|(rank, of)| Some((rank as u32, (*of)?)))
     }
 
-    /// Ranks of the first session that have none, and ranks of the other that are nobody's.
+    /// Returns the number of ranks without counterpart in the first and in the other session.
     pub fn without(&self) -> (u32, u32) {
         (self.without_counterpart, self.other_without_counterpart)
     }
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(counterparts.of(1), None);
         assert_eq!(counterparts.of(77), None);
         assert_eq!(counterparts.without(), (2, 2));
-        // One that is named twice is taken once.
+        // An identity that occurs twice is matched once.
         let mut twice = own.clone();
         twice.ranks[1] = twice.ranks[0].clone();
         assert_eq!(

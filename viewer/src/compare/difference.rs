@@ -1,40 +1,42 @@
-//! How much longer the other session's steps are, in every column of pixels.
+//! Computes how much longer the other session's steps are, for every column of pixels.
 //!
-//! A step's time, and its counterpart's, are taken as evenly spread over the place where the step is drawn. So a column
-//! inside of a step says just what the step says, one over many steps the mean of their differences weighted by time,
-//! (ΣB − ΣA) / ΣA, and all columns together what the steps of the window say: at any zoom, at the cost of the pixels.
+//! The time of a step and of its counterpart count as evenly spread over the place where the step is drawn. A column
+//! inside a step thus has exactly the step's difference. A column over many steps has the mean of their differences
+//! weighted by time, (ΣB − ΣA) / ΣA. All columns together have the difference of the window's steps. This holds at any
+//! zoom, and the cost depends only on the number of pixels.
 
 use super::steps::{Before, Step, Steps};
 use crate::model::Window;
 use crate::picture::columns::edges;
 
-/// Steps that are passed one by one before a jump is looked for.
+/// Number of steps to pass one by one before a binary search.
 const NEAR: usize = 4;
 
-/// Sums over a stretch of time of the first session.
+/// Sums over a time range of the first session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Step time, ns, of steps that both sessions have.
+    /// Step time of steps that both sessions have, in nanoseconds.
     pub own_ns: i64,
-    /// The other session's time of the same steps, ns.
+    /// The other session's time of the same steps, in nanoseconds.
     pub other_ns: i64,
-    /// Step time of steps that the other session lacks, ns.
+    /// Step time of steps that the other session lacks, in nanoseconds.
     pub alone_ns: i64,
 }
 
 impl Sum {
-    /// The other's time minus this, as a share of this; `None` where no step is in both.
+    /// Returns the other session's time minus this one's, relative to this one's. `None` if no step is in both.
     pub fn change(&self) -> Option<f64> {
         (self.own_ns > 0).then(|| self.other_ns.saturating_sub(self.own_ns) as f64 / self.own_ns as f64)
     }
 
-    /// True if there is no step at all.
+    /// Returns true if the range contains no step.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Moments come from left to right: the step at one is at or near that of the one before, whose position is in `near`.
+/// Returns the sums of all time before `ns`. Calls must have ascending `ns`: the search starts at `near`, the position
+/// of the previous call.
 fn until(steps: &Steps, ns: i64, near: &mut usize) -> Before {
     let rest = steps.all().get(*near..).unwrap_or_default();
     let few = rest.len().min(NEAR);
@@ -64,7 +66,7 @@ fn until(steps: &Steps, ns: i64, near: &mut usize) -> Before {
     before
 }
 
-/// The part of a step's time that lies before a moment at which it is drawn.
+/// Returns the part of a step's time before `ns`, where `ns` is inside the place of the step.
 fn part(step: &Step, time_ns: i64, ns: i64) -> i64 {
     let (into, length) = (
         i128::from(ns) - i128::from(step.from_ns),
@@ -81,14 +83,14 @@ fn between(before: Before, after: Before) -> Sum {
     }
 }
 
-/// Sums over a stretch of time.
+/// Returns the sums over a time range.
 pub fn sum(steps: &Steps, from_ns: i64, to_ns: i64) -> Sum {
     let mut near = 0;
     let before = until(steps, from_ns, &mut near);
     between(before, until(steps, to_ns.max(from_ns), &mut near))
 }
 
-/// Sums over each column of pixels of a window, from left to right.
+/// Returns the sums of each column of pixels of a window, from left to right.
 pub fn columns(steps: &Steps, window: Window, width: usize) -> impl Iterator<Item = Sum> {
     let mut edges = edges(window, width);
     let mut near = 0;
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What each step adds to a stretch, one by one.
+    /// Adds up the part of each step in a time range, one by one.
     fn brute(steps: &Steps, from_ns: i64, to_ns: i64) -> (f64, f64, f64) {
         let mut out = (0.0, 0.0, 0.0);
         for step in steps.all() {
@@ -128,14 +130,15 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
-        /// At any zoom and place each column has what its steps have of it, and all columns what the window has.
+        /// At any zoom and place, each column has its share of its steps, and all columns together have the sums of the
+        /// window.
         #[test]
         fn columns_are_weighted_means_at_any_zoom(
             steps in proptest::collection::vec((0i64..300, 1i64..2_000, 1i64..2_000, 0u8..4), 0..300),
             from in -5_000i64..400_000, length in 20i64..500_000, width in 1usize..900,
         ) {
             let own: Vec<_> = (0..).zip(&steps).map(|(number, step)| (number, 0, step.0, step.1)).collect();
-            // One of four is not in both.
+            // One step in four is missing in the other session.
             let other: Vec<_> = (0..).zip(&steps).filter(|(_, step)| step.3 > 0).map(|(number, step)| (number, 0, 0, step.2)).collect();
             let steps = Steps::of(&lane(&own), &lane(&other));
             let window = Window::between(from, from + length);
@@ -144,7 +147,7 @@ mod tests {
             prop_assert_eq!(all.len(), width);
             for (column, sum) in all.iter().enumerate() {
                 let (own, other, alone) = brute(&steps, moments[column], moments[column + 1]);
-                // Whole nanoseconds at both ends.
+                // Times are rounded to whole nanoseconds at both edges.
                 for (one, expected) in [(sum.own_ns, own), (sum.other_ns, other), (sum.alone_ns, alone)] {
                     prop_assert!((one as f64 - expected).abs() <= 2.0, "{} is not {}", one, expected);
                 }

@@ -1,12 +1,20 @@
-//! Another session beside the one that is open: stacked rank by rank, coupled in time, aligned by step, differences coloured.
+//! Comparison with a second session: stacked rank by rank, coupled in time, aligned by step, with differences in
+//! colour.
 //!
-//! What is open is A, what it is compared with is B. In the order of the data: [`opening`] gets B from a path,
-//! [`counterparts`] says which of its ranks belongs to which, [`steps`] joins their steps by number, which [`reading`] does
-//! behind the window; [`align`] says which part of B stands beside a part of A, and [`reference`](mod@reference) by whose
-//! steps; [`difference`] is how much longer B's steps are in every column of pixels, in the colours of [`colour`];
-//! [`compared`] keeps all that of one frame, [`rows`] draws it, [`picking`] follows one of its instances over all ranks, [`tooltip`] tells of one place, [`bar`] what is compared and
-//! by what it is aligned, and [`table`] the two sessions in numbers. No number has a definition of its own here: all are
-//! those of METRICS.md, once of A and once of B.
+//! The open session is A, the other one is B. In the order of the data:
+//! - [`opening`] reads B from a path.
+//! - [`counterparts`] maps the ranks of A to those of B.
+//! - [`steps`] joins their steps by number. [`reading`] does this on a background thread.
+//! - [`align`] computes which part of B appears below a part of A. [`reference`](mod@reference) chooses the rank whose
+//!   steps decide.
+//! - [`difference`] computes how much longer B's steps are in every column of pixels, [`colour`] the colours.
+//! - [`compared`] keeps the state of a frame, and [`rows`] draws it.
+//! - [`picking`] follows one instance of B over all ranks.
+//! - [`tooltip`] describes one place.
+//! - [`bar`] shows what is compared and how it is aligned.
+//! - [`table`] shows both sessions in numbers.
+//!
+//! This module defines no number of its own. All numbers are those of METRICS.md, once for A and once for B.
 
 pub mod align;
 pub mod bar;

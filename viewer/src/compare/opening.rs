@@ -1,30 +1,30 @@
-//! The other session on its way: from a path to something to compare with.
+//! Opens the session to compare with.
 
 use crate::open::{self, Opening};
 use rankscope_formats::session::Session;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-/// What becomes of a path that was asked for.
+/// State of the session to compare with, while it is not available.
 #[derive(Default)]
 pub enum Comparing {
-    /// Nothing was asked for, or it is open.
+    /// No session was requested, or it is already open.
     #[default]
     Idle,
-    /// This is being done for it.
+    /// The session is being opened; the text describes the current activity.
     Opening(Receiver<Opening>, String),
-    /// It cannot be opened: why.
+    /// The session cannot be opened; the text is the reason.
     Failed(String),
 }
 
 impl Comparing {
-    /// Opens a path as one would be opened to be looked at; `news` is called whenever there is something to show.
+    /// Opens a path in the same way as the main session. Calls `news` whenever there is something to show.
     pub fn start(path: PathBuf, news: impl Fn() + Send + 'static) -> Self {
         let doing = format!("opening {}", path.display());
         Self::Opening(open::start(vec![path], news), doing)
     }
 
-    /// The session, once it is there.
+    /// Returns the session once it has been read.
     pub fn poll(&mut self) -> Option<(PathBuf, Session)> {
         loop {
             let Self::Opening(coming, doing) = self else {
@@ -45,12 +45,12 @@ impl Comparing {
         }
     }
 
-    /// True while it is being opened.
+    /// Returns true while the session is being opened.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Opening(..))
     }
 
-    /// Why it cannot be compared with.
+    /// Returns the reason why the session cannot be opened.
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Failed(why) => Some(why),

@@ -1,5 +1,7 @@
-//! One instance of B across all its ranks, as one of A is shown: picked with the mouse, outlined wherever it is seen, told in a
-//! panel of its own. What the panel asks for is of B; here it becomes A's.
+//! Picks one instance of B and shows it on all ranks, as the timeline does for instances of A.
+//!
+//! The instance is outlined wherever it is visible and described in a separate panel. Actions of that panel refer to B.
+//! This module converts them to actions on A.
 
 use super::compared::{Compared, Placed, Pointed};
 use super::rows::x;
@@ -13,7 +15,7 @@ use egui::{Painter, Pos2, Rect, RichText, Stroke, StrokeKind, Ui};
 use std::sync::Arc;
 
 impl Compared {
-    /// Picks what is pointed at, or nothing.
+    /// Picks the instance under the mouse, or clears the pick.
     pub fn pick_pointed(&mut self) {
         self.picked = match self.pointed {
             Some(Pointed::Span { hovered, .. }) => picked(&hovered),
@@ -21,13 +23,13 @@ impl Compared {
         };
     }
 
-    /// What was picked, once it was looked up on all ranks.
+    /// Returns the members of the picked instance once they were found on all ranks.
     pub fn members(&self) -> Option<Arc<Members>> {
         let shown = self.instances.shown.clone()?;
         (Some(shown.picked) == self.picked).then_some(shown)
     }
 
-    /// Draws the outlines, and a line from arrival to arrival in the order on the screen.
+    /// Draws the outlines, and a line that connects the arrivals in the order on the screen.
     pub fn draw_picked(
         &self,
         painter: &Painter,
@@ -65,7 +67,7 @@ impl Compared {
         }
     }
 
-    /// The panel of what was picked.
+    /// Shows the panel of the picked instance.
     pub fn show_picked(&mut self, ui: &mut Ui, own: &Opened, members: &Members, actions: &mut Vec<Action>) {
         ui.label(RichText::new(format!("in B, {}", self.name)).weak());
         let mut asked = Vec::new();

@@ -1,4 +1,4 @@
-//! Steps of ranks, read on a thread of its own when they are first wanted.
+//! Reads the steps of ranks on a background thread, when they are first needed.
 
 use super::counterparts::Counterparts;
 use super::steps::Steps;
@@ -7,44 +7,45 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Ranks of which steps are kept, at least.
+/// Number of ranks whose steps are cached. At twice this number, ranks that no recent frame needed are evicted.
 const MOST_KEPT: usize = 512;
 
 struct Kept {
-    /// `None`: it is being read.
+    /// The steps, or `None` while they are being read.
     steps: Option<Arc<Steps>>,
     wanted_in: u64,
 }
 
-/// What is there of a rank's steps.
+/// State of a rank's steps.
 #[derive(Clone, Debug)]
 pub enum Read {
-    /// Here they are.
+    /// The steps.
     Steps(Arc<Steps>),
-    /// They are being read, or an index that they lie in is being made.
+    /// The steps are being read, or the index that contains them is being built.
     Coming,
-    /// There are none that could be compared: an index cannot be made, or a part of a run numbers its steps otherwise.
+    /// There are no comparable steps: the index cannot be built, or one session is a part of a run with its own step
+    /// numbers.
     Missing,
 }
 
-/// Reads steps.
+/// Cache of steps with its reader thread.
 pub struct Reading {
     wanted: Sender<(u32, u32)>,
     read: Receiver<(u32, Arc<Steps>)>,
     kept: FxHashMap<u32, Kept>,
     frame: u64,
-    /// A step of one session is the other's with the same number.
+    /// Whether equal step numbers of the two sessions denote the same step.
     shares_numbers: bool,
 }
 
 impl Reading {
-    /// Of two sessions; `done` is called after each rank.
+    /// Starts the reader of two sessions. Calls `done` after each rank.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, done: impl Fn() + Send + 'static) -> Self {
         let shares_numbers = !own.has_own_step_numbers() && !other.has_own_step_numbers();
         let (wanted, to_read) = channel::<(u32, u32)>();
         let (sender, read) = channel();
         let (own, other) = (own.clone(), other.clone());
-        // It ends when what asks it does.
+        // The thread ends when `Reading` is dropped, because its channel closes.
         std::thread::spawn(move || {
             for (rank, of) in to_read {
                 let steps = match (own.view(rank), other.view(of)) {
@@ -66,7 +67,7 @@ impl Reading {
         }
     }
 
-    /// Takes what was read since the last frame.
+    /// Takes over what was read since the last frame.
     pub fn update(&mut self) {
         self.frame += 1;
         while let Ok((rank, steps)) = self.read.try_recv() {
@@ -74,14 +75,14 @@ impl Reading {
                 kept.steps = Some(steps);
             }
         }
-        // A job may have thousands of ranks, each of them a million steps.
+        // The cache is bounded, because a job may have thousands of ranks with a million steps each.
         if self.kept.len() > 2 * MOST_KEPT {
             let frame = self.frame;
             self.kept.retain(|_, kept| kept.wanted_in + 2 >= frame);
         }
     }
 
-    /// The steps of a rank, which are read if they were not.
+    /// Returns the steps of a rank. Requests them if they are not in the cache.
     pub fn of(&mut self, own: &Opened, other: &Opened, counterparts: &Counterparts, rank: u32) -> Read {
         let frame = self.frame;
         if let Some(kept) = self.kept.get_mut(&rank) {
@@ -108,7 +109,7 @@ impl Reading {
         }
     }
 
-    /// The steps of a rank, if they were read.
+    /// Returns the steps of a rank if they were read.
     pub fn read_of(&self, rank: u32) -> Option<&Arc<Steps>> {
         self.kept.get(&rank)?.steps.as_ref()
     }

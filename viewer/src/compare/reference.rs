@@ -1,32 +1,35 @@
-//! By which rank's steps each world is aligned: one of its first, always the same, so that nothing jumps when one scrolls.
+//! Chooses the rank whose steps align each world.
+//!
+//! It is one of the first ranks of the world, and always the same one. So nothing jumps while the user scrolls.
 
 use super::align::Anchor;
 use super::counterparts::Counterparts;
 use super::reading::{Read, Reading};
 use crate::model::{Opened, Window};
 
-/// Ranks of a world that are tried for steps that both sessions have.
+/// Maximum number of ranks of a world that are tried for steps that both sessions have.
 const MOST_TRIED: usize = 16;
 
-/// Where the two sessions of one world are drawn one below the other.
+/// Alignment of the two sessions in one world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aligned {
-    /// The rank whose steps it goes by; `None`: the runs' begins.
+    /// The rank whose steps align the world. `None`: the starts of the runs do.
     pub rank: Option<u32>,
-    /// The moments that have the same place.
+    /// The two times that are drawn at the same place.
     pub anchor: Anchor,
 }
 
-/// How worlds are aligned.
+/// Alignment of all worlds.
 pub struct References {
-    /// Per world of the first session, and last of ranks without one: ranks with a counterpart, the first few.
+    /// The first few ranks with a counterpart, per world of the first session. The last entry has the ranks without a
+    /// world.
     candidates: Vec<Vec<u32>>,
-    /// The one whose turn it is.
+    /// Position of the candidate in use, per world.
     turn: Vec<usize>,
 }
 
 impl References {
-    /// Of two sessions.
+    /// Collects the candidates of two sessions.
     pub fn of(own: &Opened, counterparts: &Counterparts) -> Self {
         let mut candidates = vec![Vec::new(); own.session.worlds.len() + 1];
         for (rank, _) in counterparts.pairs() {
@@ -41,7 +44,7 @@ impl References {
         }
     }
 
-    /// How the world of a rank is aligned in a window; `None` as long as that is not known.
+    /// Returns the alignment of the world of a rank in a window. `None` while steps are being read.
     pub fn aligned(
         &mut self,
         own: &Opened,
@@ -58,7 +61,7 @@ impl References {
             match reading.of(own, other, counterparts, rank) {
                 Read::Coming => return None,
                 Read::Steps(steps) => {
-                    // Where the whole run is seen, its steps begin together.
+                    // If the whole run is visible, the first steps of both sessions are aligned.
                     let (first, last) = (steps.shared(0), steps.shared(steps.in_both().saturating_sub(1)));
                     let all = first.zip(last).filter(|(first, last)| {
                         window.from_ns <= first.start_ns && last.end_ns <= window.to_ns
@@ -86,7 +89,7 @@ impl References {
     }
 }
 
-/// The world's place among the candidates.
+/// Returns the position of a rank's world among the candidates.
 pub fn world_of(opened: &Opened, rank: u32) -> usize {
     let worlds = opened.session.worlds.len();
     opened

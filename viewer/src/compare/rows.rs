@@ -1,4 +1,4 @@
-//! Draws the rows of a comparison: B's pictures on a tint of their own, and the coloured differences.
+//! Draws the rows of a comparison: B's pictures on a tinted background, and the differences in colour.
 
 use super::colour::{change_text, neutral, of_change, rows};
 use super::compared::{Compared, Placed};
@@ -9,13 +9,13 @@ use crate::theme::Theme;
 use crate::timeline::layout::RowKind;
 use egui::{Align2, Color32, FontId, Mesh, Painter, Pos2, Rect, Stroke, Vec2};
 
-/// Steps that are at least so wide have edges, points.
+/// Minimum width of steps that are drawn with edges, in points.
 const EDGES: f32 = 4.0;
-/// Steps that are at least so wide have their difference written on them, points.
+/// Minimum width of steps that are labelled with their difference, in points.
 const NUMBERS: f32 = 46.0;
 
 impl Compared {
-    /// Draws what is seen. `painter` is clipped to the rows.
+    /// Draws the visible rows. `painter` is clipped to the rows.
     pub fn draw(&self, painter: &Painter, own: &Opened, window: Window, visible: &[Placed], theme: Theme) {
         for row in visible {
             let full = Rect::from_x_y_ranges(
@@ -60,7 +60,7 @@ impl Compared {
         self.draw_picked(painter, own, window, visible, theme);
     }
 
-    /// What B could not record, where it happened: as in A's rows.
+    /// Draws the losses of B at the time at which they happened, as in A's rows.
     fn draw_losses(&self, painter: &Painter, own: &Opened, window: Window, visible: &[Placed], theme: Theme) {
         let losses = &self.other.session.losses;
         if losses.is_empty() {
@@ -99,7 +99,7 @@ impl Compared {
     }
 }
 
-/// Where a moment lies; what lies far outside is cut off near the edge, where numbers of 32 bits are still fine.
+/// Returns the x coordinate of a time. Clamps it near the edges of `rect`, where an `f32` is still precise.
 pub(super) fn x(window: Window, rect: Rect, ns: i64) -> f32 {
     let width = f64::from(rect.width());
     rect.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32
@@ -115,7 +115,7 @@ fn say(painter: &Painter, rect: Rect, text: &str, theme: Theme) {
     );
 }
 
-/// What a column of pixels looks like.
+/// Appearance of a column of pixels.
 #[derive(Clone, Copy, PartialEq)]
 enum Look {
     Nothing,
@@ -132,8 +132,7 @@ fn look(sum: &Sum, theme: Theme) -> Look {
     }
 }
 
-/// One row of differences: a column of pixels at a time, whatever the zoom; where steps are wide enough with edges and
-/// numbers.
+/// Draws one row of differences, one column of pixels at a time. Wide steps also get edges and labels.
 fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, theme: Theme) {
     let scale = painter.ctx().pixels_per_point();
     let width = ((rect.width() * scale).round() as usize).clamp(1, 1 << 14);
@@ -151,7 +150,7 @@ fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, the
         };
         mesh.add_colored_rect(Rect::from_x_y_ranges(at(from)..=at(to), y), colour);
     };
-    // Neighbours that look alike are one piece.
+    // Equal neighbours are drawn as one rectangle.
     for (column, sum) in columns(steps, window, width).enumerate() {
         let look = look(&sum, theme);
         if look != run.1 {
@@ -194,7 +193,7 @@ fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, the
     }
 }
 
-/// The scale of colours, for a legend: from a full difference to a full one.
+/// Draws the colour scale of a legend, from a full difference to the opposite one.
 pub fn scale(painter: &Painter, rect: Rect, theme: Theme) {
     let pieces = 41;
     let at = |piece: usize| rect.left() + rect.width() * piece as f32 / pieces as f32;

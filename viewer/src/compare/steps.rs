@@ -1,21 +1,21 @@
-//! The steps of a rank, each with that of the same number in the other session.
+//! Steps of a rank, each with the step of the same number in the other session.
 
 use rankscope_formats::index::{LaneKind, Span, ViewFile};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// What the other session has of a step's number.
+/// Counterpart of a step in the other session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Same {
-    /// Nothing.
+    /// The other session has no step of this number.
     Lacking,
-    /// A step of another kind ([`rankscope_formats::index::step`]): kinds are never mixed (METRICS.md, section 7).
+    /// The step has another kind ([`rankscope_formats::index::step`]). Kinds are never mixed (METRICS.md, section 7).
     OtherKind(u8),
-    /// This one, ns on the other session's axis.
+    /// The counterpart, in nanoseconds on the other session's axis.
     Step {
-        /// Begin.
+        /// Start of the step.
         start_ns: i64,
-        /// End.
+        /// End of the step.
         end_ns: i64,
     },
 }
@@ -23,24 +23,24 @@ pub enum Same {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its number.
+    /// Number of the step.
     pub number: u32,
-    /// Its kind: [`rankscope_formats::index::step`].
+    /// Kind of the step: [`rankscope_formats::index::step`].
     pub class: u8,
-    /// Begin, ns.
+    /// Start, in nanoseconds.
     pub start_ns: i64,
-    /// End, ns.
+    /// End, in nanoseconds.
     pub end_ns: i64,
-    /// Where it is drawn: from its begin, or the end of the one before where that is later, ns.
+    /// Left edge of the drawn step, in nanoseconds: its start, or the end of the previous step if that is later.
     pub from_ns: i64,
-    /// Until here, ns.
+    /// Right edge of the drawn step, in nanoseconds.
     pub to_ns: i64,
-    /// The other session's.
+    /// Counterpart in the other session.
     pub same: Same,
 }
 
 impl Step {
-    /// Its step time and the other's, ns, where both are known.
+    /// Returns the durations of the step and of its counterpart, in nanoseconds, if both are known.
     pub fn times(&self) -> Option<(i64, i64)> {
         match self.same {
             Same::Step { start_ns, end_ns } => Some((
@@ -52,32 +52,32 @@ impl Step {
     }
 }
 
-/// Times of the steps before one, ns.
+/// Sums over all steps before one, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
     pub own_ns: i64,
     pub other_ns: i64,
-    /// Of steps that the other session lacks.
+    /// Time of steps that the other session lacks.
     pub alone_ns: i64,
 }
 
-/// The steps of a rank in the order of time.
+/// Steps of a rank in the order of time.
 #[derive(Debug, Default)]
 pub struct Steps {
     steps: Vec<Step>,
-    /// One more than there are steps.
+    /// Prefix sums: one entry more than there are steps.
     before: Vec<Before>,
-    /// Positions of those that both have.
+    /// Positions of the steps that both sessions have.
     both: Vec<u32>,
 }
 
 impl Steps {
-    /// Of the indices of a rank and of its counterpart: all their steps are read.
+    /// Reads all steps from the indices of a rank and of its counterpart.
     pub fn read(own: &ViewFile, other: &ViewFile) -> Self {
         Self::of(&spans(own), &spans(other))
     }
 
-    /// Of two lanes of steps.
+    /// Joins two lanes of steps.
     pub fn of(own: &[Span], other: &[Span]) -> Self {
         let mut numbers = FxHashMap::default();
         for span in other {
@@ -125,22 +125,22 @@ impl Steps {
         out
     }
 
-    /// All of them.
+    /// Returns all steps.
     pub fn all(&self) -> &[Step] {
         &self.steps
     }
 
-    /// How many both sessions have.
+    /// Returns the number of steps that both sessions have.
     pub fn in_both(&self) -> usize {
         self.both.len()
     }
 
-    /// One that both have, by its place among these.
+    /// Returns a step that both sessions have, by its position among these.
     pub(super) fn shared(&self, place: usize) -> Option<&Step> {
         self.steps.get(*self.both.get(place)? as usize)
     }
 
-    /// How many that both have begin at a moment or before.
+    /// Returns how many steps of both sessions start at or before `ns`.
     pub(super) fn shared_until(&self, ns: i64) -> usize {
         self.both.partition_point(|&position| {
             self.steps
@@ -149,14 +149,14 @@ impl Steps {
         })
     }
 
-    /// Positions of the steps that are drawn, in part at least, in a stretch of time.
+    /// Returns the positions of steps that are drawn at least partly inside a time range.
     pub fn within(&self, from_ns: i64, to_ns: i64) -> Range<usize> {
         let first = self.steps.partition_point(|step| step.to_ns <= from_ns);
         let last = self.steps.partition_point(|step| step.from_ns < to_ns);
         first..last.max(first)
     }
 
-    /// Times of all steps before one.
+    /// Returns the sums over all steps before a position.
     pub(super) fn before(&self, position: usize) -> Before {
         self.before.get(position).copied().unwrap_or_default()
     }
@@ -177,7 +177,7 @@ fn spans(view: &ViewFile) -> Vec<Span> {
 pub(super) mod tests {
     use super::*;
 
-    /// Steps of these numbers, kinds, gaps before and lengths.
+    /// Builds a lane of steps from their numbers, kinds, preceding gaps and durations.
     pub fn lane(steps: &[(u32, u8, i64, i64)]) -> Vec<Span> {
         let mut at = 0;
         steps

@@ -1,7 +1,7 @@
-//! The two sessions in numbers: step time and exposed communication, rank by rank, where they differ most first.
+//! Table of both sessions: step time and exposed communication of each rank, the largest differences first.
 //!
-//! Medians are of the steps of training in each session's tables, read on a thread of its own; exposed communication is what
-//! the sessions' summaries say of all whole steps, per step (METRICS.md, sections 5 and 7).
+//! Medians are computed from the training steps in the tables of each session, on a background thread. Exposed
+//! communication is per step. It comes from the session summaries, over all whole steps (METRICS.md, sections 5 and 7).
 
 use super::colour::{change_text, of_change};
 use super::counterparts::Counterparts;
@@ -15,21 +15,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-/// A figure of A and of B, ns.
+/// A figure of A and of B, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// A's.
+    /// Value of A.
     pub own: Figure<i64>,
-    /// B's.
+    /// Value of B.
     pub other: Figure<i64>,
-    /// What A's is made of, for people.
+    /// Description of the data behind A's value, as displayed.
     pub own_basis: String,
-    /// What B's is made of.
+    /// Description of the data behind B's value, as displayed.
     pub other_basis: String,
 }
 
 impl Pair {
-    /// B minus A as a share of A, where both are known.
+    /// Returns B minus A relative to A, if both are known.
     pub fn change(&self) -> Option<f64> {
         let (own, other) = (self.own.value?, self.other.value?);
         (own > 0).then(|| other.saturating_sub(own) as f64 / own as f64)
@@ -39,7 +39,7 @@ impl Pair {
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Position of the rank in A; `None`: all ranks.
+    /// Position of the rank in A. `None`: all ranks.
     pub rank: Option<u32>,
     /// Median step time.
     pub step: Pair,
@@ -47,37 +47,37 @@ pub struct Line {
     pub exposed: Pair,
 }
 
-/// What lines are sorted by.
+/// Sort order of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The difference of the step times, B slower first.
+    /// By the difference of the step times, B slower first.
     #[default]
     Step,
-    /// That of the exposed communication.
+    /// By the difference of the exposed communication.
     Exposed,
-    /// The rank.
+    /// By rank.
     Rank,
 }
 
-/// The table.
+/// The table of a comparison.
 pub struct Table {
     coming: Option<Receiver<Line>>,
     overall: Line,
     lines: Vec<Line>,
     order: Order,
-    /// Lines that came since they were sorted.
+    /// Whether the lines are in order. New lines reset it.
     is_sorted: bool,
 }
 
 impl Table {
-    /// Of two sessions: begins to read.
+    /// Starts to read the medians of two sessions.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, counterparts: &Counterparts, ctx: &Context) -> Self {
         let (sender, coming) = channel();
         let pairs: Vec<(u32, u32)> = counterparts.pairs().collect();
         let (of_own, of_other, wake) = (own.clone(), other.clone(), ctx.clone());
         std::thread::spawn(move || {
             for (rank, of) in pairs {
-                // Nobody looks at it any more.
+                // Stop if one of the sessions or the table was closed.
                 if of_own.is_closed()
                     || of_other.is_closed()
                     || sender.send(line(&of_own, rank, &of_other, of)).is_err()
@@ -102,12 +102,12 @@ impl Table {
         }
     }
 
-    /// True while lines are coming.
+    /// Returns true while lines are being computed.
     pub fn is_busy(&self) -> bool {
         self.coming.is_some()
     }
 
-    /// Takes what was read, and puts it in order.
+    /// Takes over new lines and sorts them.
     pub fn update(&mut self) {
         while let Some(coming) = &self.coming {
             match coming.try_recv() {
@@ -126,18 +126,18 @@ impl Table {
         }
     }
 
-    /// Lines in their order, that of all ranks first.
+    /// Returns the lines in order, with the line of all ranks first.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         std::iter::once(&self.overall).chain(&self.lines)
     }
 
-    /// Sorts by something else.
+    /// Changes the sort order.
     pub fn sort_by(&mut self, order: Order) {
         self.order = order;
         self.is_sorted = false;
     }
 
-    /// Draws it into the room there is; a click goes to the rank.
+    /// Draws the table into the available space. A click goes to the rank.
     pub fn show(&mut self, ui: &mut Ui, own: &Opened, selected: Option<u32>, actions: &mut Vec<Action>) {
         self.update();
         ui.horizontal(|ui| {
@@ -151,7 +151,7 @@ impl Table {
         let right = Layout::right_to_left(Align::Center);
         let mut order = None;
         let current = self.order;
-        // Seven columns beside the timeline: as narrow as their numbers.
+        // Seven columns must fit next to the timeline, so each is only as wide as its numbers.
         ui.spacing_mut().item_spacing.x = 4.0;
         TableBuilder::new(ui)
             .striped(true)
@@ -289,7 +289,7 @@ fn number(ui: &mut Ui, figure: &Figure<i64>, basis: &str, theme: Theme) {
     }
 }
 
-/// The largest first; what is not known last.
+/// Orders two lines: the largest value first, unknown values last.
 fn compare(order: Order, one: &Line, other: &Line) -> Ordering {
     let by = |line: &Line| match order {
         Order::Rank => None,
@@ -326,7 +326,7 @@ fn line(own: &Opened, rank: u32, other: &Opened, of: u32) -> Line {
     }
 }
 
-/// The median step time of a rank's steps of training, and of how many it is.
+/// Returns the median step time of a rank's training steps, and a description of their number.
 fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
     let path = rank_path::<IndexedStep>(session, rank);
     if !path.exists() {
@@ -358,7 +358,7 @@ fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
     }
 }
 
-/// Exposed communication of a rank per whole step, and what that is made of.
+/// Returns the exposed communication of a rank per whole step, and a description of its basis.
 fn exposed(session: &Session, rank: u32) -> (Figure<i64>, String) {
     let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) else {
         return (Figure::unknown("where its time went is not known"), String::new());
@@ -391,7 +391,7 @@ fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: &str) -> (Figur
     }
 }
 
-/// The median over all ranks and steps, as the sessions tell it.
+/// Returns the median over all ranks and steps, as the sessions contain it.
 fn overall_step(own: &Session, other: &Session) -> Pair {
     let basis = |session: &Session| {
         let ranks = session.ranks.len();
@@ -412,7 +412,7 @@ fn overall_step(own: &Session, other: &Session) -> Pair {
     }
 }
 
-/// The mean over ranks, of ranks of which it is known.
+/// Returns the mean over all ranks that have this figure.
 fn overall_exposed(own: &Session, other: &Session) -> Pair {
     let of = |session: &Session| {
         let (mut exposed_ns, mut window_ns, mut steps, mut left_out) = (0i64, 0i64, 0u64, 0);

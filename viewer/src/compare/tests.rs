@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const MS: i64 = 1_000_000;
 const STEPS: u32 = 10;
 
-/// Step times of a rank: as told, but for one step. Step 7 is missing in the second session.
+/// Step times of a rank: all equal. Step 7 is missing in the second session.
 struct Plan {
     step_ns: i64,
     begin_ns: i64,
@@ -33,7 +33,7 @@ const B: Plan = Plan {
     without: Some(7),
 };
 
-/// Steps one after the other, each with 60 % own time, 30 % exposed wait, 10 % exposed transfer and an operation.
+/// Builds consecutive steps. Each has 60 % own time, 30 % exposed wait, 10 % exposed transfer and one operation.
 fn made(plan: &Plan) -> Made {
     let mut planned = Vec::new();
     for rank in 0..crate::search::fixture::RANKS {
@@ -117,11 +117,11 @@ fn step_row(plan: &Plan, step: u32) -> StepRow {
     }
 }
 
-/// Both sessions, and a window of the first that compares with the second.
+/// Builds both sessions, and a window that compares the first with the second.
 fn harness<'a>(own: &Made, other: &Made) -> Harness<'a, Option<Workspace>> {
     let path = own.opened.path.clone();
     let mut session = Session::read(&path).expect("A");
-    // Of rank 3 there is nothing in B.
+    // B contains nothing of rank 3.
     session.ranks[3].world = Some(7);
     let beside = other.opened.path.clone();
     let mut harness = Harness::builder().with_size(vec2(1150.0, 1000.0)).build_ui_state(
@@ -178,7 +178,7 @@ fn rows_of(harness: &mut Harness<'_, Option<Workspace>>, rank: u32) -> Vec<Row> 
         .collect()
 }
 
-/// The place of a moment of A in a row.
+/// Returns the screen position of a time of A in a row.
 fn place(harness: &mut Harness<'_, Option<Workspace>>, row: &Row, ns: i64) -> Pos2 {
     let workspace = workspace(harness);
     let rect = workspace.timeline.rows_rect;
@@ -187,7 +187,7 @@ fn place(harness: &mut Harness<'_, Option<Workspace>>, row: &Row, ns: i64) -> Po
     Pos2::new(rect.left() + share * rect.width(), top + row.height / 2.0)
 }
 
-/// Waits with the mouse at a place until its tooltip is there.
+/// Moves the mouse to a position and waits for the tooltip.
 fn hover(harness: &mut Harness<'_, Option<Workspace>>, at: Pos2) {
     harness.hover_at(at);
     for _ in 0..40 {
@@ -232,17 +232,17 @@ fn two_sessions_stand_rank_by_rank_aligned_by_step() {
     ));
     harness.get_by_label("1 rank only in A, 1 rank only in B");
 
-    // In the middle of the window is step 2: it begins at 205 ms in A and at 228 ms in B.
+    // Step 2 is in the middle of the window. It starts at 205 ms in A and at 228 ms in B.
     show(&mut harness, 230 * MS, 280 * MS);
     assert_eq!(aligned(&mut harness), "B aligned at step 2, +23.0 ms");
     harness.get_by_label("B aligned at step 2, +23.0 ms");
-    // B lacks step 7: the nearest that both have is 6, whose end is nearer than the begin of 8.
+    // B lacks step 7. Step 6 is the nearest that both have: its end is nearer than the start of step 8.
     show(&mut harness, 720 * MS, 740 * MS);
     assert_eq!(aligned(&mut harness), "B aligned at step 6, +63.0 ms");
-    // Moving on, another step takes its turn.
+    // After moving on, another step is the anchor.
     show(&mut harness, 780 * MS, 800 * MS);
     assert_eq!(aligned(&mut harness), "B aligned at step 8, +83.0 ms");
-    // A pixel is as long in both, whatever the zoom.
+    // A pixel has the same duration in both sessions at any zoom.
     for (from, to) in [(0, 1_000), (205, 206), (300, 340)] {
         show(&mut harness, from * MS, to * MS);
         let window = workspace(&mut harness).state.window();
@@ -268,11 +268,11 @@ fn a_difference_is_told_with_where_it_comes_from() {
     hover(&mut harness, at);
     harness.get_by_label("step 2 (train)");
     harness.get_by_label("step time");
-    // The legend has these, too.
+    // The legend contains these texts too.
     for text in ["exposed wait", "exposed transfer", "own time"] {
         assert_eq!(harness.query_all_by_label(text).count(), 2, "{text}");
     }
-    // Each is 10 % longer.
+    // Each part is 10 % longer.
     for text in [
         "100 ms", "110 ms", "+10.0 ms", "30.0 ms", "33.0 ms", "+3.00 ms", "60.0 ms", "66.0 ms", "+6.00 ms",
         "10.0 ms", "11.0 ms", "+1.00 ms",
@@ -280,7 +280,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
         assert!(harness.query_all_by_label(text).next().is_some(), "{text}");
     }
 
-    // A span of B is told as B's, and a click picks it there.
+    // The tooltip of a span of B names B, and a click picks the instance of B.
     let operations = rows.iter().find(|row| {
         matches!(
             row.kind,
@@ -291,7 +291,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
         )
     });
     let operations = *operations.expect("B's operations");
-    // The middle of the window lies in step 2, by which it is aligned: 70 % into it B has its operation.
+    // The middle of the window is in step 2, which is the anchor. 70 % into that step, B has its operation.
     let at = place(&mut harness, &operations, 205 * MS + 88 * MS);
     hover(&mut harness, at);
     harness.get_by_label_contains("in B, ");
@@ -310,7 +310,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
         });
         harness.step();
     }
-    // What is picked is B's: the same number is another instance in A.
+    // The pick is an instance of B. The same number is a different instance in A.
     assert_eq!(workspace(&mut harness).state.picked, None);
     run_until(&mut harness, "the members of an instance of B", |state| {
         let compared = state.as_ref().and_then(|workspace| workspace.timeline.compared());
@@ -338,7 +338,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
     assert_eq!(compared.picked, None);
 
-    // Step 7 is missing.
+    // Step 7 is missing in B.
     show(&mut harness, 650 * MS, 850 * MS);
     let at = place(&mut harness, &difference, 750 * MS);
     hover(&mut harness, at);
@@ -368,7 +368,7 @@ fn the_table_tells_both_and_goes_to_a_rank() {
     assert!(!workspace(&mut harness).timeline.rows().iter().any(is_compared));
 }
 
-/// Tooltips, to be looked at: `PANELS_OUT=DIR cargo test -p rankscope-viewer compare::`.
+/// Writes pictures of the tooltips for inspection: `PANELS_OUT=DIR cargo test -p rankscope-viewer compare::`.
 #[test]
 fn tooltips_can_be_looked_at() {
     let Some(out) = std::env::var_os("PANELS_OUT").map(std::path::PathBuf::from) else {
@@ -420,7 +420,7 @@ fn tooltips_can_be_looked_at() {
     }
 }
 
-/// A part of a run has step numbers of its own: it is aligned by the begins, and no step is compared with another one's.
+/// A part of a run has its own step numbers. It is aligned by the starts of the runs, and no steps are compared.
 #[test]
 fn steps_of_a_part_are_compared_with_nobodys() {
     let (own, other) = (made(&A), made(&B));
@@ -434,7 +434,7 @@ fn steps_of_a_part_are_compared_with_nobodys() {
         numbers_steps_from_its_begin: true,
         ..Part::default()
     });
-    // As it is when a run is followed: A goes on as a part.
+    // A continues as a part, as it does when a run is followed.
     let ctx = harness.ctx.clone();
     workspace(&mut harness).go_on(&own.opened.path, session, &ctx);
     wait(&mut harness);

@@ -1,4 +1,4 @@
-//! What is said of the place under the mouse: a span of B, or how a step differs.
+//! Tooltip of a comparison: a span of B, or the difference of steps.
 
 use super::colour::change_text;
 use super::compared::{Compared, Pointed};
@@ -9,10 +9,10 @@ use crate::timeline::tooltip;
 use egui::{Grid, RichText, Ui};
 use rankscope_formats::index::{Lane, LaneKind, Sums, ViewFile, part, step};
 
-/// Steps of which the parts are summed up for a tooltip, at most: each is two look-ups.
+/// Maximum number of steps whose parts are summed up for a tooltip. Each step costs two lookups.
 const MOST_SUMMED: usize = 512;
 
-/// Fills the tooltip; `own` is A.
+/// Fills the tooltip. `own` is A.
 pub fn show(ui: &mut Ui, own: &Opened, compared: &Compared) {
     match compared.pointed {
         Some(Pointed::Span { hovered, .. }) => {
@@ -112,7 +112,7 @@ fn kind_name(class: u8) -> &'static str {
     step::NAMES.get(usize::from(class)).copied().unwrap_or("")
 }
 
-/// Why a step is not compared.
+/// Returns the reason why a step is not compared.
 fn why_not(step: &Step) -> Option<String> {
     match step.same {
         Same::Step { .. } => None,
@@ -127,7 +127,7 @@ fn why_not(step: &Step) -> Option<String> {
 
 type Part = (&'static str, i64, i64);
 
-/// Where the time of steps went, in sum, in both sessions, ns.
+/// Returns the sums of the steps' parts in both sessions, in nanoseconds.
 fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Option<Vec<Part>> {
     let of = compared.counterparts.of(rank)?;
     let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of)) else {
@@ -149,7 +149,8 @@ fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Op
         (sum(&of_own), sum(&of_other))
     };
     let is_device = own.info.kind == LaneKind::Parts { device: true };
-    // Of a host what runs behind its own time is its own; of a device what hides communication is compute.
+    // On a host, time during background communication counts as own time. On a device, time that hides communication is
+    // compute.
     let own_name = if is_device { "compute" } else { "own time" };
     Some(
         [

@@ -1,27 +1,27 @@
-//! The dialog that asks what is to be written.
+//! The export dialog.
 
 use super::free_name;
 use egui::{Button, Context, EventFilter, Id, Key, Modal, Modifiers, RichText, Role, Ui, WidgetInfo};
 use std::path::{Path, PathBuf};
 
-/// What can be written.
+/// Kind of export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Export {
     /// The window, as pixels.
     Png,
-    /// The window, as a drawing.
+    /// The window, as a vector drawing.
     Svg,
     /// The visible range, as a trace.
     Trace,
-    /// The visible range as a trace, opened in its page.
+    /// The visible range as a trace, which is opened in ui.perfetto.dev.
     OpenedTrace,
 }
 
 impl Export {
-    /// In the order in which they are asked for.
+    /// All kinds, in the order in which the dialog lists them.
     pub const ALL: [Self; 4] = [Self::Png, Self::Svg, Self::Trace, Self::OpenedTrace];
 
-    /// For people.
+    /// Returns the displayed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Png => "PNG",
@@ -42,7 +42,7 @@ impl Export {
         }
     }
 
-    /// Of its file's name.
+    /// Returns the file name extension.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Png => "png",
@@ -52,7 +52,7 @@ impl Export {
     }
 }
 
-/// The dialog.
+/// The export dialog.
 #[derive(Debug, Default)]
 pub struct ExportDialog {
     shown: Option<Shown>,
@@ -60,13 +60,13 @@ pub struct ExportDialog {
 
 #[derive(Debug)]
 struct Shown {
-    /// Where each would be written.
+    /// Target file of each kind.
     files: [PathBuf; Export::ALL.len()],
     selected: usize,
 }
 
 impl ExportDialog {
-    /// Asks for what is to be written beside a session.
+    /// Opens the dialog. The target files are next to `session`.
     pub fn open(&mut self, session: &Path) {
         self.shown = Some(Shown {
             files: Export::ALL.map(|export| free_name(session, export.extension())),
@@ -74,12 +74,13 @@ impl ExportDialog {
         });
     }
 
-    /// True while it asks.
+    /// Returns true while the dialog is open.
     pub fn is_open(&self) -> bool {
         self.shown.is_some()
     }
 
-    /// Shows it while it is open; what was chosen, if something was: then it is closed. It is still seen in this frame.
+    /// Shows the dialog while it is open. Returns the choice of the user, which closes the dialog. This frame still
+    /// contains the dialog.
     pub fn show(&mut self, ctx: &Context) -> Option<(Export, PathBuf)> {
         let shown = self.shown.as_mut()?;
         let modal = Modal::new(Id::unique("export")).show(ctx, |ui| {
@@ -97,7 +98,7 @@ impl ExportDialog {
 }
 
 impl Shown {
-    /// Which was chosen, and whether it was none.
+    /// Draws the dialog. Returns the choice, and whether the user cancelled.
     fn contents(&mut self, ui: &mut Ui) -> (Option<usize>, bool) {
         let pressed = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
         let (up, down) = (pressed(Key::ArrowUp), pressed(Key::ArrowDown));
@@ -124,12 +125,12 @@ impl Shown {
             if response.gained_focus() {
                 self.selected = at;
             }
-            // The keyboard is where the selection is: Enter presses it.
+            // Keyboard focus follows the selection, so that Enter presses it.
             let nothing_focused = ui.memory(|memory| memory.focused().is_none());
             if is_selected && (nothing_focused || up || down) {
                 response.request_focus();
             }
-            // Arrows are taken above: egui would move a second time.
+            // The code above handles the arrows. Without this filter egui would move the focus as well.
             let arrows = EventFilter {
                 vertical_arrows: true,
                 ..EventFilter::default()

@@ -1,4 +1,5 @@
-//! One file, for one page in a browser on this machine: what it takes for a page to open a file that it did not choose itself.
+//! HTTP server of one file for one page in a local browser. A page needs it to open a file that the user did not choose
+//! there.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -9,38 +10,38 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of a request's head. Browsers send less than a thousand.
+/// Maximum size of a request head, in bytes. Browsers send less than a thousand.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// A request must be there after this time.
+/// Maximum time until a request head is complete.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// A reader that takes nothing for so long has gone.
+/// Write timeout: a client that accepts no data for this time counts as gone.
 const WRITE_TIME: Duration = Duration::from_secs(30);
 
-/// Connections at a time: browsers open some ahead of time.
+/// Maximum number of connections at a time. Browsers open some in advance.
 const MOST_CONNECTIONS: usize = 16;
 
-/// Between two looks whether somebody came: browsers are opened by people.
+/// Time between two polls for new connections. It is short compared with the reaction of a person who opens a browser.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a file is there.
+/// How long a file is served.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// From its first fetch on: pages ask twice.
+    /// Time after the first fetch. Pages ask twice.
     pub fetched: Duration,
-    /// If nobody fetches it.
+    /// Time without any fetch.
     pub unfetched: Duration,
 }
 
-/// How it ended.
+/// Reason why the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The file was fetched.
     Fetched,
-    /// Nobody came.
+    /// Nobody fetched the file in time.
     Unfetched,
-    /// It was told to stop.
+    /// The caller requested a stop.
     Stopped,
 }
 
@@ -52,7 +53,7 @@ pub struct FileServer {
 }
 
 impl FileServer {
-    /// Listens at an address of this machine.
+    /// Binds to an address of this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -60,13 +61,13 @@ impl FileServer {
         Ok(Self { listener, address })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves a file as `/NAME` to pages of `origin` until it is over; blocks until then. `fetched` is called after the first
-    /// time that all of it was sent.
+    /// Serves a file as `/NAME` to pages of `origin`, and blocks until the server ends. Calls `fetched` after the file
+    /// was sent completely for the first time.
     pub fn serve(
         self,
         file: &Path,
@@ -96,7 +97,7 @@ impl FileServer {
                     None if since.elapsed() >= patience.unfetched => return Ended::Unfetched,
                     _ => {}
                 }
-                // Whatever is wrong with a connection is over with it.
+                // An error of a connection affects only that connection.
                 let Ok((stream, _)) = self.listener.accept() else {
                     thread::sleep(PAUSE);
                     continue;
@@ -131,14 +132,14 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// True if all of the file was sent.
+    /// Answers a request. Returns true if the whole file was sent.
     fn answer(&self, mut stream: TcpStream) -> io::Result<bool> {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
         let head = match read_head(&mut stream)? {
             Head::Whole(head) => head,
             Head::TooLong => return self.refuse(&mut stream, "431 Request Header Fields Too Large"),
-            // Opened ahead of time, and not needed.
+            // The browser opened this connection in advance and did not need it.
             Head::Nothing => return Ok(false),
         };
         let mut lines = head.split("\r\n");
@@ -153,7 +154,8 @@ impl Served<'_> {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("host").then_some(value.trim())
         });
-        // A page elsewhere whose name suddenly means this machine asks with its own name.
+        // Protects against DNS rebinding: a foreign page whose name now resolves to this machine sends its own name
+        // here.
         if host.is_some_and(|host| !self.is_own(host)) {
             return self.refuse(&mut stream, "421 Misdirected Request");
         }
@@ -200,7 +202,8 @@ impl Served<'_> {
         Ok(false)
     }
 
-    /// The head of an answer: as ui.perfetto.dev needs it, and no other page can use it.
+    /// Writes the head of an answer. The headers are those that ui.perfetto.dev needs, and allow no other page to read
+    /// the file.
     fn head(&self, stream: &mut TcpStream, status: &str, content: &str) -> io::Result<()> {
         let head = format!(
             "HTTP/1.1 {status}\r\n\
@@ -225,7 +228,7 @@ enum Head {
     Nothing,
 }
 
-/// What comes before the empty line.
+/// Reads a request up to the empty line.
 fn read_head(stream: &mut TcpStream) -> io::Result<Head> {
     let until = Instant::now() + HEAD_TIME;
     let mut bytes = Vec::new();
@@ -242,7 +245,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Head> {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        // The empty line may have begun with what was there before.
+        // The end marker may have started in the previous part.
         let from = bytes.len().saturating_sub(3);
         bytes.extend_from_slice(&part[..count]);
         if let Some(end) = bytes[from..].windows(4).position(|four| four == b"\r\n\r\n") {
@@ -255,12 +258,13 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Head> {
     }
 }
 
-/// Ends a connection so that what was sent arrives: closed with something unread, it would be torn down.
+/// Closes a connection after all data arrived. Closing it with unread input would reset it, and the client could lose
+/// data.
 fn finish(stream: &mut TcpStream) {
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
     let mut rest = [0; 2048];
-    // A few times only: whoever goes on sending is not waited for.
+    // The number of reads is limited, in case the client never stops sending.
     for _ in 0..64 {
         if !matches!(stream.read(&mut rest), Ok(1..)) {
             return;
@@ -310,11 +314,11 @@ mod tests {
             }
         }
 
-        /// Status line and headers, and the content.
+        /// Sends a request. Returns the status line with headers, and the content.
         fn ask(&self, request: &str) -> (String, Vec<u8>) {
             let mut stream = TcpStream::connect(self.address).expect("connected");
             stream.set_read_timeout(Some(LONG)).expect("set");
-            // It may be refused before all is sent.
+            // The server may refuse the request before all of it is sent.
             let _ = stream.write_all(request.as_bytes());
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).expect("an answer");
@@ -441,7 +445,7 @@ mod tests {
                 unfetched: LONG,
             },
         );
-        // A connection that says nothing keeps nobody waiting.
+        // A silent connection does not block others.
         let silent = TcpStream::connect(running.address).expect("connected");
         assert_eq!(running.get("GET", "/view-1.pftrace").1, b"trace");
         drop(silent);

@@ -1,8 +1,9 @@
-//! Names that no file has yet.
+//! File names that do not exist yet.
 
 use std::path::{Path, PathBuf};
 
-/// `view-1.png` beside a session, or the first number that is free. Beside it: merging anew does not remove it then.
+/// Returns `view-N.EXTENSION` next to a session, with the first free number. The file is outside the session directory,
+/// so another merge does not remove it.
 pub fn free_name(session: &Path, extension: &str) -> PathBuf {
     let folder = if session.ends_with("session") {
         session.parent().unwrap_or(session)

@@ -1,4 +1,4 @@
-//! The shapes of a frame in a real window: egui hands them to the graphics card and forgets them.
+//! Copies the shapes of a frame in a real window. egui itself passes them to the graphics card and drops them.
 
 use crate::screenshot::Shapes;
 use crate::screenshot::raster::Textures;
@@ -6,8 +6,10 @@ use egui::{Context, FullOutput, Plugin};
 
 type Taker = Box<dyn FnOnce(Shapes) + Send + Sync>;
 
-/// Hands out the shapes of a frame. It must be added (`Context::add_plugin`) before the first frame: what images a window has
-/// is told to the graphics card once only, and is kept here for that.
+/// Passes on the shapes of a frame.
+///
+/// It must be added with `Context::add_plugin` before the first frame. egui reports each texture to the graphics card
+/// only once, and this plugin keeps a copy.
 #[derive(Default)]
 pub struct ShapesKeeper {
     textures: Textures,
@@ -15,7 +17,7 @@ pub struct ShapesKeeper {
 }
 
 impl ShapesKeeper {
-    /// Gives the frame that is being drawn to `taker`, on the thread that draws: it must not take long.
+    /// Passes the frame that is being drawn to `taker`. The call is on the drawing thread, so it must be short.
     pub fn take_next(&mut self, taker: impl FnOnce(Shapes) + Send + Sync + 'static) {
         self.takers.push(Box::new(taker));
     }
@@ -28,7 +30,7 @@ impl Plugin for ShapesKeeper {
 
     fn output_hook(&mut self, ctx: &Context, output: &mut FullOutput) {
         self.textures.apply(&output.textures_delta);
-        // A frame that is done over is not seen.
+        // A discarded frame is never visible.
         if self.takers.is_empty() || output.platform_output.requested_discard() {
             return;
         }

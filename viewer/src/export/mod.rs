@@ -1,5 +1,5 @@
-//! What is looked at, for other programs and other people: the window as a picture ([`svg`]), the visible range as a trace for
-//! ui.perfetto.dev ([`perfetto`]), and the dialog that asks which ([`dialog`]).
+//! Exports of the current view: the window as a picture ([`svg`]), the visible range as a trace for ui.perfetto.dev
+//! ([`perfetto`]), and the dialog ([`dialog`]).
 
 pub mod dialog;
 pub mod file_server;

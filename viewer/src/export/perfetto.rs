@@ -1,7 +1,8 @@
-//! The visible range as a trace for ui.perfetto.dev: written by rankscope itself, and opened there if that is wanted.
+//! Export of the visible range for ui.perfetto.dev. `rankscope export` writes the trace; the viewer can open it in the
+//! page.
 //!
-//! The page may ask one address of this machine for a file, which is 127.0.0.1:9001: the trace is served there until it was
-//! fetched, and stays on this machine.
+//! The page may fetch files from one local address, 127.0.0.1:9001. The viewer serves the trace there until the page
+//! has fetched it. The trace never leaves this machine.
 
 use super::file_server::{Ended, FileServer, Patience};
 use crate::model::{Window, moment_text};
@@ -16,35 +17,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where the page may look for a file.
+/// Local address from which the page may fetch a file.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9001);
 
-/// The page.
+/// Address of the page.
 const PAGE: &str = "https://ui.perfetto.dev";
 
-/// How long the trace is there for it.
+/// How long the trace is served.
 const PATIENCE: Patience = Patience {
     fetched: Duration::from_secs(30),
     unfetched: Duration::from_secs(300),
 };
 
-/// A server that was told to stop needs so long to do so.
+/// Time that a stopped server may take to release the port.
 const PORT_TIME: Duration = Duration::from_secs(2);
 
-/// What is written, and where to.
+/// A trace to write.
 #[derive(Clone, Debug)]
 pub struct TraceJob {
-    /// The session's directory.
+    /// Directory of the session.
     pub session: PathBuf,
-    /// All that the session has, ns on its axis.
+    /// Time span of the whole session, in nanoseconds on its axis.
     pub whole: Window,
-    /// Of that, what is written.
+    /// Time span to write.
     pub window: Window,
-    /// The file.
+    /// File to write.
     pub output: PathBuf,
 }
 
-/// A trace that is being written, or waits for the page to fetch it. Dropped, it waits no more.
+/// A trace that is being written, or served for the page. Dropping it stops the server.
 #[derive(Debug)]
 pub struct Serving {
     stop: Arc<AtomicBool>,
@@ -57,7 +58,7 @@ impl Drop for Serving {
 }
 
 impl TraceJob {
-    /// Writes the trace on a thread of its own. `tell` is called with what is to be said.
+    /// Writes the trace on a background thread. Calls `tell` with messages for the user.
     pub fn write(self, tell: impl Fn(String) + Send + 'static) {
         thread::spawn(move || match self.made() {
             Ok(made) => tell(made),
@@ -65,7 +66,7 @@ impl TraceJob {
         });
     }
 
-    /// Writes the trace and opens it in the page, on a thread of its own.
+    /// Writes the trace and opens it in the page, on a background thread. Calls `tell` with messages for the user.
     #[must_use = "it ends when this is dropped"]
     pub fn open(self, tell: impl Fn(String) + Send + Sync + 'static) -> Serving {
         let stop = Arc::new(AtomicBool::new(false));
@@ -82,7 +83,7 @@ impl TraceJob {
         Serving { stop }
     }
 
-    /// What came of it, in words.
+    /// Writes the trace. Returns a message for the user in both cases.
     fn made(&self) -> Result<String, String> {
         let arguments = self.arguments()?;
         let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(OsString::as_os_str).collect();
@@ -90,7 +91,7 @@ impl TraceJob {
         Ok(self.summary(&told))
     }
 
-    /// What rankscope itself is asked for.
+    /// Returns the arguments for `rankscope`.
     fn arguments(&self) -> Result<Vec<OsString>, String> {
         let mut arguments: Vec<OsString> = ["export", "--perfetto", "--json"].map(OsString::from).into();
         arguments.push(self.session.clone().into_os_string());
@@ -99,7 +100,8 @@ impl TraceJob {
         if from_ns >= to_ns {
             return Err("no trace was written: nothing is visible".to_owned());
         }
-        // The last record lies at the very end, and a range ends before its end.
+        // A side on which everything is visible stays open. The last record is at the very end, and a range excludes
+        // its end.
         let from = (from_ns > self.whole.from_ns && from_ns > 0).then(|| format!("{from_ns}ns"));
         let to = (to_ns < self.whole.to_ns && to_ns > 0).then(|| format!("{to_ns}ns"));
         if from.is_some() || to.is_some() {
@@ -110,7 +112,7 @@ impl TraceJob {
         Ok(arguments)
     }
 
-    /// In words what rankscope says that it wrote.
+    /// Returns the JSON answer of `rankscope` as a message.
     fn summary(&self, told: &str) -> String {
         let told: serde_json::Value = serde_json::from_str(told).unwrap_or_default();
         let mut text = format!("saved {}", self.output.display());
@@ -125,7 +127,7 @@ impl TraceJob {
     }
 }
 
-/// Serves a trace and opens the page, until that is over.
+/// Serves a trace and opens the page. Returns when the server ends.
 fn show(
     file: &Path,
     address: SocketAddr,
@@ -155,7 +157,7 @@ fn show(
         }
     };
     let url = url(server.address(), &name);
-    // The page comes when it has loaded; whoever comes before is answered once there is time.
+    // The server accepts connections after the page was opened. The system queues earlier ones.
     match browse(&url) {
         Ok(()) => tell(format!(
             "opening {url}; if the browser asks, allow it to reach this machine. The trace is {}",
@@ -176,7 +178,7 @@ fn show(
     }
 }
 
-/// The one before may still have the port.
+/// Binds the server. The previous server may still use the port, so it retries for a short time.
 fn listen(address: SocketAddr, stop: &AtomicBool) -> std::io::Result<FileServer> {
     let until = Instant::now() + PORT_TIME;
     loop {
@@ -193,18 +195,17 @@ fn listen(address: SocketAddr, stop: &AtomicBool) -> std::io::Result<FileServer>
     }
 }
 
-/// What a browser is to open. The name has letters only that need no escaping: it is one of
-/// [`super::free_name`].
+/// Returns the address to open in a browser. `name` needs no escaping, because it is from [`super::free_name`].
 fn url(address: SocketAddr, name: &str) -> String {
     format!("{PAGE}/#!/?url=http://{address}/{name}")
 }
 
-/// Opens a page in the browser of the desktop.
+/// Opens an address in the browser of the desktop.
 fn browse(url: &str) -> Result<(), String> {
     let is_desktop = ["DISPLAY", "WAYLAND_DISPLAY"]
         .iter()
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
-    // Without a desktop it would start a browser of letters, in whatever terminal the viewer was started.
+    // Without a desktop, xdg-open would start a text browser in the terminal of the viewer.
     if !is_desktop {
         return Err("there is no desktop to open a browser on".to_owned());
     }
@@ -215,7 +216,7 @@ fn browse(url: &str) -> Result<(), String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| format!("cannot start xdg-open: {error}"))?;
-    // It ends at once where it finds no browser; where it becomes the browser, it stays as long as that.
+    // xdg-open fails at once if it finds no browser. If it becomes the browser itself, it runs as long as the browser.
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         match child.try_wait() {
@@ -231,7 +232,7 @@ fn browse(url: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_collector::time_range::TimeRange;
+    use rankscope_analysis::model::time_range::TimeRange;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::Mutex;
@@ -274,7 +275,7 @@ mod tests {
             (range.from_ns, range.to_ns),
             (Some(1_234_567_891), Some(2_000_000_001))
         );
-        // Open where all of that side is visible.
+        // A side on which everything is visible stays open.
         assert!(
             texts(Window::between(-500, 20_000_000_000))
                 .iter()
@@ -312,7 +313,7 @@ mod tests {
         let asked = Mutex::new(None);
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         thread::scope(|scope| {
-            // As a browser: asked to open a page, it comes later.
+            // Like a browser: the request arrives later than the call.
             let browse = |url: &str| {
                 let (page, of) = url.split_once("/#!/?url=").expect("a page and a file");
                 assert_eq!(page, "https://ui.perfetto.dev");
@@ -326,7 +327,7 @@ mod tests {
                     let mut answer = String::new();
                     stream.read_to_string(&mut answer).expect("an answer");
                     *asked.lock().expect("no panic") = Some((name.to_owned(), answer));
-                    // What was sent is counted a moment later.
+                    // The server counts the fetch slightly later.
                     thread::sleep(Duration::from_millis(300));
                     stop.store(true, Ordering::SeqCst);
                 });
@@ -364,7 +365,7 @@ mod tests {
         let taken = other.local_addr().expect("an address");
         let stop = AtomicBool::new(false);
         show(&file, taken, &stop, |_| panic!("nothing is opened"), &tell);
-        // Told to stop, it is over at once.
+        // A server that was stopped in advance returns at once.
         let stop = AtomicBool::new(true);
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         show(

@@ -1,28 +1,28 @@
-//! What a person can ask for, by mouse, key, palette or panel: one way to change what is looked at.
+//! Actions of the user, by mouse, key, palette or panel: the only way to change the view.
 
 use super::{PickedInstance, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A change of what is looked at.
+/// A change of the view.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Show this part of time.
+    /// Show this time range.
     Show(Window),
-    /// Show all of it.
+    /// Show the whole run.
     ShowAll,
-    /// Show what was shown before.
+    /// Return to the previous time range.
     Back,
-    /// And after that.
+    /// Go forward to the time range after this one.
     Forward,
-    /// Let panels tell of this part of time; `None`: of all.
+    /// Limit the panels to this time range. `None`: the whole run.
     Select(Option<Window>),
-    /// Show one instance across all ranks.
+    /// Pick one instance, and show it on all ranks.
     Pick(Option<PickedInstance>),
     /// Mark these instances on the timeline.
     Mark(Arc<BTreeSet<u64>>),
-    /// Keys and panels refer to this rank.
+    /// Make this the rank that keys and panels refer to.
     Rank(Option<u32>),
     /// Show a tab of the drawer.
     Tab(PanelTab),
@@ -30,28 +30,28 @@ pub enum Action {
     ToggleDrawer,
     /// Open or close the list of findings.
     ToggleFindings,
-    /// Show a rank's lanes, or only its parts.
+    /// Show all lanes of a rank, or only its parts.
     ToggleRank(u32),
-    /// Low rows, or high ones.
+    /// Switch between low and high rows.
     ToggleDense,
-    /// Show the lanes of all ranks; of none where all are shown.
+    /// Show the lanes of all ranks. If all are shown, show none.
     ToggleAllRanks,
-    /// Show a host's ranks, or not.
+    /// Show or hide the ranks of a host.
     ToggleHost(u32),
-    /// Keep a rank on top, or not.
+    /// Pin a rank to the top, or unpin it.
     TogglePin(u32),
-    /// Do not show a rank.
+    /// Hide a rank.
     Hide(u32),
     /// Show hidden ranks again.
     ShowHidden,
-    /// Show ranks in this order.
+    /// Show the ranks in this order.
     Order(Vec<u32>),
-    /// Show spans in colour that are like this.
+    /// Highlight the spans that match this expression.
     Filter(String),
 }
 
 impl Action {
-    /// True if which rows there are, or their order, may be others afterwards.
+    /// Returns true if the action may change the set of rows or their order.
     pub fn changes_rows(&self) -> bool {
         matches!(
             self,
@@ -67,24 +67,24 @@ impl Action {
     }
 }
 
-/// What the drawer below the timeline shows.
+/// Tab of the drawer below the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PanelTab {
-    /// Where the time of each rank went.
+    /// Breakdown of the time of each rank.
     #[default]
     Time,
     /// Operations by kind and size.
     Operations,
-    /// Stretches without compute.
+    /// Intervals without compute.
     Stalls,
-    /// Who is late, who waits.
+    /// Which ranks are late, and which wait.
     Lateness,
-    /// Rank × step and rank × rank.
+    /// Heat maps: rank × step and rank × rank.
     HeatMaps,
 }
 
 impl PanelTab {
-    /// In the order in which they are shown.
+    /// All tabs in display order.
     pub const ALL: [Self; 5] = [
         Self::Time,
         Self::Operations,
@@ -93,7 +93,7 @@ impl PanelTab {
         Self::HeatMaps,
     ];
 
-    /// For people.
+    /// Returns the displayed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "Time",

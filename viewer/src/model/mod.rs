@@ -1,5 +1,6 @@
-//! What is looked at, without a window: the session that is open, the part of time that is shown, what is selected. Everything
-//! here is plain data with tests; drawing reads it, and changes it by [`Action`]s only.
+//! State of the view, without a window: the open session, the visible time range and the selection.
+//!
+//! Everything here is plain data with tests. Drawing code reads it, and changes it only through [`Action`]s.
 
 mod action;
 mod opened;

@@ -1,6 +1,6 @@
-//! The session that is open: its summary, and the indices of its ranks, opened when they are first drawn.
+//! The open session: its summary and the indices of its ranks, which are opened when they are first drawn.
 
-use rankscope_collector::view;
+use rankscope_analysis::index;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use std::collections::VecDeque;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
-/// A session that is looked at. Shared by the window and the threads that draw and count for it.
+/// An open session. The window and its background threads share it.
 pub struct Opened {
-    /// Its directory.
+    /// Directory of the session.
     pub path: PathBuf,
-    /// Its summary.
+    /// Summary of the session.
     pub session: Session,
-    /// The work of some device was recorded.
+    /// Whether device activity was recorded.
     pub has_devices: bool,
-    /// Somewhere the recorder worked for itself.
+    /// Whether the recorder's own overhead was recorded.
     pub has_overhead: bool,
     views: Vec<Slot>,
     queue: Arc<Queue>,
@@ -29,30 +29,30 @@ struct Slot {
     view: OnceLock<Option<Arc<ViewFile>>>,
     asked: AtomicBool,
     asked_by_window: AtomicBool,
-    /// A thread opens or makes it.
+    /// Whether a thread is opening or building the index.
     taken: AtomicBool,
 }
 
-/// Ranks whose index is to be opened or made, by threads of their own.
+/// Ranks whose index must be opened or built by background threads.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
     news: Condvar,
-    /// There are threads that serve it.
+    /// Whether threads serve the queue.
     is_served: AtomicBool,
 }
 
 #[derive(Default)]
 struct Waiting {
-    /// The window shows their rows: what was asked for last is what is seen now, and comes first.
+    /// Ranks with visible rows. The last request is what is visible now, so it is served first.
     seen: Vec<u32>,
-    /// Somebody sums over them: in their order.
+    /// Ranks that summaries need, served in order.
     others: VecDeque<u32>,
     is_over: bool,
 }
 
 impl Queue {
-    /// The rank that is wanted most; waits for one. `None`: nobody wants any more.
+    /// Returns the next rank, and waits for one if necessary. `None`: the queue is closed.
     fn next(&self) -> Option<u32> {
         let mut waiting = self.waiting.lock().ok()?;
         loop {
@@ -87,18 +87,18 @@ impl Drop for Opened {
     }
 }
 
-/// The index of a rank, as far as it is there.
+/// State of the index of a rank.
 pub enum View<'a> {
-    /// It is open.
+    /// The index is open.
     Open(&'a Arc<ViewFile>),
-    /// It is being made.
+    /// The index is being opened or built.
     Coming,
-    /// It cannot be made; [`Opened::problems`] says why.
+    /// The index cannot be built; see [`Opened::problems`].
     Missing,
 }
 
 impl Opened {
-    /// Of a session directory. Nothing of the ranks is read yet.
+    /// Creates the state of a session directory. Reads nothing of the ranks yet.
     pub fn new(path: &Path, session: Session) -> Self {
         Self {
             path: path.to_path_buf(),
@@ -115,14 +115,15 @@ impl Opened {
         }
     }
 
-    /// Its steps are those of a part of a run, which has numbers of its own: they are no other session's.
+    /// Returns true if this is a part of a run with its own step numbers. These do not match those of other sessions.
     pub fn has_own_step_numbers(&self) -> bool {
         let part = self.session.part.as_ref();
         part.is_some_and(|part| part.numbers_steps_from_its_begin)
     }
 
-    /// The index of a rank whose rows the window shows: no file is touched by the thread that asks. What is not open yet is
-    /// asked for, and comes soon; before what others ask for.
+    /// Returns the index of a rank with visible rows, without any file access on the calling thread.
+    ///
+    /// If the index is not open yet, it is requested with priority over [`Self::view`].
     pub fn view_soon(&self, rank: u32) -> View<'_> {
         let Some(slot) = self.views.get(rank as usize) else {
             return View::Missing;
@@ -139,7 +140,7 @@ impl Opened {
         View::Coming
     }
 
-    /// The index of a rank. Where there is none it is asked for, and comes later.
+    /// Returns the index of a rank. Requests it if it must be built.
     pub fn view(&self, rank: u32) -> View<'_> {
         let Some(slot) = self.views.get(rank as usize) else {
             return View::Missing;
@@ -157,7 +158,7 @@ impl Opened {
                 .as_ref()
                 .map_or(View::Missing, View::Open),
             None => {
-                // Several threads may find out at once; one of them asks.
+                // Several threads may get here at once; only one of them makes the request.
                 if !slot.asked.swap(true, Ordering::AcqRel) {
                     self.queue.push(rank, false);
                 }
@@ -166,14 +167,14 @@ impl Opened {
         }
     }
 
-    /// True if the index of a rank was opened before.
+    /// Returns true if the index of a rank was opened before.
     pub fn is_open(&self, rank: u32) -> bool {
         self.views
             .get(rank as usize)
             .is_some_and(|slot| slot.view.get().is_some())
     }
 
-    /// The index of a rank, if it is open or can be opened as it is.
+    /// Returns the index of a rank, if it is open or can be opened without being built.
     pub fn open_view(&self, rank: u32) -> Option<Arc<ViewFile>> {
         match self.view(rank) {
             View::Open(view) => Some(view.clone()),
@@ -193,7 +194,7 @@ impl Opened {
         is_current.then(|| Arc::new(view))
     }
 
-    /// False if it was open, or another thread is at it.
+    /// Opens or builds an index. Returns false if it was open already, or if another thread works on it.
     fn open_or_build(&self, rank: u32, cancelled: &AtomicBool) -> bool {
         let Some(slot) = self.views.get(rank as usize) else {
             return false;
@@ -202,7 +203,7 @@ impl Opened {
             return false;
         }
         let view = self.open(rank).or_else(|| {
-            if let Err(error) = view::build(&self.path, &self.session, rank, cancelled) {
+            if let Err(error) = index::build(&self.path, &self.session, rank, cancelled) {
                 let name = self.name_of(rank);
                 self.note(std::iter::once(format!(
                     "{name} cannot be drawn: {error}; merge the run again: rankscope merge"
@@ -210,7 +211,7 @@ impl Opened {
             }
             self.open(rank)
         });
-        // Another may have opened it meanwhile: it is the same.
+        // Another thread may have opened it meanwhile; the result is the same.
         let _ = slot.view.set(view);
         true
     }
@@ -221,7 +222,7 @@ impl Opened {
         }
     }
 
-    /// What was not as it should be when indices were opened or made.
+    /// Returns the problems found while indices were opened or built.
     pub fn problems(&self) -> Vec<String> {
         self.problems
             .lock()
@@ -229,7 +230,7 @@ impl Opened {
             .unwrap_or_default()
     }
 
-    /// What people call a rank.
+    /// Returns the displayed name of a rank.
     pub fn name_of(&self, rank: u32) -> &str {
         self.session
             .ranks
@@ -237,17 +238,17 @@ impl Opened {
             .map_or("?", |rank| rank.name.as_str())
     }
 
-    /// True once [`Opened::close`] was called.
+    /// Returns true after a call of [`Opened::close`].
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Threads that work for this session end soon.
+    /// Makes all threads that work for this session end soon.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Starts the threads that open indices, and make those that are missing; `made` is called after each.
+    /// Starts the threads that open or build indices. Calls `made` after each index.
     pub fn start_indexing(self: &Arc<Self>, made: impl Fn() + Send + Sync + Clone + 'static) {
         if self.queue.is_served.swap(true, Ordering::AcqRel) {
             return;

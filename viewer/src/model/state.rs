@@ -1,4 +1,4 @@
-//! What is looked at: the part of time, what is selected, what the mouse points at.
+//! State of the view: visible time range, selection, and what the mouse points at.
 
 use super::{Action, PanelTab, Window};
 use rankscope_formats::index::{LaneKind, Span};
@@ -6,67 +6,67 @@ use rankscope_formats::session::Session;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Windows that can be gone back to.
+/// Maximum number of time ranges in the history.
 const MOST_UNDO: usize = 200;
 
-/// Under the mouse.
+/// What the mouse points at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hovered {
     /// Position of the rank in the session.
     pub rank: u32,
     /// Position of the lane in the rank's index.
     pub lane: usize,
-    /// What the lane shows.
+    /// Kind of the lane.
     pub kind: LaneKind,
-    /// What is there.
+    /// The span.
     pub span: Span,
 }
 
-/// One instance that was picked, and where its spans are looked for.
+/// A picked instance, and the time range in which its spans are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PickedInstance {
-    /// Its number.
+    /// Number of the instance.
     pub instance: u64,
-    /// Its communicator.
+    /// Communicator of the instance.
     pub communicator: Option<u32>,
-    /// The span by which it was picked, ns.
+    /// Start of the span by which the instance was picked, in nanoseconds.
     pub from_ns: i64,
-    /// See `from_ns`.
+    /// End of that span, in nanoseconds.
     pub to_ns: i64,
 }
 
-/// What is kept between two starts, per session.
+/// View of a session that is kept between two starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ViewState {
-    /// What is shown of time; `None`: all of it.
+    /// Visible time range. `None`: the whole run.
     pub window: Option<Window>,
-    /// What is selected of time.
+    /// Selected time range.
     pub range: Option<Window>,
-    /// Ranks whose lanes are not shown one by one.
+    /// Ranks whose lanes are collapsed.
     pub collapsed: BTreeSet<u32>,
-    /// Hosts whose ranks are not shown.
+    /// Hosts whose ranks are collapsed.
     pub closed_hosts: BTreeSet<u32>,
-    /// Ranks that stay on top.
+    /// Ranks that are pinned to the top.
     pub pinned: BTreeSet<u32>,
-    /// Ranks that are not shown.
+    /// Hidden ranks.
     pub hidden: BTreeSet<u32>,
-    /// Ranks in the order that was asked for; those that are not named follow in their own.
+    /// Requested order of the ranks. Ranks that are missing here follow in their own order.
     pub order: Vec<u32>,
-    /// What spans must be to be shown in colour; empty: all.
+    /// Search expression of the highlighted spans. Empty: all spans.
     pub filter: String,
-    /// The drawer's tab.
+    /// Tab of the drawer.
     pub tab: PanelTab,
-    /// The drawer below the timeline is open.
+    /// Whether the drawer below the timeline is open.
     pub drawer: bool,
-    /// The list of findings beside it is open.
+    /// Whether the list of findings next to the timeline is open.
     pub findings: bool,
-    /// Rows are low, and more of them are seen.
+    /// Whether rows are low, so that more of them are visible.
     pub dense: bool,
-    /// Grows whenever it changes which rows there are, or in which order.
+    /// Counter of changes to the set or the order of rows.
     #[serde(skip)]
     pub row_changes: u64,
-    /// Down from the top, points.
+    /// Scroll position from the top, in points.
     pub scroll: f32,
 }
 
@@ -91,35 +91,36 @@ impl Default for ViewState {
     }
 }
 
-/// What is looked at.
+/// State of the view.
 pub struct State {
-    /// The part that is kept.
+    /// The part that is kept between two starts.
     pub view: ViewState,
-    /// All there is.
+    /// Time span of the whole run.
     pub whole: Window,
-    /// Ranks of the session.
+    /// Number of ranks of the session.
     pub ranks: u32,
-    /// Under the mouse.
+    /// What the mouse points at.
     pub hovered: Option<Hovered>,
-    /// Picked with the mouse or by a key.
+    /// Instance that was picked with the mouse or a key.
     pub picked: Option<PickedInstance>,
-    /// Rank that keys refer to, and panels mark.
+    /// Rank that keys refer to and panels mark.
     pub rank: Option<u32>,
-    /// Instances that a panel marks: those of a bin of a histogram, those that a search found.
+    /// Instances that a panel marks, such as those of a histogram bin or of a search result.
     pub marked: std::sync::Arc<BTreeSet<u64>>,
     before: Vec<Window>,
     after: Vec<Window>,
-    /// A wheel or a key that is held changes the window many times: that is one step back.
+    /// Time of the last change of the window. A wheel or a held key causes many changes, which are one step of the
+    /// history.
     changed_at_s: f64,
 }
 
-/// Changes that follow each other faster than this are one, seconds.
+/// Maximum time between two changes that are one step of the history, in seconds.
 const ONE_CHANGE_S: f64 = 0.7;
 
 impl State {
-    /// Of a run of this length.
+    /// Creates the state of a run with the time span `whole`.
     pub fn new(whole: Window, mut view: ViewState) -> Self {
-        // What was kept may be of a run that lay here before, and was longer.
+        // The kept view may be of another, longer run that had the same path.
         let is_inside = |window: &Window| window.touches(whole.from_ns, whole.to_ns);
         view.window = view.window.filter(is_inside);
         view.range = view.range.filter(is_inside).map(|range| range.kept_in(whole));
@@ -137,17 +138,17 @@ impl State {
         }
     }
 
-    /// What is shown of time.
+    /// Returns the visible time range.
     pub fn window(&self) -> Window {
         self.view.window.unwrap_or(self.whole)
     }
 
-    /// What panels tell of: the selection, else all.
+    /// Returns the time range that panels describe: the selection, or the whole run.
     pub fn selected(&self) -> Window {
         self.view.range.unwrap_or(self.whole)
     }
 
-    /// Does what was asked for, at a moment of the window's clock.
+    /// Applies an action. `now_s` is the time of the window's clock, in seconds.
     pub fn apply(&mut self, action: Action, now_s: f64) {
         if action.changes_rows() {
             self.view.row_changes += 1;
@@ -200,8 +201,9 @@ impl State {
         }
     }
 
-    /// Ranks have other positions in a session that goes on: they are known by their names. Instances may have other
-    /// numbers; one that was picked is looked for at its time only.
+    /// Converts rank positions to those of a newer session of a followed run. Ranks are identified by name.
+    ///
+    /// Instances may have other numbers. A picked instance is searched only in its time range.
     pub fn rename(&mut self, before: &Session, now: &Session) {
         let places: std::collections::BTreeMap<&str, u32> = now
             .ranks
@@ -226,7 +228,8 @@ impl State {
         self.marked = std::sync::Arc::default();
     }
 
-    /// The run went on. Who looked at its end, or at all of it, still does.
+    /// Takes over the time span of a run that continues. A window that shows its end, or all of it, still does so
+    /// afterwards.
     pub fn go_on(&mut self, whole: Window) {
         let more_ns = whole.to_ns - self.whole.to_ns;
         if let Some(window) = &mut self.view.window {

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formatting of numbers for display.
 
-/// A duration with three digits and a unit: `1.25 ms`.
+/// Formats a duration with three digits and a unit, such as `1.25 ms`.
 pub fn duration_text(ns: i64) -> String {
     let sign = if ns < 0 { "−" } else { "" };
     let ns = ns.unsigned_abs() as f64;
@@ -25,7 +25,8 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// A moment on the axis, so fine that moments `step_ns` apart look different: `12.345 678 s`.
+/// Formats a time on the axis, such as `12.345 678 s`. The precision suffices to distinguish times that are `step_ns`
+/// apart.
 pub fn moment_text(ns: i64, step_ns: i64) -> String {
     let sign = if ns < 0 { "−" } else { "" };
     let total = ns.unsigned_abs();
@@ -48,7 +49,7 @@ pub fn moment_text(ns: i64, step_ns: i64) -> String {
     }
 }
 
-/// A whole number with thin spaces between thousands.
+/// Formats an integer with thin spaces between groups of thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -61,7 +62,7 @@ fn grouped(number: u64) -> String {
     out
 }
 
-/// Bytes in binary units, as sizes of buffers are: `4 MiB`.
+/// Formats a size in binary units, as is usual for buffers, such as `4 MiB`.
 pub fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
@@ -78,7 +79,7 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{text} {}", UNITS[unit])
 }
 
-/// A bandwidth; GB/s are 10⁹ bytes per second (METRICS.md).
+/// Formats a bandwidth. 1 GB/s is 10⁹ bytes per second (METRICS.md).
 pub fn rate_text(bytes_per_s: f64) -> String {
     if bytes_per_s < 1e6 {
         format!("{} kB/s", three_digits(bytes_per_s / 1e3))

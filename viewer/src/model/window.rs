@@ -1,19 +1,19 @@
-//! The part of time that is shown, and how it maps to the screen.
+//! The visible time range and its mapping to the screen.
 
-/// From (inclusive) to (exclusive), ns on the session's axis. Never empty.
+/// A time range from (inclusive) to (exclusive), in nanoseconds on the session's axis. Never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Window {
-    /// First moment.
+    /// Start.
     pub from_ns: i64,
-    /// First moment beyond.
+    /// End, exclusive.
     pub to_ns: i64,
 }
 
-/// Shorter than this nothing is looked at: clocks tell no less.
+/// Minimum length of a window, in nanoseconds. The clocks have no finer resolution.
 const SHORTEST_NS: i64 = 20;
 
 impl Window {
-    /// From one moment to another, whichever comes first; at least so long that something can be seen.
+    /// Creates the window between two times in any order. A shorter one is extended to the minimum length.
     pub fn between(one_ns: i64, other_ns: i64) -> Self {
         let (from_ns, to_ns) = (one_ns.min(other_ns), one_ns.max(other_ns));
         if to_ns.saturating_sub(from_ns) >= SHORTEST_NS {
@@ -27,24 +27,26 @@ impl Window {
         }
     }
 
-    /// Its length, ns.
+    /// Returns the length, in nanoseconds.
     pub fn length_ns(&self) -> i64 {
         self.to_ns.saturating_sub(self.from_ns)
     }
 
-    /// Where a moment lies: 0 at the left end, 1 at the right. The difference is taken in whole nanoseconds: a run of days
-    /// has more of them than a number of 32 bits, or a position on the screen, can tell apart.
+    /// Returns the place of a time: 0 is the left edge, 1 the right edge.
+    ///
+    /// The difference is computed in integer nanoseconds. In a run of days, neither an `f32` nor a screen position can
+    /// distinguish single nanoseconds.
     pub fn share_of(&self, ns: i64) -> f64 {
         ns.saturating_sub(self.from_ns) as f64 / self.length_ns() as f64
     }
 
-    /// The moment at a place: 0 is the left end, 1 the right.
+    /// Returns the time at a place: 0 is the left edge, 1 the right edge.
     pub fn at(&self, share: f64) -> i64 {
         self.from_ns
             .saturating_add((share * self.length_ns() as f64).round() as i64)
     }
 
-    /// Moved by a share of its length.
+    /// Returns the window moved by a share of its length.
     #[must_use]
     pub fn moved(&self, share: f64) -> Self {
         let by = (share * self.length_ns() as f64).round() as i64;
@@ -54,7 +56,7 @@ impl Window {
         }
     }
 
-    /// Made longer (`factor` above 1) or shorter; the moment at `share` stays in its place.
+    /// Returns the window scaled by `factor`; above 1 it becomes longer. The time at `share` stays at its place.
     #[must_use]
     pub fn zoomed(&self, factor: f64, share: f64) -> Self {
         let fixed = self.at(share);
@@ -63,7 +65,7 @@ impl Window {
         Self::between(from_ns, from_ns.saturating_add(length as i64))
     }
 
-    /// The nearest window of this length (at most that of `limits`) that lies in `limits`.
+    /// Returns the nearest window of this length inside `limits`. The length is at most that of `limits`.
     #[must_use]
     pub fn kept_in(&self, limits: Self) -> Self {
         let length = self.length_ns().min(limits.length_ns());
@@ -74,13 +76,13 @@ impl Window {
         }
     }
 
-    /// Some room on both sides.
+    /// Returns the window with a margin on both sides, as a share of its length.
     #[must_use]
     pub fn with_margin(&self, share: f64) -> Self {
         self.zoomed(1.0 + 2.0 * share, 0.5)
     }
 
-    /// True if some moment lies in both.
+    /// Returns true if the window and the range overlap.
     pub fn touches(&self, from_ns: i64, to_ns: i64) -> bool {
         from_ns < self.to_ns && to_ns >= self.from_ns
     }

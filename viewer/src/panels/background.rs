@@ -1,29 +1,29 @@
-//! Work that a panel has done for it on a thread of its own: a window does not wait for a disk.
+//! Work on a background thread for a panel. The window must not wait for a disk.
 
 use egui::Context;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
-/// Something that is being read or computed. When it is dropped the thread goes on, and nobody hears of it.
+/// A value that is being read or computed. Dropping it does not end the thread; its result is discarded.
 pub struct Background<T> {
     result: Receiver<T>,
 }
 
-/// What became of it.
+/// State of the work.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Polled<T> {
-    /// Not yet there.
+    /// The work is not finished.
     Pending,
-    /// Done; it is told once.
+    /// The result. It is returned only once.
     Done(T),
-    /// The thread could not be started, or died: a bug.
+    /// The thread could not be started, or panicked: a bug.
     Died,
 }
 
-/// What to tell people where [`Polled::Died`].
+/// Message to display for [`Polled::Died`].
 pub const DIED: &str = "a thread of the viewer ended unexpectedly; please report this";
 
-/// Wakes the window up also where the work ends in a panic.
+/// Wakes the window on drop, so also if the work panics.
 struct Wake(Context);
 
 impl Drop for Wake {
@@ -33,23 +33,24 @@ impl Drop for Wake {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Starts it. The window of `ctx` is drawn again when it is done.
+    /// Starts `work`. The window of `ctx` is drawn again when it is finished.
     pub fn start(ctx: &Context, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (done, result) = channel();
         let ctx = ctx.clone();
         let run = move || {
-            // Dropped in reverse order: the window wakes up when the channel tells what happened.
+            // Locals are dropped in reverse order: the channel is closed before the window wakes up.
             let _wake = Wake(ctx);
             let done = done;
-            // Nobody waits any more if this fails.
+            // Sending fails only if nobody waits for the result any more.
             let _ = done.send(work());
         };
-        // Without a thread the sender is dropped with the closure, which says the same as a thread that died.
+        // If the thread cannot be started, the sender is dropped with the closure. The receiver then sees a dead
+        // thread.
         drop(thread::Builder::new().name("panel".to_owned()).spawn(run));
         Self { result }
     }
 
-    /// What became of it by now.
+    /// Returns the current state.
     pub fn poll(&self) -> Polled<T> {
         match self.result.try_recv() {
             Ok(result) => Polled::Done(result),

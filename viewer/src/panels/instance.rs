@@ -1,12 +1,12 @@
-//! One instance: its ranks in the order of their arrivals, what each waited and what it made the others wait.
+//! One instance: its ranks in the order of their arrivals, the wait of each, and the waiting that it caused.
 
 use crate::model::{Action, Opened, Window, bytes_text, duration_text, rate_text};
 use crate::timeline::instance::Members;
 use egui::{Align, Label, Layout, RichText, Sense, Ui};
 use egui_extras::{Column, TableBuilder};
-use rankscope_collector::blame::caused_ns;
+use rankscope_analysis::measures::blame::caused_ns;
 
-/// Draws the panel of an instance that was picked.
+/// Draws the panel of a picked instance.
 pub fn show(ui: &mut Ui, opened: &Opened, members: &Members, actions: &mut Vec<Action>) {
     let name = members
         .row
@@ -30,7 +30,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, members: &Members, actions: &mut Vec<A
     table(ui, opened, members, actions);
 }
 
-/// The part of time from the first arrival to the last leave.
+/// Returns the time range from the first arrival to the last leave.
 pub fn whole(members: &Members) -> Window {
     let from = members
         .members

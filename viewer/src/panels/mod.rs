@@ -1,9 +1,12 @@
-//! Panels beside and below the timeline.
+//! Panels next to and below the timeline.
 //!
-//! [`findings`] is what a person should know, [`instance`] one instance across its ranks, [`heat_maps`] the run at a glance, [`notes`] what people write to it,
-//! [`selection`] what a range of time adds up to.
-//! [`background`] reads and computes for them on other threads, [`mood`] is how serious something looks, [`paper`] what
-//! text looks like, [`session_key`] tells when what they made is of another session.
+//! - [`findings`] lists what the user should know, [`notes`] what users write.
+//! - [`instance`] shows one instance on all its ranks.
+//! - [`heat_maps`] show the run at a glance.
+//! - [`selection`] sums up a time range.
+//! - [`background`] reads and computes for the panels on background threads.
+//! - [`mood`] maps severity to colours, and [`paper`] sets the look of text.
+//! - [`session_key`] detects that a panel's data belongs to another session.
 
 pub mod background;
 pub mod findings;

@@ -1,10 +1,10 @@
-//! The colour of a sentence by how serious it is: readable on both papers, and never the only sign of it.
+//! Colours by severity. They are readable in both themes, and colour is never the only sign of severity.
 
 use crate::theme::Theme;
 use egui::{Color32, Ui};
-use rankscope_collector::report::words::Mood;
+use rankscope_report::words::Mood;
 
-/// Of letters and bars.
+/// Returns the colour of text and bars.
 pub fn colour(ui: &Ui, mood: Mood) -> Color32 {
     of(
         Theme {
@@ -29,7 +29,7 @@ fn of(theme: Theme, mood: Mood) -> Color32 {
 mod tests {
     use super::*;
 
-    /// Relative luminance as the contrast rules of the web define it.
+    /// Returns the relative luminance as WCAG defines it.
     fn luminance(colour: Color32) -> f64 {
         let channel = |value: u8| {
             let value = f64::from(value) / 255.0;

@@ -1,9 +1,9 @@
-//! Text in the colours of the [`Theme`]: egui's own are too faint to be read for long, on dark and on light paper.
+//! Text in the colours of the [`Theme`]. egui's own text colours are too faint for long reading, in both themes.
 
 use crate::theme::Theme;
 use egui::Visuals;
 
-/// Sets the colours of text and links; the rest stays as it is.
+/// Sets the colours of text and links, and leaves the rest unchanged.
 pub fn apply(visuals: &mut Visuals) {
     let theme = Theme {
         dark: visuals.dark_mode,

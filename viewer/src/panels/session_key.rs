@@ -1,9 +1,9 @@
-//! What tells one session from another: what a panel has made of one is of no use for the next.
+//! Identity of a session. What a panel computed for one session is not valid for another.
 
 use crate::model::Opened;
 use std::path::PathBuf;
 
-/// A session as it was merged once.
+/// A session as written by one merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionKey {
     path: PathBuf,
@@ -11,7 +11,7 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// Of an open session.
+    /// Returns the key of an open session.
     pub fn of(opened: &Opened) -> Self {
         Self {
             path: opened.path.clone(),
@@ -19,7 +19,7 @@ impl SessionKey {
         }
     }
 
-    /// True of the session that it was made of.
+    /// Returns true if this is the key of `opened`.
     pub fn is_of(&self, opened: &Opened) -> bool {
         self.path == opened.path && self.written_unix_ns == opened.session.written_unix_ns
     }

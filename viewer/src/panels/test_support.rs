@@ -1,7 +1,9 @@
-//! Made-up sessions on disk for the tests of panels, the collector's own made-up jobs, and pictures of panels:
-//! `PANELS_OUT=DIR cargo test -p rankscope-viewer panels::` writes them there, to be looked at.
+//! Artificial sessions on disk for the tests of panels, and pictures of panels.
+//!
+//! The jobs are those of the collector's tests. `PANELS_OUT=DIR cargo test -p rankscope-viewer panels::` writes the
+//! pictures into DIR for inspection.
 
-#[path = "../../../collector/tests/report_support/mod.rs"]
+#[path = "../../../collector/cli/tests/report_support/mod.rs"]
 pub mod report_support;
 
 use crate::model::{Action, Opened, State, ViewState, Window};
@@ -15,17 +17,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Length of a step of a made-up job with a slow rank, ns.
+/// Length of a step of an artificial job with a slow rank, in nanoseconds.
 pub const STEP_NS: i64 = 121_000_000;
 
-/// A session on disk, in a run.
+/// A session on disk inside a run directory.
 pub struct Made {
     folder: TempDir,
     pub opened: Arc<Opened>,
 }
 
 impl Made {
-    /// The run's directory.
+    /// Returns the run directory.
     pub fn run(&self) -> PathBuf {
         self.folder.path().to_path_buf()
     }
@@ -36,7 +38,7 @@ impl Made {
     }
 }
 
-/// A summary alone.
+/// Writes a session that consists only of a summary.
 pub fn of(session: Session) -> Made {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("session");
@@ -48,7 +50,7 @@ pub fn of(session: Session) -> Made {
     }
 }
 
-/// A job with a slow rank, with its steps and its traffic as tables.
+/// Writes a job with a slow rank, including the tables of its steps and traffic.
 pub fn made(ranks: u32, steps: u64) -> Made {
     let session = Job {
         ranks,
@@ -71,7 +73,7 @@ pub fn made(ranks: u32, steps: u64) -> Made {
     made
 }
 
-/// A step as the summary's matrix has it; its place is told by its rank, too, so that no two are alike.
+/// Returns a step with the values of the summary's matrix. Its start also depends on the rank, so that all differ.
 fn row(session: &Session, rank: u32, step: u64) -> Option<StepRow> {
     let (waits, at) = (&session.waits, rank as usize);
     let column = (step / u64::from(waits.steps_per_column)) as usize;
@@ -97,7 +99,7 @@ fn row(session: &Session, rank: u32, step: u64) -> Option<StepRow> {
     })
 }
 
-/// What a panel is tested with.
+/// A panel under test with its environment.
 pub struct Stage<P> {
     pub panel: P,
     pub made: Made,
@@ -116,7 +118,7 @@ impl<P> Stage<P> {
     }
 }
 
-/// Runs frames until something holds.
+/// Runs frames until a condition holds.
 pub fn run_until<S>(
     harness: &mut egui_kittest::Harness<'_, S>,
     what: &str,
@@ -131,7 +133,7 @@ pub fn run_until<S>(
     harness.run_steps(3);
 }
 
-/// Writes a picture of a panel, light and dark, if somebody wants to look at it.
+/// Writes a light and a dark picture of a panel, if `PANELS_OUT` is set.
 pub fn keep(name: &str, size: Vec2, mut ui: impl FnMut(&mut Ui) -> bool) {
     let Some(out) = std::env::var_os("PANELS_OUT").map(PathBuf::from) else {
         return;

@@ -1,16 +1,17 @@
-//! Blur along time: what is drawn lies somewhere within so many pixels to either side.
+//! Blur along the time axis: the true position is within some pixels to either side.
 
 use egui::{Color32, ColorImage};
 
-/// Gives every pixel the mean of all that lie within `radius` beside it: its colour is that which a place has on average
-/// over all times that are possible. `plain` is the same picture without patterns: where it has one colour all around, the
-/// pattern stays, as nothing there depends on the time.
+/// Replaces every pixel by the mean of all pixels within `radius` in its row.
+///
+/// The result is the average colour over all possible times. `plain` is the same picture without patterns. Where it has
+/// one colour within the radius, the pattern is kept, because nothing there depends on the time.
 pub fn blur(image: &mut ColorImage, plain: &ColorImage, radius: usize) {
     let [width, height] = image.size;
     if radius == 0 || width == 0 || plain.size != image.size {
         return;
     }
-    // From its begin on a pixel is followed by this many of its own colour, itself counted.
+    // Number of pixels of equal colour from this one on, itself included.
     let mut same = vec![0usize; width];
     for y in 0..height {
         let row = &plain.pixels[y * width..(y + 1) * width];
@@ -57,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The mean of a row's own pixels, whatever they are; a pattern stays where its plain colour goes on.
+        /// The result is the mean of a row's own pixels. A pattern is kept where its plain colour continues.
         #[test]
         fn a_pixel_is_the_mean_of_its_neighbours(
             row in proptest::collection::vec((0u8..3, any::<bool>()), 1..60), radius in 0usize..30,

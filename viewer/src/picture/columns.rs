@@ -1,20 +1,20 @@
-//! The time of each class in every column of pixels.
+//! Time of each class in every column of pixels.
 
 use crate::model::Window;
 use rankscope_formats::index::{Lane, Span, Sums, Sweep};
 
-/// Columns of pixels of a window, from left to right.
+/// The columns of pixels of a window, from left to right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// Time of each class in each column, ns. Their sum is what the lane says of the window, exactly.
+    /// Time of each class in each column, in nanoseconds. The sum is exactly that of the lane in the window.
     pub sums: Vec<Sums>,
-    /// Something lies in the column, and be it without duration.
+    /// Whether the column contains a span, even one without duration.
     pub touched: Vec<bool>,
-    /// Length of each column, ns.
+    /// Length of each column, in nanoseconds.
     pub lengths_ns: Vec<i64>,
 }
 
-/// Where columns begin: `width + 1` moments.
+/// Returns the edges of the columns: `width + 1` times.
 pub fn edges(window: Window, width: usize) -> impl Iterator<Item = i64> {
     let length = i128::from(window.length_ns());
     (0..=width).map(move |column| {
@@ -24,18 +24,20 @@ pub fn edges(window: Window, width: usize) -> impl Iterator<Item = i64> {
     })
 }
 
-/// The column that holds a moment; the first or the last for moments outside.
+/// Returns the column that contains a time. Times outside the window belong to the first or last column.
 pub fn column_of(window: Window, width: usize, ns: i64) -> usize {
     let into = i128::from(ns.saturating_sub(window.from_ns));
     let length = i128::from(window.length_ns().max(1));
-    // The last column that begins at or before the moment.
+    // The last column that starts at this time or before.
     let column = ((into + 1) * width as i128 - 1).div_euclid(length);
     column.clamp(0, width.saturating_sub(1) as i128) as usize
 }
 
 impl Columns {
-    /// All spans of a lane. With `exact` every block that an edge falls into is unpacked; without only the directory is read,
-    /// which is 40 times as little, and time inside a block is taken as evenly spread.
+    /// Computes the columns from all spans of a lane.
+    ///
+    /// With `exact`, every block that contains an edge is decoded. Otherwise only the directory is read, which is 40
+    /// times less data, and the time inside a block counts as evenly spread.
     pub fn of(lane: Lane<'_>, window: Window, width: usize, exact: bool) -> Self {
         let mut sweep = Sweep::new(lane);
         let mut until = |ns: i64| {
@@ -60,7 +62,7 @@ impl Columns {
         out
     }
 
-    /// Only the spans that are wanted: all in the window are looked at.
+    /// Computes the columns from the spans that match. Reads all spans in the window.
     pub fn of_some(lane: Lane<'_>, window: Window, width: usize, wanted: impl Fn(&Span) -> bool) -> Self {
         let mut out = Self::empty(width);
         let edges: Vec<i64> = edges(window, width).collect();
@@ -77,7 +79,7 @@ impl Columns {
         out
     }
 
-    /// Columns in which something lies that has no duration, or less than is told: they are told as touched.
+    /// Sets `touched` for spans without duration, or with less than the sums can show.
     pub fn touch(&mut self, lane: Lane<'_>, window: Window) {
         let width = self.touched.len();
         lane.spans_in(window.from_ns, window.to_ns, |span| {
@@ -119,7 +121,7 @@ impl Columns {
         }
     }
 
-    /// What all columns together say.
+    /// Returns the sum over all columns.
     pub fn total(&self) -> Sums {
         let mut total = Sums::default();
         self.sums.iter().for_each(|sums| total.merge(sums));
@@ -159,8 +161,8 @@ pub(super) mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// At any zoom and place: each class of all columns is what the lane says of the window, every column that holds a
-        /// span says so, and filtered by what lets all pass nothing changes.
+        /// At any zoom and place: the sums of all columns are those of the lane in the window, and every column with a
+        /// span is touched. A filter that matches everything changes nothing.
         #[test]
         fn columns_are_the_window(
             spans in proptest::collection::vec((0i64..300, 0i64..200, 0i64..150, 1u8..7), 0..500),
@@ -183,13 +185,13 @@ pub(super) mod tests {
             let all: Vec<i64> = edges(window, width).collect();
             lane.spans_in(window.from_ns, window.to_ns, |span| {
                 for column in 0..width {
-                    // A column of no nanosecond holds nothing.
+                    // A column of zero nanoseconds contains nothing.
                     let holds = span.start_ns < all[column + 1] && span.end_ns > all[column] && all[column] < all[column + 1];
                     assert!(!holds || columns.touched[column]);
                 }
                 true
             });
-            // Without unpacking anything: as much time in all, and no column has more than it is long plus what rounds.
+            // Without decoding, the total is not larger than that of the lane.
             let estimate = Columns::of(lane, window, width, false);
             prop_assert!(estimate.total().total_ns() <= lane.info.totals().total_ns());
         }

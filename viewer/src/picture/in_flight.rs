@@ -1,8 +1,8 @@
-//! How many of a rank's operations run at once.
+//! Number of operations of a rank that run at the same time.
 //!
-//! Spans of one lane never overlap, and what overlaps stands in another lane: the mean number of operations in flight over a
-//! column of pixels is their time in all lanes, by the column's length. It comes from the same sums as the lanes' pictures,
-//! at the same cost.
+//! Spans of one lane never overlap; overlapping spans are in other lanes. So the mean number of operations in flight in
+//! a column of pixels is their time in all lanes, divided by the column's length. It uses the same sums as the pictures
+//! of the lanes, at the same cost.
 
 use super::columns::Columns;
 use super::paint::{Picture, Style};
@@ -10,12 +10,12 @@ use crate::model::Window;
 use egui::{Color32, ColorImage};
 use rankscope_formats::index::{Lane, LaneKind, Span, Sums, ViewFile, operation};
 
-/// At one moment.
+/// Operations in flight at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Their sizes, as far as they are known.
+    /// Sum of their known sizes, in bytes.
     pub bytes: u64,
 }
 
@@ -25,12 +25,13 @@ fn lanes(view: &ViewFile) -> impl Iterator<Item = Lane<'_>> {
         .filter(|lane| lane.info.spans > 0)
 }
 
-/// Of calls that only hand an operation to a device it is known when they returned, not when it ran.
+/// Returns whether spans of a class count as in flight. For an enqueued call, only its return is known, not when the
+/// operation ran.
 fn is_in_flight(class: u8) -> bool {
     class != operation::ENQUEUED
 }
 
-/// What runs at a moment.
+/// Returns the operations in flight at a time.
 pub fn at(view: &ViewFile, ns: i64) -> InFlight {
     let mut out = InFlight::default();
     for lane in lanes(view) {
@@ -45,7 +46,7 @@ pub fn at(view: &ViewFile, ns: i64) -> InFlight {
     out
 }
 
-/// Time of operations in each column, ns, summed over lanes.
+/// Returns the time of operations in each column, summed over lanes, and the lengths of the columns, in nanoseconds.
 fn busy_ns(view: &ViewFile, window: Window, width: usize, style: Style<'_>) -> (Vec<u64>, Vec<i64>) {
     let mut sums = vec![0; width];
     let mut lengths_ns = vec![0; width];
@@ -66,7 +67,7 @@ fn in_host_ns(sums: &Sums) -> u64 {
     sums.0[usize::from(operation::ENQUEUED)]
 }
 
-/// Paints the mean number of operations in flight over each column: as high as the picture are all `most` lanes.
+/// Paints the mean number of operations in flight in each column. The full height corresponds to all lanes.
 pub fn paint(view: &ViewFile, window: Window, (width, height): (usize, usize), style: Style<'_>) -> Picture {
     let mut image = ColorImage::filled([width, height], Color32::TRANSPARENT);
     let most = lanes(view).count().max(1);
@@ -75,7 +76,7 @@ pub fn paint(view: &ViewFile, window: Window, (width, height): (usize, usize), s
     let (busy, lengths_ns) = busy_ns(view, window, width, style);
     for (x, (&busy_ns, &length_ns)) in busy.iter().zip(&lengths_ns).enumerate() {
         let mean = busy_ns as f64 / length_ns.max(1) as f64;
-        // What is there at all gets a pixel.
+        // Any activity is visible as at least one pixel.
         let top =
             ((mean / most as f64 * height as f64).round() as usize).clamp(usize::from(busy_ns > 0), height);
         for y in 0..top {
@@ -122,8 +123,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// All columns together hold the time of all operations, none holds more than all lanes can, and at every moment as
-        /// many run as a count of all spans says.
+        /// All columns together have the time of all operations, and no column exceeds its lanes. At any time, the
+        /// number in flight is that of a count over all spans.
         #[test]
         fn columns_hold_what_runs(
             lanes in proptest::collection::vec(proptest::collection::vec((0i64..300, 1i64..200), 1..150), 1..4),

@@ -1,8 +1,13 @@
 //! Pictures of lanes: from an index to pixels, without a window.
 //!
-//! In the order of the data: [`columns`] is the time of each class in every column of pixels, [`paint`] makes an image of
-//! them ([`in_flight`]: of several lanes together), [`blur`] what a clock leaves open, [`names`] says which spans are wide enough to be named, [`painter`] does all this on other threads for the rows
-//! that are wanted most. The cost of a picture is that of its pixels, whatever the length of the run.
+//! In the order of the data:
+//! - [`columns`] computes the time of each class in every column of pixels.
+//! - [`paint`] makes an image of them, and [`in_flight`] one of several lanes together.
+//! - [`blur`] shows the uncertainty of a clock.
+//! - [`names`] finds the spans that are wide enough for a name.
+//! - [`painter`] does all this on background threads, the most important rows first.
+//!
+//! The cost of a picture depends on its number of pixels, not on the length of the run.
 
 pub mod blur;
 pub mod columns;

@@ -1,22 +1,22 @@
-//! Which spans are wide enough to be drawn one by one, and which to be named.
+//! Finds the spans that are wide enough to be drawn separately, and those that are wide enough for a name.
 
 use crate::model::Window;
 use rankscope_formats::index::{Lane, Span, Sweep};
 
-/// Spans of a row that are named at most.
+/// Maximum number of named spans in a row.
 pub const WIDEST_NAMES: usize = 128;
 
-/// Pixels that a name takes at least.
+/// Minimum width of a span with a name, in pixels.
 const NARROWEST_PX: usize = 26;
 
-/// A span with room for a name.
+/// A span that is wide enough for its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The span.
     pub span: Span,
 }
 
-/// The spans of a lane that have room for a name in a window of `width` pixels, in order.
+/// Collects the spans of a lane that are wide enough for a name in a window of `width` pixels, in order.
 pub fn names(lane: Lane<'_>, window: Window, width: usize, out: &mut Vec<Named>) {
     out.clear();
     wide_spans(lane, window, width, NARROWEST_PX, |span| {
@@ -26,9 +26,11 @@ pub fn names(lane: Lane<'_>, window: Window, width: usize, out: &mut Vec<Named>)
     });
 }
 
-/// Hands on the spans that are at least `narrowest` pixels wide, in order; of those that stick out of the window also
-/// narrower ones may come. Whatever is so wide holds one of the moments that lie so far apart: as many are looked at as
-/// there is room for, however many spans lie between them.
+/// Calls `take` for all spans that are at least `narrowest` pixels wide, in order.
+///
+/// Spans that extend beyond the window may be narrower. The function samples the lane at intervals of the minimum
+/// width, because every span of that width contains a sample. So the cost depends on the width, not on the number of
+/// spans.
 pub fn wide_spans(
     lane: Lane<'_>,
     window: Window,
@@ -42,7 +44,7 @@ pub fn wide_spans(
     let mut sweep = Sweep::new(lane);
     let mut last_start = None;
     for moment in 0..=moments {
-        // Of all of the window: in one of few nanoseconds steps that are rounded do not reach its end.
+        // Computed from the whole window: in a window of a few nanoseconds, rounded increments would not reach its end.
         let into = length * (narrowest as i128 * moment as i128) / width.max(1) as i128;
         let ns = window.from_ns.saturating_add(into as i64);
         let Some(span) = sweep.span(ns).filter(|span| span.start_ns < window.to_ns) else {

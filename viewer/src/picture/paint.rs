@@ -1,8 +1,8 @@
-//! An image of a lane.
+//! Paints the image of a lane.
 //!
-//! Each column of pixels is filled from below by its classes in proportion to their time, so that a column that holds ten
-//! thousand operations says how much of it was waiting. Spans that are wide enough get an edge, and a colour of their own
-//! where their name is what tells them apart.
+//! The classes of each column fill it from below in proportion to their time. So a column of ten thousand operations
+//! shows how much of it was waiting. Wide spans get an edge. They also get a separate colour if they are distinguished
+//! by name.
 
 use super::blur::blur;
 use super::columns::{Columns, column_of};
@@ -13,40 +13,40 @@ use egui::{Color32, ColorImage};
 use rankscope_formats::index::{CLASSES, Lane, LaneInfo, LaneKind, Span, Sums, ViewFile, operation};
 use std::collections::BTreeSet;
 
-/// Spans from so many pixels on are drawn one by one.
+/// Minimum width of spans that are drawn separately, in pixels.
 const SINGLE_PX: usize = 4;
 
-/// Spans that are looked at in one window to find marked instances, at most: of more, those at its beginning.
+/// Maximum number of spans that are searched for marked instances in one window. Later ones are not marked.
 const MOST_LOOKED_AT: u64 = 4 << 20;
 
-/// Says of a lane's span whether it is shown in colour.
+/// Returns whether a span of a lane is highlighted.
 pub type IsWanted<'a> = dyn Fn(&LaneInfo, &Span) -> bool + Sync + 'a;
 
-/// How a picture is made.
+/// Parameters of a picture.
 #[derive(Clone, Copy)]
 pub struct Style<'a> {
-    /// Colours.
+    /// Colour theme.
     pub theme: Theme,
-    /// Every block is unpacked; else the directory is enough.
+    /// Whether to decode every block. Otherwise the directory is used.
     pub exact: bool,
-    /// Instances that are marked.
+    /// Marked instances.
     pub marked: &'a BTreeSet<u64>,
-    /// Spans of a lane that are shown in colour; `None`: all.
+    /// Filter for the highlighted spans of a lane. `None`: all spans.
     pub wanted: Option<&'a IsWanted<'a>>,
-    /// Operations lie somewhere within so many pixels to either side.
+    /// Clock error as a blur radius for operations, in pixels.
     pub blur_px: usize,
 }
 
-/// An image, and what stands on it.
+/// An image and its labels.
 #[derive(Debug)]
 pub struct Picture {
-    /// As wide and high as was asked for.
+    /// The image, in the requested size.
     pub image: ColorImage,
-    /// Spans with room for a name.
+    /// Spans that are wide enough for their name.
     pub named: Vec<Named>,
 }
 
-/// Paints the part of a lane that lies in a window, on `width` × `height` pixels.
+/// Paints the part of a lane inside a window, on `width` × `height` pixels.
 pub fn paint(
     view: &ViewFile,
     lane: Lane<'_>,
@@ -68,14 +68,14 @@ pub fn paint(
         let plain = paint_with(view, lane, window, (width, height), style, plain);
         blur(&mut picture.image, &plain.image, style.blur_px);
     }
-    // Marks are no part of what is uncertain: they say that it is there.
+    // Marks are not blurred: they show that an instance exists.
     if !style.marked.is_empty() && matches!(kind, LaneKind::Operations { .. }) {
         mark(&mut picture.image, lane, window, style);
     }
     picture
 }
 
-/// The same in these colours, sharp and without marks.
+/// Paints the lane in the given colours, without blur and marks.
 fn paint_with(
     view: &ViewFile,
     lane: Lane<'_>,
@@ -99,7 +99,7 @@ fn paint_with(
     match style.wanted {
         None => fill(&mut image, &columns, |class, x, y| shades[class].at(x, y)),
         Some(wanted) => {
-            // What is not wanted stays as a shadow: without it one does not know where one is.
+            // Spans that do not match stay visible as a shadow for orientation.
             fill(&mut image, &columns, |class, _, _| {
                 faded(shades[class].colour, background)
             });
@@ -116,7 +116,7 @@ fn paint_with(
                 .filter(|_| is_by_name)
                 .map(|name| style.theme.of_name(&name.text));
             let is_wanted = style.wanted.is_none_or(|wanted| wanted(lane.info, span));
-            // Where edges are not sharp they are not drawn.
+            // A blurred picture has no edges.
             let has_edge = style.blur_px == 0 || !matches!(kind, LaneKind::Operations { .. });
             single(&mut image, span, window, has_edge, |x, y| {
                 let shade = of_name.unwrap_or_else(|| shade_of(span, &shades, window, width, x).at(x, y));
@@ -134,7 +134,7 @@ fn paint_with(
     Picture { image, named }
 }
 
-/// Which part of an operation a column of pixels shows: waiting lies at its begin.
+/// Returns the shade of an operation in a column of pixels. The wait is at the start of an operation.
 fn shade_of(span: &Span, shades: &[Shade], window: Window, width: usize, x: usize) -> Shade {
     let waited_until = span.start_ns + span.wait_ns;
     let is_waiting = span.wait_ns > 0 && x <= column_of(window, width, waited_until.saturating_sub(1));
@@ -146,7 +146,7 @@ fn shade_of(span: &Span, shades: &[Shade], window: Window, width: usize, x: usiz
     shades[usize::from(class)]
 }
 
-/// Fills columns from below, each class as high as its share of the column's time. What is there at all gets a pixel.
+/// Fills columns from below. Each class has its share of the column's time, and at least one pixel.
 fn fill(image: &mut ColorImage, columns: &Columns, colour: impl Fn(usize, usize, usize) -> Color32) {
     let [width, height] = image.size;
     for x in 0..width.min(columns.sums.len()) {
@@ -161,8 +161,10 @@ fn fill(image: &mut ColorImage, columns: &Columns, colour: impl Fn(usize, usize,
     }
 }
 
-/// From and to which height, in pixels from below, each class goes. Each that has any time has a pixel, if there is room for
-/// it; all together they are as high as what all have of the column. What has no time has a pixel of class 1.
+/// Returns the lower and upper end of each class in a column, in pixels from below.
+///
+/// Each class with any time gets a pixel if the height allows it. Together they have the share of the column that has
+/// any time. A column with spans but without time has one pixel of class 1.
 fn stack(sums: &Sums, length_ns: i64, height: usize) -> impl Iterator<Item = (usize, (usize, usize))> {
     let length = length_ns.max(1) as f64;
     let mut at = 0usize;
@@ -190,7 +192,7 @@ fn stack(sums: &Sums, length_ns: i64, height: usize) -> impl Iterator<Item = (us
     out.into_iter().take(count)
 }
 
-/// Draws one wide span over its columns, with an edge where it begins.
+/// Draws one wide span over its columns, with an edge at its start.
 fn single(
     image: &mut ColorImage,
     span: &Span,
@@ -201,7 +203,7 @@ fn single(
     let [width, height] = image.size;
     let first = column_of(window, width, span.start_ns.max(window.from_ns));
     let last = column_of(window, width, (span.end_ns - 1).min(window.to_ns - 1));
-    // Its last column may be another's too: that one shows them in proportion.
+    // Other spans may share its last column, which shows them in proportion.
     let to = if span.end_ns >= window.to_ns {
         last + 1
     } else {
@@ -216,7 +218,7 @@ fn single(
     }
 }
 
-/// A bar on top of every column in which a marked instance begins.
+/// Draws a bar at the top of every column that contains a marked instance.
 fn mark(image: &mut ColorImage, lane: Lane<'_>, window: Window, style: Style<'_>) {
     let [width, height] = image.size;
     let thickness = (height / 5).clamp(1, 4);
@@ -291,7 +293,7 @@ mod tests {
             let picture = paint(&view, lane, window, (width, 12), style(&marked));
             let columns = Columns::of_some(lane, window, width, |_| true);
             for x in 0..width {
-                // In one of no nanosecond no time lies, and a span goes through it all the same.
+                // A column of zero nanoseconds contains no time, although a span extends over it.
                 if columns.lengths_ns[x] == 0 {
                     continue;
                 }
@@ -301,7 +303,7 @@ mod tests {
         }
     }
 
-    /// However far a clock may be off, it is said that something was found.
+    /// A mark is visible for any clock error.
     #[test]
     fn marks_are_not_blurred_away() {
         let (_folder, view) = lane_of(&[(500, 20, 0, operation::TRANSFER)]);

@@ -1,4 +1,5 @@
-//! Threads that paint what is wanted, the most wanted first. What is not wanted any more is not painted.
+//! Background threads that paint the requested pictures, the most important first. Requests that are out of date are
+//! dropped.
 
 use super::in_flight;
 use super::paint::{IsWanted, Picture, Style, paint};
@@ -11,67 +12,67 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// What there are pictures of.
+/// Subject of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// One lane, by its position in the index.
     Lane(usize),
-    /// How many operations run at once.
+    /// Number of operations in flight.
     InFlight,
 }
 
-/// What a picture shows. Two pictures with the same key are the same.
+/// Identity of a picture. Two pictures with the same key are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Position of the rank in the session.
     pub rank: u32,
-    /// What of it.
+    /// Subject of the picture.
     pub subject: Subject,
-    /// Part of time.
+    /// Time range.
     pub window: Window,
-    /// Pixels.
+    /// Width, in pixels.
     pub width: usize,
-    /// Pixels.
+    /// Height, in pixels.
     pub height: usize,
-    /// Number of [`Look`].
+    /// Number of the [`Look`].
     pub look: u64,
-    /// Operations lie somewhere within so many pixels to either side.
+    /// Clock error as a blur radius for operations, in pixels.
     pub blur_px: usize,
-    /// Every block was unpacked.
+    /// Whether every block was decoded.
     pub exact: bool,
 }
 
 impl Key {
-    /// True if another differs at most in the part of time.
+    /// Returns true if both pictures have the same look, height, blur and precision.
     pub fn is_alike(&self, other: &Self) -> bool {
         (self.look, self.height, self.blur_px, self.exact)
             == (other.look, other.height, other.blur_px, other.exact)
     }
 }
 
-/// Says of a span of a rank's lane whether it is shown in colour.
+/// Returns whether a span of a rank's lane is highlighted.
 pub type SpanFilter = Arc<dyn Fn(u32, &LaneInfo, &Span, &ViewFile) -> bool + Send + Sync>;
 
-/// What is the same for all pictures of a moment.
+/// Parameters that all current pictures share.
 #[derive(Clone)]
 pub struct Look {
-    /// Grows with each change.
+    /// Number that increases with every change.
     pub number: u64,
-    /// Colours.
+    /// Colour theme.
     pub theme: Theme,
-    /// Instances that are marked.
+    /// Marked instances.
     pub marked: Arc<BTreeSet<u64>>,
-    /// Spans that are shown in colour.
+    /// Filter for the highlighted spans.
     pub filter: Option<SpanFilter>,
 }
 
-/// A picture that was asked for.
+/// A finished picture.
 pub struct Ready {
-    /// What it shows.
+    /// Identity of the picture.
     pub key: Key,
-    /// The picture; `None` where there is no index.
+    /// The picture; `None` if there is no index.
     pub picture: Option<Picture>,
-    /// When it was asked for.
+    /// Time of the request.
     pub asked: Instant,
 }
 
@@ -80,7 +81,7 @@ struct Wanted {
     queue: VecDeque<(Key, Instant)>,
     look: Option<Look>,
     is_over: bool,
-    /// Painted at this moment.
+    /// Pictures that are being painted.
     busy: Vec<Key>,
 }
 
@@ -89,21 +90,21 @@ struct Shared {
     news: Condvar,
 }
 
-/// The threads.
+/// The painter threads.
 pub struct Painter {
     shared: Arc<Shared>,
     ready: Receiver<Ready>,
 }
 
 impl Painter {
-    /// Starts threads for a session. `done` is called after each picture.
+    /// Starts the threads for a session. Calls `done` after each picture.
     pub fn start(opened: &Arc<Opened>, done: impl Fn() + Clone + Send + 'static) -> Self {
         let shared = Arc::new(Shared {
             wanted: Mutex::default(),
             news: Condvar::new(),
         });
         let (sender, ready) = channel();
-        // One is left for the window.
+        // One thread per processor, but from 2 to 8.
         let threads = std::thread::available_parallelism()
             .map_or(2, usize::from)
             .clamp(2, 8);
@@ -115,14 +116,14 @@ impl Painter {
         Self { shared, ready }
     }
 
-    /// These are wanted now, in this order; what was wanted before and is not begun is forgotten.
+    /// Requests pictures in this order. Drops earlier requests that have not started.
     pub fn want(&self, keys: impl Iterator<Item = (Key, Instant)>, look: &Look) {
         let Ok(mut wanted) = self.shared.wanted.lock() else {
             return;
         };
         wanted.queue.clear();
         let busy = std::mem::take(&mut wanted.busy);
-        // What is being painted comes by itself.
+        // Pictures that are being painted arrive anyway.
         wanted.queue.extend(keys.filter(|(key, _)| !busy.contains(key)));
         wanted.busy = busy;
         wanted.look = Some(look.clone());
@@ -131,12 +132,12 @@ impl Painter {
         }
     }
 
-    /// A picture that is ready.
+    /// Returns a finished picture.
     pub fn next(&self) -> Option<Ready> {
         self.ready.try_recv().ok()
     }
 
-    /// True while something is painted or waits for it.
+    /// Returns true while a picture is being painted or is pending.
     pub fn is_busy(&self) -> bool {
         self.shared
             .wanted

@@ -1,8 +1,8 @@
 //! Pictures of a user interface without a display, a graphics card or OpenGL.
 //!
-//! [`render`] runs egui as a window would until the interface has all that it wants to show, and [`raster`] paints
-//! what egui made of it; [`png_file`] writes the picture. The same interface gives the same pixels everywhere:
-//! time goes by the frame, and nothing moves.
+//! [`render`] runs egui like a window until the interface is ready, [`raster`] paints egui's output, and [`png_file`]
+//! writes the picture. The same interface gives the same pixels on every machine: the clock advances by a fixed time
+//! per frame, and there are no animations.
 
 pub mod png_file;
 pub mod raster;
@@ -15,37 +15,37 @@ use raster::Textures;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest side of a picture, in pixels.
+/// Maximum side of a picture, in pixels.
 pub const LARGEST_SIDE: f32 = 16384.0;
 
-/// Largest image that the interface may load, in texels: what graphics cards have.
+/// Maximum side of an image that the interface may load, in texels, as on graphics cards.
 const LARGEST_TEXTURE: usize = 16384;
 
-/// Frames that egui needs until everything is in its place: it lays out by the sizes of the frame before, and
-/// windows first show in the frame after the one that measured them.
+/// Number of frames until egui's layout is final. egui uses the sizes of the previous frame, and shows windows one
+/// frame after it measured them.
 const SETTLED: usize = 3;
 
 /// Time between frames, in seconds.
 const FRAME: f64 = 1.0 / 60.0;
 
-/// Whether a frame shows all that the picture is to show.
+/// Whether a frame shows the complete content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "decides whether another frame is run"]
 pub enum Readiness {
-    /// It does.
+    /// The content is complete.
     Ready,
-    /// Something is still being read or computed: another frame will be asked for.
+    /// Something is still being read or computed. Another frame is needed.
     NotReady,
 }
 
-/// How long to go on for a picture.
+/// When to take a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
-    /// So many frames must have been ready in a row, the last of them being the picture: at least 3 always.
+    /// Number of consecutive ready frames; the last of them is the picture. At least 3.
     pub settled: usize,
-    /// Pause after a frame that is not ready, for other threads to make progress.
+    /// Pause after a frame that is not ready, so that other threads make progress.
     pub pause: Duration,
-    /// A frame that is not ready so long after the start is an error.
+    /// Maximum time until the interface is ready. Exceeding it is an error.
     pub deadline: Duration,
 }
 
@@ -62,37 +62,37 @@ impl Default for Frames {
 /// A picture of an interface.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Its pixels, premultiplied with their opacity: all opaque unless the style's panels are not.
+    /// Pixels, premultiplied with their opacity. All are opaque unless the style's panels are not.
     pub image: ColorImage,
-    /// Pixels per point, with the zoom that the interface chose.
+    /// Pixels per point, including the zoom that the interface chose.
     pub pixels_per_point: f32,
-    /// Frames that were run, ready or not.
+    /// Number of frames that were run.
     pub frames: usize,
-    /// Places that only a graphics card can paint (`egui::PaintCallback`), left out.
+    /// Number of areas that only a graphics card can paint (`egui::PaintCallback`). They are left out.
     pub callbacks: usize,
 }
 
-/// What a frame shows, as egui laid it out: before there are triangles or pixels.
+/// Content of a frame as egui laid it out, before tessellation.
 #[derive(Clone)]
 pub struct Shapes {
-    /// From back to front.
+    /// Shapes from back to front.
     pub shapes: Vec<ClippedShape>,
-    /// The images that they refer to.
+    /// Textures of the shapes.
     pub textures: Textures,
-    /// Width and height of the window, pixels.
+    /// Width and height of the window, in pixels.
     pub size_px: [usize; 2],
-    /// Pixels per point: places in shapes are points.
+    /// Pixels per point. Coordinates of shapes are points.
     pub pixels_per_point: f32,
-    /// What is not painted has this colour.
+    /// Colour of the background.
     pub background: Color32,
-    /// Frames that were run, ready or not.
+    /// Number of frames that were run.
     pub frames: usize,
 }
 
-/// Why there is no picture.
+/// Error of making a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// Not a size that a picture can have.
+    /// The size is not possible.
     #[error(
         "cannot make a picture of {} x {} points with {pixels_per_point} pixels each: sides must have from 1 to \
          {LARGEST_SIDE} pixels",
@@ -100,7 +100,7 @@ pub enum RenderError {
         size.y
     )]
     Size {
-        /// The size that was asked for, in points.
+        /// Requested size, in points.
         size: Vec2,
         /// Pixels per point.
         pixels_per_point: f32,
@@ -108,18 +108,18 @@ pub enum RenderError {
     /// The interface was not ready before the deadline.
     #[error("nothing to see yet after {:.1} s and {frames} frames", waited.as_secs_f32())]
     NotReady {
-        /// Frames that were run.
+        /// Number of frames that were run.
         frames: usize,
-        /// Since the first one.
+        /// Time since the first frame.
         waited: Duration,
     },
 }
 
-/// A picture of what `ui` shows in a window of `size_points` (width and height in points) on a screen of
+/// Renders what `ui` shows in a window of `size_points` (width and height in points) on a screen with
 /// `pixels_per_point`.
 ///
-/// `ui` is called for every frame, as `eframe::App::ui` is, and says whether it is ready. What it does not paint
-/// has the colour of the style's panels. To set up fonts or a theme before the first frame, see [`render_in`].
+/// Calls `ui` for every frame, as `eframe::App::ui`; it returns whether it is ready. The background has the colour of
+/// the style's panels. To set up fonts or a theme before the first frame, see [`render_in`].
 pub fn render(
     size_points: Vec2,
     pixels_per_point: f32,
@@ -129,10 +129,10 @@ pub fn render(
     render_in(&Context::default(), size_points, pixels_per_point, frames, ui)
 }
 
-/// [`render`] with a context that has been set up. It must not have run a frame before: the images of that frame
-/// would be missing.
+/// Renders like [`render`], with a context that has been set up.
 ///
-/// Animations, smooth scrolling and the blinking of the text cursor are switched off in both of its styles.
+/// The context must not have run a frame before, because the textures of that frame would be missing. Animations,
+/// smooth scrolling and the blinking of the text cursor are switched off in both of its styles.
 pub fn render_in(
     context: &Context,
     size_points: Vec2,
@@ -156,7 +156,7 @@ pub fn render_in(
     })
 }
 
-/// What [`render`] makes a picture of.
+/// Returns the shapes that [`render`] paints.
 pub fn shapes(
     size_points: Vec2,
     pixels_per_point: f32,
@@ -174,7 +174,7 @@ fn shapes_in(
     mut ui: impl FnMut(&mut Ui) -> Readiness,
 ) -> Result<Shapes, RenderError> {
     let size_px = (size_points * pixels_per_point).round();
-    // Whatever is not a number is not within either.
+    // False for NaN as well.
     let fits = |side: f32| (1.0..=LARGEST_SIDE).contains(&side);
     if !(pixels_per_point > 0.0 && fits(size_px.x) && fits(size_px.y)) {
         return Err(RenderError::Size {
@@ -186,7 +186,7 @@ fn shapes_in(
     let mut textures = Textures::default();
     let (mut count, mut ready) = (0, 0);
     loop {
-        // In every frame: the interface may set styles of its own.
+        // In every frame, because the interface may set its own styles.
         hold_still(context);
         let input = input(size_px, pixels_per_point, context.zoom_factor(), count);
         let mut readiness = Readiness::NotReady;
@@ -229,7 +229,7 @@ fn hold_still(context: &Context) {
     });
 }
 
-/// What a window of so many pixels tells egui in its frame `number`. The zoom makes points larger, not the window.
+/// Returns the input of frame `number` for a window of this size. The zoom makes points larger, not the window.
 fn input(size_px: Vec2, native_pixels_per_point: f32, zoom: f32, number: usize) -> RawInput {
     let rect = Rect::from_min_size(Pos2::ZERO, size_px / (native_pixels_per_point * zoom));
     let viewport = ViewportInfo {
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use egui::{CentralPanel, Frame, RichText, StrokeKind, vec2};
 
-    /// A white label on black, and where it was.
+    /// Renders a white label on black. Returns the picture and the place of the label.
     fn label(pixels_per_point: f32) -> (Picture, Rect) {
         let mut place = Rect::NOTHING;
         let picture = render(vec2(200.0, 100.0), pixels_per_point, Frames::default(), |ui| {
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// The zoom is taken up in the next frame; the picture stays as large as it was asked for.
+    /// The zoom applies from the next frame. The picture keeps the requested size.
     #[test]
     fn zoom_makes_larger_what_is_shown_and_not_the_picture() {
         let mut width = 0.0;
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(width, 50.0);
     }
 
-    /// Images freed in the very frame that shows them are still painted, and windows have come to rest.
+    /// Textures that are freed in the same frame are still painted, and windows have their final place.
     #[test]
     fn images_and_windows_are_shown() {
         let picture = render(vec2(120.0, 90.0), 1.0, Frames::default(), |ui| {

@@ -1,4 +1,4 @@
-//! A picture as a PNG file.
+//! PNG files.
 
 use super::whole_file;
 use egui::ColorImage;
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 /// Pixels per metre of a screen with one pixel per point: 96 per inch.
 const POINTS_PER_METRE: f32 = 96.0 / 0.0254;
 
-/// Why there is no file.
+/// Error of writing a PNG file.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
-    /// The picture is none: it has no pixels, or their number is not that of its size.
+    /// The picture is invalid: it has no pixels, or their number does not match its size.
     #[error("cannot make {path}: {source}")]
     Encode {
         /// The file.
         path: PathBuf,
-        /// What is wrong with the picture.
+        /// The problem of the picture.
         source: EncodingError,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot write {path}: {source}")]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Writes a picture to the file `path`, whole or not at all.
+/// Writes a picture to the file `path`, completely or not at all.
 ///
-/// The file says how large a pixel is meant to be: there are `pixels_per_point` of them to a point, and 96 points
-/// to an inch.
+/// The file contains the intended size of a pixel: there are `pixels_per_point` of them to a point, and 96 points to an
+/// inch.
 pub fn write(path: &Path, image: &ColorImage, pixels_per_point: f32) -> Result<(), PngError> {
     let encoded = encode(image, pixels_per_point).map_err(|source| {
         let path = path.to_owned();
@@ -45,8 +45,7 @@ pub fn write(path: &Path, image: &ColorImage, pixels_per_point: f32) -> Result<(
     })
 }
 
-/// The bytes of the file: with an alpha channel only if the picture needs one, and without the size of a pixel if
-/// `pixels_per_point` is no number.
+/// Encodes a picture. The file has an alpha channel only if necessary, and no pixel size if `pixels_per_point` is NaN.
 pub fn encode(image: &ColorImage, pixels_per_point: f32) -> Result<Vec<u8>, EncodingError> {
     let [width, height] = image.size.map(|side| u32::try_from(side).unwrap_or(u32::MAX));
     let mut out = Vec::new();

@@ -1,8 +1,8 @@
-//! egui's meshes painted by the processor, as `egui_glow` has the graphics card paint them.
+//! Software rasteriser for egui's meshes. It paints as `egui_glow` does on a graphics card.
 //!
-//! Pixels are those of OpenGL: corners lie on a grid of 1/256 pixel, a pixel belongs to a triangle if its
-//! centre does, and a centre on an edge belongs to the triangle right of or below the edge. All of that is
-//! decided with integers: triangles that share an edge neither leave a gap nor cover a pixel twice.
+//! The pixels are those of OpenGL. Corners are rounded to a grid of 1/256 pixel. A pixel belongs to a triangle if its
+//! centre does, and a centre on an edge belongs to the triangle to the right of the edge or below it. All decisions use
+//! integers, so triangles with a common edge neither leave a gap nor cover a pixel twice.
 
 use egui::epaint::{ImageData, ImageDelta, Primitive, Vertex};
 use egui::{ClippedPrimitive, Color32, ColorImage, Rect, TextureFilter, TextureId, TextureOptions};
@@ -11,27 +11,27 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Positions of a corner from one pixel to the next: what graphics cards have.
+/// Grid positions per pixel, as on graphics cards.
 const GRID: i64 = 256;
 
-/// From a pixel's left or upper edge to its centre, on the grid.
+/// Distance of a pixel's left or upper edge to its centre, on the grid.
 const CENTRE: i64 = GRID / 2;
 
-/// Up to this many pixels from the picture's corner, the products of an edge fit into 64 bits.
+/// Maximum distance from the picture's corner at which the products of an edge fit into 64 bits.
 const NEAR: i64 = (1 << 21) * GRID;
 
-/// Farther corners are moved here, so that the products fit into 128 bits: at 2^40 pixels, where a coordinate
-/// of 32 bits is no nearer than 65536 pixels anyway.
+/// Maximum coordinate; farther corners are clamped so that the products fit into 128 bits. It is 2^40 pixels, where the
+/// precision of an `f32` is 65536 pixels anyway.
 const FAR: f64 = (1_i64 << 40) as f64 * GRID as f64;
 
-/// The images that meshes refer to. A copy shares their pixels.
+/// Textures of the meshes. A copy shares their pixels.
 #[derive(Clone, Default)]
 pub struct Textures {
     images: FxHashMap<TextureId, Texture>,
     leaving: Vec<TextureId>,
 }
 
-/// An image, premultiplied with its opacity, and how it is read between its texels.
+/// An image, premultiplied with its opacity, and its sampling options.
 #[derive(Clone)]
 struct Texture {
     image: Arc<ColorImage>,
@@ -39,12 +39,12 @@ struct Texture {
 }
 
 impl Textures {
-    /// Takes over a frame's new, changed and freed images. Frames must come in order and none may be left out.
+    /// Takes over the new, changed and freed images of a frame. Call it for every frame, in order.
     ///
-    /// What the frame frees stays until the next call: egui may still paint with it in this frame. Deltas of
-    /// images that are unknown or whose size does not fit their texels are passed over.
+    /// Images that the frame frees stay until the next call, because egui may still paint with them in this frame.
+    /// Changes of unknown images, and images whose size does not match their texels, are ignored.
     ///
-    /// The caller clears `delta` afterwards: dropped with content, it panics in builds with debug assertions.
+    /// The caller clears `delta` afterwards. In builds with debug assertions, dropping it with content panics.
     pub fn apply(&mut self, delta: &TexturesDelta) {
         for id in self.leaving.drain(..) {
             self.images.remove(&id);
@@ -58,7 +58,7 @@ impl Textures {
         self.leaving.extend(&delta.free);
     }
 
-    /// An image, premultiplied with its opacity, and how it is read between its texels.
+    /// Returns an image, premultiplied with its opacity, and its sampling options.
     pub fn get(&self, id: TextureId) -> Option<(&ColorImage, TextureOptions)> {
         let texture = self.images.get(&id)?;
         Some((texture.image.as_ref(), texture.options))
@@ -94,21 +94,21 @@ impl Textures {
     }
 }
 
-/// How many of the primitives are callbacks, which [`paint`] cannot paint and leaves out.
+/// Returns the number of callbacks among the primitives. [`paint`] leaves them out.
 pub fn callbacks(primitives: &[ClippedPrimitive]) -> usize {
     let is_callback = |of: &&ClippedPrimitive| matches!(of.primitive, Primitive::Callback(_));
     primitives.iter().filter(is_callback).count()
 }
 
-/// Paints what egui tessellated upon a picture of one colour.
+/// Paints tessellated primitives on a background colour.
 ///
-/// `size_px` is the picture's width and height in pixels, and `pixels_per_point` what the primitives were
-/// tessellated for: their coordinates are points. As in `egui_glow`, colours are multiplied and blended as they
-/// are, in gamma space and premultiplied; of `egui_glow`'s options only dithering is missing, for it would put
-/// noise into pictures that people compare. There are no mipmaps.
+/// `size_px` is the picture's width and height in pixels. The primitives must have been tessellated for
+/// `pixels_per_point`; their coordinates are points. As in `egui_glow`, colours are multiplied and blended in gamma
+/// space, premultiplied. Of `egui_glow`'s options, only dithering is missing, because it would add noise to pictures
+/// that people compare. There are no mipmaps.
 ///
-/// Callbacks (see [`callbacks`]), meshes of an unknown texture and triangles with corners that do not exist or
-/// are not finite are left out.
+/// The function skips callbacks (see [`callbacks`]), meshes of an unknown texture, and triangles with missing or
+/// infinite corners.
 pub fn paint(
     size_px: [usize; 2],
     pixels_per_point: f32,
@@ -143,16 +143,16 @@ pub fn paint(
     picture
 }
 
-/// The pixels that a primitive may touch, all within the picture.
+/// The pixels that a primitive may touch, all inside the picture.
 struct Clip {
     columns: Range<i64>,
     rows: Range<i64>,
 }
 
 impl Clip {
-    /// Rounded to whole pixels, as `egui_glow` sets its scissors.
+    /// Rounds a clip rectangle to whole pixels, as `egui_glow` sets its scissor.
     fn new(rect: Rect, pixels_per_point: f32, [width, height]: [usize; 2]) -> Self {
-        // A cast to an integer keeps within its range, and makes 0 of what is not a number.
+        // A cast to an integer saturates, and converts NaN to 0.
         let pixel = |points: f32, most: usize| {
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             ((pixels_per_point * points).round() as i64).clamp(0, most)
@@ -164,20 +164,20 @@ impl Clip {
     }
 }
 
-/// A triangle's corner.
+/// Corner of a triangle.
 #[derive(Clone, Copy)]
 struct Corner {
-    /// On the grid.
+    /// Horizontal grid position.
     x: i64,
-    /// On the grid, downwards.
+    /// Vertical grid position, downwards.
     y: i64,
-    /// Place in the texture, from 0 to 1 and beyond. Not a `Pos2`, which panics when compared as not a number.
+    /// Texture coordinates from 0 to 1 and beyond. Not a `Pos2`, which panics when NaN is compared.
     uv: [f32; 2],
     colour: [u8; 4],
 }
 
 impl Corner {
-    /// Nothing if it is nowhere.
+    /// Converts a vertex. Returns `None` for coordinates that are not finite.
     fn new(vertex: &Vertex, pixels_per_point: f32) -> Option<Self> {
         let on_grid = |points: f32| {
             let pixels = f64::from(points) * f64::from(pixels_per_point);
@@ -193,25 +193,25 @@ impl Corner {
     }
 }
 
-/// The first pixel whose centre is not before a place on the grid: what ends there does not have it.
+/// Returns the first pixel whose centre is not before a grid position. A shape that ends there excludes that pixel.
 fn first_pixel(place: i64) -> i64 {
     ceil_div(place - CENTRE, GRID)
 }
 
-/// `dividend / divisor`, rounded up; the divisor is positive.
+/// Returns `dividend / divisor`, rounded up. The divisor must be positive.
 fn ceil_div(dividend: i64, divisor: i64) -> i64 {
     -(-dividend).div_euclid(divisor)
 }
 
-/// A side of a triangle that is not level.
+/// A side of a triangle that is not horizontal.
 struct Edge {
-    /// The upper end.
+    /// Upper end.
     x: i64,
     y: i64,
-    /// From the upper end to the lower one: `dy` is positive.
+    /// Vector from the upper end to the lower one; `dy` is positive.
     dx: i64,
     dy: i64,
-    /// Whether 64 bits are enough.
+    /// Whether 64 bits suffice.
     near: bool,
 }
 
@@ -227,7 +227,8 @@ impl Edge {
         }
     }
 
-    /// Of the row whose centres are at `y`, the first pixel whose centre is on the edge or right of it.
+    /// Returns the first pixel of a row whose centre is on the edge or to the right of it. `y` is the centre of the
+    /// row.
     fn first_pixel(&self, y: i64) -> i64 {
         if self.near {
             let across = (self.x - CENTRE) * self.dy + (y - self.y) * self.dx;
@@ -236,38 +237,38 @@ impl Edge {
         let wide = i128::from;
         let across = wide(self.x - CENTRE) * wide(self.dy) + wide(y - self.y) * wide(self.dx);
         let pixel = -(-across).div_euclid(wide(GRID) * wide(self.dy));
-        // Between the edge's ends, which are far from overflow.
+        // The result is between the ends of the edge, so it cannot overflow.
         pixel as i64
     }
 }
 
-/// A quantity that changes evenly over the picture.
+/// A quantity that changes linearly over the picture.
 #[derive(Clone, Copy, Default)]
 struct Plane {
-    /// At the triangle's first corner.
+    /// Value at the first corner of the triangle.
     start: f64,
-    /// Change by pixel to the right.
+    /// Change per pixel to the right.
     right: f64,
-    /// Change by pixel downwards.
+    /// Change per pixel downwards.
     down: f64,
 }
 
-/// How quantities follow from their values at a triangle's corners. Everything in pixels.
+/// Computes linear quantities from their values at a triangle's corners. All lengths are in pixels.
 struct Slopes {
-    /// From the first corner to the second and to the third.
+    /// Vectors from the first corner to the second and the third.
     second: [f64; 2],
     third: [f64; 2],
-    /// Twice the triangle's area, negative if its corners go round the other way.
+    /// Twice the area of the triangle; the sign is its orientation.
     area: f64,
 }
 
 impl Slopes {
-    /// Nothing if the triangle has no area.
+    /// Returns `None` if the triangle has no area.
     fn new([a, b, c]: &[Corner; 3]) -> Option<Self> {
         let pixels = |distance: i64| distance as f64 / GRID as f64;
         let second = [pixels(b.x - a.x), pixels(b.y - a.y)];
         let third = [pixels(c.x - a.x), pixels(c.y - a.y)];
-        // Exact: no splinter that has a pixel may be lost.
+        // Exact, so that no thin triangle with a pixel is lost.
         let wide = i128::from;
         let area = wide(b.x - a.x) * wide(c.y - a.y) - wide(c.x - a.x) * wide(b.y - a.y);
         let area = area as f64 / (GRID * GRID) as f64;
@@ -284,16 +285,16 @@ impl Slopes {
     }
 }
 
-/// Neighbouring pixels of a row.
+/// Adjacent pixels of a row.
 struct Run<'a> {
     pixels: &'a mut [Color32],
-    /// From the triangle's first corner to the centre of the run's first pixel, in pixels.
+    /// Vector from the triangle's first corner to the centre of the run's first pixel, in pixels.
     right: f64,
     down: f64,
 }
 
 impl Run<'_> {
-    /// At the centre of the first pixel, and the change by pixel.
+    /// Returns the value at the centre of the first pixel, and the change per pixel.
     fn of(&self, plane: &Plane) -> (f32, f32) {
         let start = plane.start + plane.right * self.right + plane.down * self.down;
         (start as f32, plane.right as f32)
@@ -333,7 +334,7 @@ impl Canvas<'_> {
         self.fill(&corners, |run| textured(run, &colours, &sampler));
     }
 
-    /// Calls `run` once for every row that the triangle has pixels in.
+    /// Calls `run` once for every row in which the triangle has pixels.
     fn fill(&mut self, corners: &[Corner; 3], mut run: impl FnMut(Run<'_>)) {
         let first = corners[0];
         let mut sorted = *corners;
@@ -351,7 +352,7 @@ impl Canvas<'_> {
         if rows.is_empty() {
             return;
         }
-        // From top to bottom there is one edge on one side, and there are two on the other.
+        // One side of the triangle is a single edge from top to bottom, the other side has two edges.
         let long = Edge::new(top, bottom);
         let to_middle = i128::from(middle.x - top.x) * i128::from(long.dy);
         let long_is_left = to_middle > i128::from(middle.y - top.y) * i128::from(long.dx);
@@ -393,7 +394,7 @@ fn flat(pixels: &mut [Color32], colour: [f32; 4]) {
     }
 }
 
-/// Paints a run with a colour that changes evenly, times `scale`.
+/// Paints a run with a linear colour, multiplied by `scale`.
 fn shaded(run: Run<'_>, colours: &[Plane; 4], scale: [f32; 4]) {
     let lines: [(f32, f32); 4] = std::array::from_fn(|channel| run.of(&colours[channel]));
     for (number, pixel) in run.pixels.iter_mut().enumerate() {
@@ -406,14 +407,14 @@ fn shaded(run: Run<'_>, colours: &[Plane; 4], scale: [f32; 4]) {
     }
 }
 
-/// Paints a run with a texture times a colour that changes evenly.
+/// Paints a run with a texture, multiplied by a linear colour.
 fn textured(run: Run<'_>, colours: &[Plane; 4], sampler: &Sampler<'_>) {
     let lines: [(f32, f32); 4] = std::array::from_fn(|channel| run.of(&colours[channel]));
     let [across, along] = [run.of(&sampler.x), run.of(&sampler.y)];
     for (number, pixel) in run.pixels.iter_mut().enumerate() {
         let number = number as f32;
         let texel = sampler.at(across.0 + across.1 * number, along.0 + along.1 * number);
-        // Most of a letter's rectangle.
+        // Most texels of a letter's rectangle are empty.
         if texel == [0.0; 4] {
             continue;
         }
@@ -425,25 +426,25 @@ fn textured(run: Run<'_>, colours: &[Plane; 4], sampler: &Sampler<'_>) {
     }
 }
 
-/// A colour, premultiplied and in steps of 1/255, over a pixel.
+/// Blends a premultiplied colour, in units of 1/255, over a pixel.
 fn blend(pixel: Color32, colour: [f32; 4]) -> Color32 {
     let left = (1.0 - colour[3] / 255.0).clamp(0.0, 1.0);
     let below = pixel.to_array();
-    // A cast to an integer keeps within its range: colours of no opacity add up beyond 255.
+    // The cast saturates: colours without opacity may add up to more than 255.
     let mixed: [u8; 4] =
         std::array::from_fn(|channel| (colour[channel] + f32::from(below[channel]) * left + 0.5) as u8);
     Color32::from_rgba_premultiplied(mixed[0], mixed[1], mixed[2], mixed[3])
 }
 
 impl Texture {
-    /// The texel at a column and a row, which may be outside.
+    /// Returns the texel at a column and row, which may be outside.
     fn texel(&self, x: i64, y: i64) -> [u8; 4] {
         let [width, height] = self.image.size;
         let (x, y) = (self.wrap(x, width), self.wrap(y, height));
         self.image.pixels[y * width + x].to_array()
     }
 
-    /// A place among so many texels, at least one.
+    /// Wraps a coordinate into a number of texels, which is at least one.
     fn wrap(&self, place: i64, texels: usize) -> usize {
         if let Ok(inside) = usize::try_from(place)
             && inside < texels
@@ -462,7 +463,8 @@ impl Texture {
         place as usize
     }
 
-    /// The colour of all of a triangle whose corners are at one place of the texture: enlarged without end.
+    /// Returns the colour of a triangle whose corners all have the same texture coordinates, which is infinite
+    /// magnification.
     fn at_once(&self, [u, v]: [f32; 2]) -> [f32; 4] {
         let [width, height] = self.image.size;
         let sampler = Sampler {
@@ -475,13 +477,13 @@ impl Texture {
     }
 }
 
-/// Reads a texture for one triangle.
+/// Samples a texture for one triangle.
 struct Sampler<'a> {
     texture: &'a Texture,
     filter: TextureFilter,
-    /// Place in the texture, in texels from its left edge.
+    /// Texture coordinate in texels from the left edge.
     x: Plane,
-    /// The same from its upper edge.
+    /// Texture coordinate in texels from the upper edge.
     y: Plane,
 }
 
@@ -490,7 +492,7 @@ impl<'a> Sampler<'a> {
         let [width, height] = texture.image.size.map(|texels| texels as f64);
         let x = slopes.plane(corners.map(|corner| f64::from(corner.uv[0]) * width));
         let y = slopes.plane(corners.map(|corner| f64::from(corner.uv[1]) * height));
-        // As OpenGL chooses: by how many texels a step to the next pixel goes over.
+        // OpenGL's choice of the filter: the number of texels per pixel decides.
         let texels = x.right.hypot(y.right).max(x.down.hypot(y.down));
         let filter = if texels > 1.0 {
             texture.options.minification
@@ -505,7 +507,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Channels from 0 to 255 at a place in texels.
+    /// Returns the channels from 0 to 255 at a position in texels.
     fn at(&self, x: f32, y: f32) -> [f32; 4] {
         match self.filter {
             TextureFilter::Nearest => {
@@ -516,8 +518,10 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Mixed of the four texels whose centres are around. As in graphics cards, places between centres are whole
-    /// 1/256: rounding errors leave a texture that is shown texel by pixel, as all letters are, what it is.
+    /// Interpolates between the four nearest texel centres.
+    ///
+    /// As on graphics cards, positions between centres are rounded to 1/256. So rounding errors do not change a texture
+    /// that is shown with one texel per pixel, as all letters are.
     fn between(&self, x: f32, y: f32) -> [f32; 4] {
         let steps = GRID as f32;
         let (x, y) = (
@@ -547,7 +551,7 @@ fn mix(one: [f32; 4], other: [f32; 4], part: f32) -> [f32; 4] {
     std::array::from_fn(|channel| one[channel] + (other[channel] - one[channel]) * part)
 }
 
-/// With room left to count on from the result.
+/// Converts to an integer. The range of `i32` leaves a reserve for calculations with the result.
 fn whole(number: f32) -> i64 {
     i64::from(number as i32)
 }
@@ -573,7 +577,7 @@ mod tests {
         delta.clear();
     }
 
-    /// A white texture as 0, and an image.
+    /// Returns textures with a white one as number 0, and an image.
     fn with_image(image: ColorImage, options: TextureOptions) -> Textures {
         let mut textures = Textures::default();
         let white = ColorImage::filled([2, 2], Color32::WHITE);
@@ -607,7 +611,7 @@ mod tests {
         mesh
     }
 
-    /// The image, or the part `uv` of it, in `place`.
+    /// Returns a mesh that shows the part `uv` of the image in `place`.
     fn shown(place: Rect, uv: Rect, tint: Color32) -> Mesh {
         let mut mesh = Mesh::with_texture(IMAGE);
         mesh.add_rect_with_uv(place, uv, tint);
@@ -625,7 +629,7 @@ mod tests {
     #[test]
     fn a_rectangle_has_the_pixels_whose_centres_are_in_it() {
         let red = Color32::from_rgb(250, 3, 7);
-        // In points of two pixels each; its right and lower edges go through centres.
+        // Points of two pixels each. The right and lower edges go through pixel centres.
         let mesh = coloured(rect(1.0, 0.5, 3.25, 1.75), red);
         let image = paint(
             [8, 5],
@@ -689,7 +693,7 @@ mod tests {
         };
         let below = Color32::from_rgb(100, 200, 50);
         let half = Color32::from_rgba_premultiplied(10, 20, 60, 51);
-        // A fifth is covered: 10 + 80, 20 + 160, 60 + 40.
+        // A fifth is opaque: 10 + 80, 20 + 160, 60 + 40.
         assert_eq!(over(below, half), Color32::from_rgb(90, 180, 100));
         let adding = Color32::from_rgba_premultiplied(100, 100, 100, 0);
         assert_eq!(over(below, adding), Color32::from_rgb(200, 255, 150));
@@ -843,7 +847,7 @@ mod tests {
         assert_eq!(reds(&seen), [255, 0]);
     }
 
-    /// Lines far beyond the picture, as of a timeline that is magnified a million times.
+    /// Lines far outside the picture, as in a timeline that is magnified a million times.
     #[test]
     fn far_corners_keep_their_slopes() {
         for far in [1e4_f32, 1e7, 1e10] {
@@ -862,7 +866,7 @@ mod tests {
         }
     }
 
-    /// Half-transparent, so that a second time shows.
+    /// Half-transparent, so that painting twice is visible.
     const HALF: Color32 = Color32::from_rgba_premultiplied(100, 100, 100, 128);
     const ONCE: u8 = 100;
 
@@ -877,20 +881,20 @@ mod tests {
         mesh
     }
 
-    /// On which side of the line from `a` to `b` a place is, in whole 1/256 of a pixel.
+    /// Returns on which side of the line from `a` to `b` a position is, in units of 1/256 pixel.
     fn side(a: Pos2, b: Pos2, place: [i64; 2]) -> i64 {
         let on_grid = |of: Pos2| [of.x, of.y].map(|pixels| (f64::from(pixels) * 256.0).round() as i64);
         let (a, b) = (on_grid(a), on_grid(b));
         (b[0] - a[0]) * (place[1] - a[1]) - (b[1] - a[1]) * (place[0] - a[0])
     }
 
-    /// Coordinates in and around a picture of 40 pixels: anywhere, or where they hit centres and corners.
+    /// Coordinates in and around a picture of 40 pixels: arbitrary, or on pixel centres and corners.
     fn coordinate() -> impl Strategy<Value = f32> {
         prop_oneof![-10.0f32..50.0, (-20i32..100).prop_map(|half| half as f32 / 2.0)]
     }
 
     proptest! {
-        /// A convex quad in two triangles and in four around a point: pixels inside once, others never.
+        /// A convex quad as two triangles, and as four around a point: pixels inside are painted once, others never.
         #[test]
         fn pixels_of_quads_are_blended_once(
             corners in [(coordinate(), coordinate()), (coordinate(), coordinate()), (coordinate(), coordinate()),
@@ -900,7 +904,7 @@ mod tests {
         ) {
             let mut corners = corners.map(|(x, y)| pos2(x, y));
             let mean = corners.iter().fold(egui::Vec2::ZERO, |sum, of| sum + of.to_vec2()) / 4.0;
-            // Most quads are convex then. Corners begin anywhere and go round either way.
+            // After sorting, most quads are convex. Corners start anywhere, in either orientation.
             corners.sort_by(|one, other| {
                 let [one, other] = [one, other].map(|of| (*of - mean).to_vec2().angle());
                 one.total_cmp(&other)
@@ -941,14 +945,14 @@ mod tests {
             }
         }
 
-        /// Triangles that tile the picture have each of its pixels once, also where edges go through centres.
+        /// Triangles that tile the picture paint each of its pixels once, even if edges go through pixel centres.
         #[test]
         fn tiled_pictures_are_blended_once(
             moves in proptest::collection::vec((-2i32..=2, -2i32..=2, any::<bool>(), 0u32..3), 64),
             unit in prop_oneof![Just(0.5f32), Just(0.25), 0.01f32..0.7],
         ) {
-            // Seven by seven cells of 6 pixels about a picture of 40, corners moved by less than a quarter of one:
-            // no triangle turns over.
+            // Seven by seven cells of 6 pixels around a picture of 40. Corners move by less than a quarter of a cell,
+            // so no triangle turns over.
             let mut mesh = Mesh::default();
             for (number, (right, down, ..)) in (0..).zip(&moves) {
                 let (x, y) = ((number % 8) as f32 * 6.0 - 1.0, (number / 8) as f32 * 6.0 - 1.0);
@@ -977,7 +981,7 @@ mod tests {
             }
         }
 
-        /// Whatever numbers there are: no panic.
+        /// No input may cause a panic.
         #[test]
         fn garbage_is_survived(
             numbers in proptest::collection::vec((any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>()), 0..24),
@@ -1016,7 +1020,7 @@ mod tests {
             let textures = with_image(two_by_two(), options);
             let image = paint(size, pixels_per_point, &textures, &primitives, Color32::BLACK);
             prop_assert_eq!(image.pixels.len(), size[0] * size[1]);
-            // No such texture, and one of no texels.
+            // A texture that does not exist, and one without texels.
             paint(size, 1.0, &Textures::default(), &primitives, Color32::BLACK);
             let empty = with_image(ColorImage::default(), options);
             paint(size, 1.0, &empty, &primitives, Color32::BLACK);

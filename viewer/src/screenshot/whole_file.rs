@@ -1,18 +1,18 @@
-//! Files that are there whole or not at all.
+//! Files that exist completely or not at all.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Writes a file under another name first. What was there is replaced only by what is complete.
+/// Writes a file under a temporary name first. Only a complete file replaces the previous one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut unfinished: OsString = path.as_os_str().to_owned();
     unfinished.push(".unfinished");
     fs::write(&unfinished, bytes)
         .and_then(|()| fs::rename(&unfinished, path))
         .inspect_err(|_| {
-            // A part is of no use; why there is only a part is what matters.
+            // An incomplete file has no use. The caller gets the original error.
             let _ = fs::remove_file(&unfinished);
         })
 }

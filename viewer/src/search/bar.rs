@@ -1,4 +1,4 @@
-//! The search bar: what is looked for, what was found, and the way there.
+//! The search bar: the query, its results, and navigation between them.
 
 use super::expression::Filter;
 use super::find::{Found, Search};
@@ -8,35 +8,35 @@ use super::row::{self, Cell};
 use crate::model::{Action, Opened, PickedInstance, State, Window, bytes_text, duration_text, moment_text};
 use egui::text::{CCursor, CCursorRange, LayoutJob, TextFormat};
 use egui::{Align, EventFilter, FontSelection, Id, Key, Modifiers, ScrollArea, Stroke, TextEdit, Ui};
-use rankscope_collector::time_range::TimeRange;
+use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_formats::index::LaneKind;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-/// Instances that are marked on the timeline at most.
+/// Maximum number of instances that are marked on the timeline.
 const MOST_MARKED: usize = 4096;
 
-/// Rows of the list that are seen at once.
+/// Number of visible rows of the list.
 const ROWS: f32 = 8.0;
 
-/// Until marks follow what is being found, seconds.
+/// Minimum time between updates of the marks during a search, in seconds.
 const BETWEEN_MARKS_S: f64 = 0.3;
 
-/// What is found is shown in a window this many times as long, where the one that is shown does not fit.
+/// Length of the window around a result, as a multiple of its duration, if the current window does not suit it.
 const ROOM: f64 = 8.0;
 
 /// The search bar. It is closed at first.
 #[derive(Default)]
 pub struct SearchBar {
     is_open: bool,
-    /// It was opened to go somewhere, and closes when that is done.
+    /// Whether the bar was opened for going to a place. It then closes afterwards.
     is_going: bool,
     text: String,
     wants_focus: bool,
-    /// The whole text shall be selected, so that typing replaces it.
+    /// Whether to select the whole text, so that typing replaces it.
     wants_selection: bool,
-    /// What was looked for, and where.
+    /// The text and the session of the last search.
     searched: Option<(String, Weak<Opened>)>,
     place: Option<Result<Place, String>>,
     error: Option<FilterError>,
@@ -44,14 +44,14 @@ pub struct SearchBar {
     current: Option<Found>,
     scroll_to: Option<usize>,
     filters: bool,
-    /// The timeline's filter as it was seen or asked for last.
+    /// Last known or requested filter of the timeline.
     filter: String,
     marked_at_s: f64,
     marks_are_old: bool,
 }
 
 impl SearchBar {
-    /// Opens it, with what was typed last.
+    /// Opens the bar with the previous text.
     pub fn open(&mut self) {
         self.is_open = true;
         self.is_going = false;
@@ -60,19 +60,19 @@ impl SearchBar {
         self.searched = None;
     }
 
-    /// Types a text, as a person would.
+    /// Sets the text as if the user typed it.
     pub fn set_text(&mut self, text: &str) {
         text.clone_into(&mut self.text);
     }
 
-    /// Opens it to go to a time or step: with the window that is shown, as it is typed.
+    /// Opens the bar for going to a time or step. The text is the visible time range as the user would type it.
     pub fn open_to_go(&mut self, state: &State) {
         self.open();
         self.is_going = true;
         self.text = window_text(state.window());
     }
 
-    /// Closes it: nothing is looked for any more, and what was found is not marked any more. A filter of the timeline stays.
+    /// Closes the bar, ends the search and removes its marks. A filter of the timeline stays.
     pub fn close(&mut self, actions: &mut Vec<Action>) {
         if self.is_open && !self.search.found().is_empty() {
             actions.push(Action::Mark(Arc::default()));
@@ -83,18 +83,19 @@ impl SearchBar {
         self.searched = None;
     }
 
-    /// True while it is shown.
+    /// Returns true while the bar is visible.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// What was found until now.
+    /// Returns the search and its results so far.
     pub fn search(&self) -> &Search {
         &self.search
     }
 
-    /// Goes to the next of what was found, or the previous one: from the one that was shown last, if it is still in the
-    /// window, else from the window.
+    /// Goes to the next or previous result.
+    ///
+    /// It starts at the last shown result if that is still in the window, else at the edge of the window.
     pub fn step(&mut self, forward: bool, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
         let window = state.window();
         let here = self
@@ -148,7 +149,8 @@ impl SearchBar {
         Action::Mark(Arc::new(instances))
     }
 
-    /// Shows it while it is open, over the whole width of `ui`. Actions must be applied before the next frame.
+    /// Draws the bar while it is open, over the full width of `ui`. The caller must apply the actions before the next
+    /// frame.
     pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
         if !self.is_open {
             return;
@@ -164,7 +166,7 @@ impl SearchBar {
         self.list(ui, opened, state, actions);
     }
 
-    /// The filter of the timeline may be changed elsewhere, too.
+    /// The filter of the timeline can change elsewhere too.
     fn follow_filter(&mut self, state: &State) {
         if state.view.filter != self.filter {
             self.filter.clone_from(&state.view.filter);
@@ -175,12 +177,12 @@ impl SearchBar {
         }
     }
 
-    /// Takes the keys that are the bar's; true if it is closed.
+    /// Handles the keys of the bar. Returns true if the bar was closed.
     fn keys(&mut self, ui: &Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) -> bool {
         if !ui.memory(|memory| memory.has_focus(text_id())) {
             return false;
         }
-        // The one with more modifiers first: the other would take it, too.
+        // Check the key with more modifiers first, because the other would consume it too.
         let pressed = |modifiers, key| ui.input_mut(|input| input.consume_key(modifiers, key));
         let back = pressed(Modifiers::SHIFT, Key::Enter) || pressed(Modifiers::NONE, Key::ArrowUp);
         let enter = pressed(Modifiers::NONE, Key::Enter);
@@ -259,7 +261,7 @@ impl SearchBar {
         }
     }
 
-    /// Asks for the text as the filter of the timeline, if it can be one.
+    /// Requests the text as the filter of the timeline, if it is a valid filter.
     fn push_filter(&mut self, actions: &mut Vec<Action>) {
         if self.is_going {
             return;
@@ -276,7 +278,7 @@ impl SearchBar {
         }
     }
 
-    /// Looks for what is typed, if that is new.
+    /// Starts a search if the text is new.
     fn look(&mut self, ui: &Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
         let is_same = self.searched.as_ref().is_some_and(|(text, session)| {
             *text == self.text && std::ptr::eq(session.as_ptr(), Arc::as_ptr(opened))
@@ -310,17 +312,17 @@ impl SearchBar {
         }
     }
 
-    /// Takes in what was found.
+    /// Takes over new results.
     fn news(&mut self, ui: &Ui, actions: &mut Vec<Action>) {
         if self.search.poll() {
             self.marks_are_old = true;
-            // There may be more than one frame takes.
+            // One frame may not be enough for all results.
             ui.ctx().request_repaint();
         }
         if !self.marks_are_old {
             return;
         }
-        // Marks follow slowly: whoever draws them looks through them.
+        // Marks are updated at a lower rate, because each update causes another search during painting.
         let now = ui.input(|input| input.time);
         if !self.search.is_running() || now - self.marked_at_s > BETWEEN_MARKS_S {
             self.marked_at_s = now;
@@ -329,7 +331,7 @@ impl SearchBar {
         }
     }
 
-    /// One line below the text: what is wrong, where it leads, or how much was found.
+    /// Draws the line below the text: an error, the place to go to, or the number of results.
     fn hint(&self, ui: &mut Ui) {
         let wrong = ui.visuals().error_fg_color;
         match (&self.place, &self.error) {
@@ -385,7 +387,7 @@ impl SearchBar {
             .max_height(whole * ROWS)
             .auto_shrink([false, true]);
         if let Some(row) = self.scroll_to.take() {
-            // In the middle: what comes before and after is seen, too.
+            // The row is in the middle, so that its neighbours are visible too.
             let offset = (row as f32 - (ROWS - 1.0) / 2.0) * whole;
             area = area.vertical_scroll_offset(offset.max(0.0));
         }
@@ -409,11 +411,11 @@ impl SearchBar {
     }
 }
 
-/// What can be typed, in one line.
+/// Summary of the syntax in one line.
 const SYNTAX_LINE: &str =
     "words, \"phrases\", rank:0-7, role:data, op:all-reduce, class:failed, size>1MiB, wait>20%, or, not, ( )";
 
-/// What can be typed.
+/// Summary of the syntax.
 const SYNTAX: &str = "\
 words and \"phrases\" are looked for in names
 rank:3  rank:0-7,12  host:NAME  thread:1234  step:12
@@ -433,8 +435,8 @@ fn kind_of(opened: &Opened, found: &Found) -> Option<LaneKind> {
     view.footer().lanes.get(found.lane).map(|lane| lane.kind)
 }
 
-/// The window that shows a span: that which is shown if it does already and one can see it, else moved, else longer or
-/// shorter.
+/// Returns the window that shows a span. The current window is kept if it shows the span well; else it is moved or
+/// resized.
 fn window_for(shown: Window, from_ns: i64, to_ns: i64) -> Window {
     let duration = to_ns.saturating_sub(from_ns);
     let share = duration as f64 / shown.length_ns() as f64;
@@ -485,7 +487,7 @@ fn cells_of(opened: &Opened, found: &Found) -> [Cell; 4] {
     ]
 }
 
-/// The text as it is typed, with a line below what cannot be read.
+/// Lays out the typed text, with an underline below a syntax error.
 fn underlined(ui: &Ui, text: &str) -> LayoutJob {
     let format = TextFormat {
         font_id: FontSelection::Default.resolve(ui.style()),
@@ -511,7 +513,7 @@ fn underlined(ui: &Ui, text: &str) -> LayoutJob {
     job
 }
 
-/// What of a text cannot be read, at least one character of it; bytes.
+/// Returns the byte range of a syntax error, at least one character.
 fn fault(text: &str) -> Option<Range<usize>> {
     if text.trim().parse::<TimeRange>().is_ok() {
         return None;
@@ -520,7 +522,7 @@ fn fault(text: &str) -> Option<Range<usize>> {
     if !place.is_empty() {
         return Some(place);
     }
-    // What is missing at the end is shown by what stands before it.
+    // For text that is missing at the end, the last character is underlined.
     let last = text.get(..place.end)?.trim_end().char_indices().last()?;
     Some(last.0..last.0 + last.1.len_utf8())
 }
@@ -617,7 +619,7 @@ mod tests {
             harness.state().state.picked.map(|picked| picked.instance),
             Some(0)
         );
-        // The keyboard stays in the text.
+        // The keyboard focus stays in the text.
         assert!(harness.get_by_label("Search").is_focused());
     }
 
@@ -648,7 +650,7 @@ mod tests {
         assert_eq!(fault("rank:3"), None);
         assert_eq!(fault("250ms-"), None);
         let wrong = harness.ctx.style_of(harness.ctx.theme()).visuals.error_fg_color;
-        // The line is drawn below the last letter only.
+        // Only the last letter is underlined.
         let underlined = |harness: &Harness<'_, Shown>| {
             let shapes = &harness.output().shapes;
             let texts = shapes.iter().filter_map(|shape| match &shape.shape {
@@ -685,7 +687,7 @@ mod tests {
         assert_eq!(harness.state().state.view.filter, "gemm");
         type_text(&mut harness, "1");
         assert_eq!(harness.state().state.view.filter, "gemm rank:1");
-        // Somebody else ends it.
+        // Another part of the program clears the filter.
         harness.state_mut().state.view.filter.clear();
         settle(&mut harness);
         type_text(&mut harness, ",2");
@@ -717,7 +719,7 @@ mod tests {
         harness.state_mut().bar.open_to_go(&state);
         settle(&mut harness);
         assert_eq!(harness.get_by_label("Go to").value(), Some("1.5s..2s".to_owned()));
-        // All of it is selected: typing replaces it.
+        // The whole text is selected, so typing replaces it.
         type_text(&mut harness, "step 77");
         harness.get_by_label_contains("there is no step 77");
         harness.key_press(Key::Backspace);
@@ -735,14 +737,14 @@ mod tests {
     #[test]
     fn a_found_span_can_be_seen() {
         let shown = Window::between(0, 1_000_000);
-        // It is seen already.
+        // The span is visible already.
         assert_eq!(window_for(shown, 100_000, 200_000), shown);
-        // As long as before, in the middle.
+        // Same length as before, centred.
         assert_eq!(
             window_for(shown, 5_000_000, 5_200_000),
             Window::between(4_600_000, 5_600_000)
         );
-        // Too short to be seen, and too long.
+        // Too short to be visible, and too long.
         assert_eq!(window_for(shown, 500_000, 500_100).length_ns(), 8_000);
         assert_eq!(window_for(shown, 0, 2_000_000).length_ns(), 16_000_000);
     }

@@ -1,34 +1,34 @@
-//! What a filter asks for. It prints as it is typed: what is printed is read as the same filter again.
+//! The expression of a filter. Its display format can be parsed, and gives the same filter again.
 
 use super::parse::Key;
 use rankscope_formats::index::LaneKind;
 use rankscope_ranklog::Operation;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// What spans must be like.
+/// A condition on spans.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Filter {
-    /// Anything: nothing was typed.
+    /// Every span: the expression is empty.
     #[default]
     All,
-    /// All of these; at least two.
+    /// All of these conditions, at least two.
     And(Vec<Self>),
-    /// One of these; at least two.
+    /// One of these conditions, at least two.
     Or(Vec<Self>),
-    /// Not this.
+    /// Not this condition.
     Not(Box<Self>),
-    /// One condition.
+    /// A single test.
     Is(Test),
 }
 
-/// One condition.
+/// A single test of a span.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
-    /// The name contains this; in lower case. Steps are called `step 12`; where the time went has no names.
+    /// The name contains this text, which is in lower case. Steps have names like `step 12`; breakdowns have no names.
     Name(String),
-    /// On a rank of these numbers (in its world).
+    /// The rank has one of these numbers in its world.
     Rank(Ranges),
-    /// On a host whose name contains this; in lower case.
+    /// The name of the host contains this text, which is in lower case.
     Host(String),
     /// An operation on this communicator.
     Communicator(Communicator),
@@ -36,36 +36,36 @@ pub enum Test {
     Role(String),
     /// An operation on a communicator of this scope.
     Scope(String),
-    /// On a thread with one of these system ids.
+    /// The thread has one of these system IDs.
     Thread(Ranges),
     /// This operation.
     Operation(Operation),
-    /// In lanes of this kind.
+    /// The lane has this kind.
     Kind(Kind),
-    /// Of a class with this name, else of those whose names begin so; in lower case, words joined by hyphens.
+    /// The class has this name, or else starts with it. The text is in lower case, with hyphens between words.
     Class(String),
-    /// Its payload, bytes. Nothing that has none, or none that is known.
+    /// Payload, in bytes. Spans without a known payload do not match.
     Size(Comparison, u64),
-    /// From begin to end, ns.
+    /// Duration, in nanoseconds.
     Duration(Comparison, i64),
-    /// An operation's waiting, ns. Nothing of which waiting is not known.
+    /// Wait of an operation, in nanoseconds. Spans without a known wait do not match.
     Wait(Comparison, i64),
-    /// An operation's waiting as a share of its duration, percent.
+    /// Wait of an operation as a percentage of its duration.
     WaitShare(Comparison, f64),
-    /// In a step of these numbers, or partly so.
+    /// The span is at least partly inside a step with one of these numbers.
     Step(Ranges),
 }
 
-/// Which communicator is meant.
+/// A communicator by number or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Communicator {
-    /// Its position in [`rankscope_formats::session::Session::communicators`].
+    /// Position in [`rankscope_formats::session::Session::communicators`].
     Number(u32),
-    /// Its name contains this; in lower case.
+    /// The name contains this text, which is in lower case.
     Name(String),
 }
 
-/// How two numbers are compared.
+/// A comparison of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `<`
@@ -81,7 +81,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// True if `value` is so, compared with `limit`.
+    /// Returns whether the comparison of `value` with `limit` is true.
     #[inline]
     pub fn holds<T: PartialOrd>(self, value: T, limit: T) -> bool {
         match self {
@@ -94,18 +94,18 @@ impl Comparison {
     }
 }
 
-/// Whole numbers: ranges with both ends, in the order in which they were typed; at least one.
+/// A non-empty set of integers: inclusive ranges in the order in which they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranges(pub Vec<(u32, u32)>);
 
 impl Ranges {
-    /// True if a number is one of them.
+    /// Returns whether the set contains a number.
     #[inline]
     pub fn contains(&self, number: u32) -> bool {
         self.0.iter().any(|&(from, to)| from <= number && number <= to)
     }
 
-    /// The number, if there is only one.
+    /// Returns the number if there is only one.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
             [(from, to)] if from == to => Some(from),
@@ -114,31 +114,31 @@ impl Ranges {
     }
 }
 
-/// Kinds of lanes, as people tell them apart.
+/// Kinds of lanes, as users distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Training steps, evaluations, checkpoints.
     Step,
-    /// Where the time went.
+    /// Breakdowns.
     Part,
-    /// Stretches without compute.
+    /// Intervals without compute.
     Stall,
     /// Calls of threads.
     Call,
-    /// The program's marks.
+    /// Marks of the program.
     Mark,
-    /// What the recorder and the driver took for themselves.
+    /// Overhead of the recorder and the driver.
     Overhead,
-    /// What named the host's time.
+    /// Named pauses of the host.
     Pause,
     /// Operations.
     Operation,
-    /// Works of devices: kernels, copies.
+    /// Device activity: kernels, copies.
     Kernel,
 }
 
 impl Kind {
-    /// In the order of their lanes.
+    /// All kinds in the order of their lanes.
     pub const ALL: [Self; 9] = [
         Self::Step,
         Self::Part,
@@ -151,7 +151,7 @@ impl Kind {
         Self::Kernel,
     ];
 
-    /// Of a lane.
+    /// Returns the kind of a lane.
     #[inline]
     pub fn of(lane: LaneKind) -> Self {
         match lane {
@@ -167,7 +167,7 @@ impl Kind {
         }
     }
 
-    /// As it is typed.
+    /// Returns the name as the user types it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -182,7 +182,7 @@ impl Kind {
         }
     }
 
-    /// What the classes of its lanes are called; nothing where there is only one.
+    /// Returns the names of the classes of this kind. Empty if there is only one class.
     pub fn classes(self) -> &'static [&'static str] {
         use rankscope_formats::index;
         match self {
@@ -197,7 +197,7 @@ impl Kind {
     }
 }
 
-/// Roles that a communicator can have; several are joined by `+`, and each of them is then its role.
+/// Roles of communicators. A communicator may have several, joined by `+`; each of them matches.
 pub const ROLES: [&str; 8] = [
     "world",
     "self",
@@ -209,7 +209,7 @@ pub const ROLES: [&str; 8] = [
     "sub-group",
 ];
 
-/// Scopes that a communicator can have.
+/// Scopes of communicators.
 pub const SCOPES: [&str; 4] = ["inside-host", "across-hosts", "mixed", "unknown"];
 
 impl Display for Filter {
@@ -237,7 +237,7 @@ impl Filter {
     fn fmt_inside(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::And(_) | Self::Or(_) => write!(f, "({self})"),
-            // Two hyphens would look like a word.
+            // Two hyphens would be parsed as a word.
             Self::Not(part) if matches!(**part, Self::Not(_)) => write!(f, "({self})"),
             _ => self.fmt(f),
         }
@@ -296,7 +296,7 @@ impl Display for Ranges {
     }
 }
 
-/// A name, in quotes where it would be read as something else.
+/// A name, in quotes if it would otherwise have another meaning.
 struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {
@@ -321,7 +321,7 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// Units in which a number is printed and read, the largest first.
+/// Units for printing and parsing, the largest first.
 pub(super) type Units = [(&'static str, u64)];
 
 pub(super) const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
@@ -329,7 +329,7 @@ pub(super) const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), 
 pub(super) const TIMES: [(&str, u64); 4] =
     [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// A number in the largest unit in which it is whole.
+/// A number in the largest unit in which it is an integer.
 struct Exact<'a>(u64, &'a Units);
 
 impl Display for Exact<'_> {

@@ -1,4 +1,4 @@
-//! Looks for spans in all ranks behind the window: the earliest of them are kept, all of them are counted.
+//! Searches spans in all ranks on background threads. Keeps the earliest results and counts all of them.
 
 use super::matcher::{LaneMatch, Matcher};
 use crate::model::{Opened, View};
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Longest list of what was found. The counts are always whole.
+/// Maximum number of results that are kept. The counts include all results.
 pub const MOST_FOUND: usize = 10_000;
 
-/// Spans between two messages of a thread, and between two looks at whether it is still wanted.
+/// Number of spans between two messages of a thread, which is also the interval of its checks for cancellation.
 const SPANS_PER_BATCH: u64 = 1 << 16;
 
-/// Batches that are taken in per frame: a frame must not last longer because there is much to find.
+/// Maximum number of batches per frame, so that many results do not make a frame longer.
 const BATCHES_PER_FRAME: usize = 64;
 
-/// Until somebody looks again for indices that are still being made.
+/// Interval of polls for indices that are still being built.
 const UNTIL_NEXT_LOOK: Duration = Duration::from_millis(50);
 
-/// Threads of a search.
+/// Maximum number of threads of a search.
 const MOST_THREADS: usize = 4;
 
 /// A span that was found.
@@ -33,7 +33,7 @@ pub struct Found {
     pub rank: u32,
     /// Position of the lane in the rank's index.
     pub lane: usize,
-    /// What is there.
+    /// The span.
     pub span: Span,
 }
 
@@ -43,16 +43,16 @@ impl Found {
     }
 }
 
-/// How far a search is.
+/// Progress of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Ranks that were looked through, or need not be.
+    /// Number of ranks that were searched or can be skipped.
     pub ranks_done: u32,
-    /// All ranks.
+    /// Number of all ranks.
     pub ranks: u32,
 }
 
-/// What is looked for, and what was found of it until now.
+/// A search and its results so far.
 #[derive(Default)]
 pub struct Search {
     running: Option<Running>,
@@ -75,14 +75,14 @@ impl Drop for Running {
 
 struct Batch {
     rank: u32,
-    /// In order of time.
+    /// In the order of time.
     found: Vec<Found>,
     count: u64,
     is_last: bool,
 }
 
 impl Search {
-    /// Begins to look; what was looked for before is given up. `notify` is called when there is something new.
+    /// Starts a search, and cancels the previous one. Calls `notify` when there is something new.
     pub fn start(
         &mut self,
         opened: &Arc<Opened>,
@@ -119,12 +119,12 @@ impl Search {
         self.running = Some(Running { batches, cancelled });
     }
 
-    /// Gives up, and forgets what was found.
+    /// Cancels the search, and drops its results.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes in what was found since the last call; true if there was something. Never waits.
+    /// Takes over new results. Returns true if there were any. Never blocks.
     pub fn poll(&mut self) -> bool {
         let Some(running) = &self.running else {
             return false;
@@ -135,7 +135,7 @@ impl Search {
             match running.batches.try_recv() {
                 Ok(batch) => batches.push(batch),
                 Err(TryRecvError::Empty) => break,
-                // All threads have ended: they are through, or the session was closed.
+                // All threads have ended: the search is complete, or the session was closed.
                 Err(TryRecvError::Disconnected) => {
                     is_over = true;
                     break;
@@ -157,56 +157,56 @@ impl Search {
         has_news
     }
 
-    /// True until all was looked through.
+    /// Returns true until the search is complete.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// The earliest of what was found, in order of time; at most [`MOST_FOUND`].
+    /// Returns the earliest results in the order of time; at most [`MOST_FOUND`].
     pub fn found(&self) -> &[Found] {
         &self.found
     }
 
-    /// How many were found, also those that are not kept.
+    /// Returns the number of all results, including those that were not kept.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many were found on each rank.
+    /// Returns the number of results per rank.
     pub fn per_rank(&self) -> &[u64] {
         &self.per_rank
     }
 
-    /// Position of something found, if it is still kept.
+    /// Returns the position of a result if it was kept.
     pub fn position(&self, found: &Found) -> Option<usize> {
         self.found
             .binary_search_by(|other| other.key().cmp(&found.key()))
             .ok()
     }
 
-    /// Position of what comes after something found; after the last comes the first.
+    /// Returns the position of the next result; after the last one, of the first.
     pub fn next(&self, found: &Found) -> Option<usize> {
         let after = self.found.partition_point(|other| other.key() <= found.key());
         self.around(after)
     }
 
-    /// Position of what comes before something found; before the first comes the last.
+    /// Returns the position of the previous result; before the first one, of the last.
     pub fn previous(&self, found: &Found) -> Option<usize> {
         let at = self.found.partition_point(|other| other.key() < found.key());
         self.around(at.checked_sub(1).unwrap_or(self.found.len().saturating_sub(1)))
     }
 
-    /// Position of the first that begins at a moment or later; after the last comes the first.
+    /// Returns the position of the first result that starts at `ns` or later; if there is none, of the first.
     pub fn first_from(&self, ns: i64) -> Option<usize> {
         self.around(self.found.partition_point(|other| other.span.start_ns < ns))
     }
 
-    /// Position of the last that begins before a moment; before the first comes the last.
+    /// Returns the position of the last result that starts before `ns`; if there is none, of the last.
     pub fn last_before(&self, ns: i64) -> Option<usize> {
         let after = self.found.partition_point(|other| other.span.start_ns < ns);
         self.around(after.checked_sub(1).unwrap_or(self.found.len().saturating_sub(1)))
@@ -221,7 +221,7 @@ impl Search {
     }
 }
 
-/// The earliest of two lists that are in order.
+/// Merges two sorted lists, and keeps the earliest entries.
 fn earliest(one: Vec<Found>, other: Vec<Found>) -> Vec<Found> {
     let (Some(first), last) = (other.first(), one.last()) else {
         return one;
@@ -254,7 +254,7 @@ struct Worker {
 
 impl Worker {
     fn run(self) {
-        // Ranks that were found not to be ready, one after the other.
+        // Number of consecutive ranks whose index was not ready.
         let mut not_ready = 0;
         while !self.is_cancelled() {
             let Some((rank, left)) = self.wanted.lock().ok().and_then(|mut wanted| {
@@ -270,7 +270,7 @@ impl Worker {
                         return;
                     }
                 }
-                // Its index is being made: others first.
+                // The index is being built; search other ranks first.
                 View::Coming => {
                     if let Ok(mut wanted) = self.wanted.lock() {
                         wanted.push_back(rank);
@@ -289,9 +289,9 @@ impl Worker {
         self.cancelled.load(Ordering::Relaxed) || self.opened.is_closed()
     }
 
-    /// `None` if nobody wants to know any more.
+    /// Searches a rank. Returns `None` if the search was cancelled.
     fn look_through(&self, rank: u32) -> Option<()> {
-        // What is later than this many of the same rank is not kept.
+        // The earliest results of this rank. Later ones are only counted.
         let mut kept = Vec::new();
         if let Some(view) = self.opened.open_view(rank) {
             for position in 0..view.footer().lanes.len() {
@@ -312,7 +312,7 @@ impl Worker {
         self.send(rank, &mut kept, 0, true)
     }
 
-    /// All spans are meant: what is not kept need not be read.
+    /// Handles a lane in which all spans match. Spans that are not kept need not be read.
     fn whole_lane(&self, rank: u32, position: usize, lane: Lane<'_>, kept: &mut Vec<Found>) -> Option<()> {
         let mut left = MOST_FOUND;
         lane.spans_in(i64::MIN, i64::MAX, |span| {
@@ -478,7 +478,7 @@ mod tests {
             })
             .collect();
         let made = Made::with(&planned);
-        // With whole lanes, and with spans that are asked one by one.
+        // One case for whole lanes, and one for single spans.
         for (text, count) in [("kind:mark", 30_000), ("even", 15_000)] {
             let search = searched(&made, text);
             assert_eq!(
@@ -515,7 +515,7 @@ mod tests {
         search.start(&made.opened, &ask("send rank:0"), || {});
         wait(&mut search);
         assert_eq!(search.per_rank(), [1, 0, 0, 0]);
-        // Closing the session ends what would wait for ever.
+        // Closing the session ends a search that would otherwise wait forever.
         search.start(&made.opened, &ask("kind:step"), || {});
         made.opened.close();
         wait(&mut search);

@@ -1,6 +1,6 @@
-//! Sessions with indices, made up, and filters of all shapes.
+//! Artificial sessions with indices, and filters of all forms.
 
-#[path = "../../../collector/tests/report_support/mod.rs"]
+#[path = "../../../collector/cli/tests/report_support/mod.rs"]
 #[allow(
     clippy::duplicate_mod,
     reason = "the collector's made-up jobs: the tests of panels use them, too"
@@ -19,14 +19,16 @@ use std::sync::Arc;
 
 pub const RANKS: u32 = 4;
 
-/// A session of four ranks on two hosts: the first two share communicator 1 (role data), the others communicator 2 (roles
-/// tensor and context, across hosts); all are in communicator 0, the world.
+/// A session of four ranks on two hosts.
+///
+/// All ranks are in communicator 0, the world. The first two share communicator 1 (role data). The others share
+/// communicator 2 (roles tensor and context, across hosts).
 pub struct Made {
     pub opened: Arc<Opened>,
     _folder: tempfile::TempDir,
 }
 
-/// A span of a rank. Of a step `bytes` is its number.
+/// A span of a rank. For a step, `bytes` is its number.
 #[derive(Clone, Debug)]
 pub struct Planned {
     pub rank: u32,
@@ -36,7 +38,7 @@ pub struct Planned {
 }
 
 impl Made {
-    /// With these spans.
+    /// Creates a session with these spans.
     pub fn with(planned: &[Planned]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let session = session();
@@ -67,13 +69,15 @@ impl Made {
         }
     }
 
-    /// With a little of everything: five all-reduces per rank, 100 µs apart and a rank 10 µs later than the one before, and
-    /// beside the first a call, a kernel, a stall, a mark and a step.
+    /// Creates a session with a few spans of each kind.
+    ///
+    /// Each rank has five all-reduces at intervals of 100 µs, 10 µs later than those of the previous rank. The first
+    /// one is accompanied by a call, a kernel, a stall, a mark and a step.
     pub fn new() -> Self {
         Self::with(&little())
     }
 
-    /// The index of a rank.
+    /// Returns the index of a rank.
     pub fn view(&self, rank: u32) -> &Arc<ViewFile> {
         match self.opened.view(rank) {
             View::Open(view) => view,
@@ -181,7 +185,7 @@ fn session() -> Session {
     session
 }
 
-/// Spans of all kinds, whose names and classes are made of few parts, so that filters meet some of them.
+/// Generates spans of all kinds. Names and classes have few possible values, so that filters match some of them.
 pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
     let kind = prop_oneof![
         Just(LaneKind::Steps),
@@ -207,7 +211,7 @@ pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
         (0i64..2_000, 0i64..200, 0i64..200, 0u8..7),
     );
     let span = span.prop_map(|(rank, kind, text, bytes, (start_ns, duration, wait, class))| {
-        // Operations are of communicators that the rank is a member of, and only they wait.
+        // Operations need a communicator of which the rank is a member, and only operations wait.
         let kind = match kind {
             LaneKind::Operations {
                 communicator: Some(1..),
@@ -249,7 +253,7 @@ fn comparison() -> impl Strategy<Value = Comparison> {
     ])
 }
 
-/// Filters as they are parsed; with `names` of this form.
+/// Generates filters in the form that the parser returns. `names` is the pattern of names.
 pub fn filters(names: &'static str) -> impl Strategy<Value = Filter> {
     let text = || names.prop_map(|text: String| text.to_lowercase());
     let some_text = move || text().prop_filter("names are not blank", |text| !text.trim().is_empty());

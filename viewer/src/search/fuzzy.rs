@@ -1,10 +1,12 @@
-//! Names that are meant by a few of their letters.
+//! Fuzzy matching of names by some of their letters.
 //!
-//! By hand: a few dozen names of a few words need none of what fuzzy matchers are made for, which is hundreds of thousands
-//! of paths.
+//! Implemented here, because crates for fuzzy matching are made for hundreds of thousands of paths. The palette has a
+//! few dozen short names.
 
-/// How well a name fits what was typed, and which of its characters were meant: `None` if not all that was typed is in it,
-/// in order. Spaces that were typed mean nothing. Higher is better: letters side by side, and at the begins of words.
+/// Returns the score of a name and the positions of the matching characters; `None` if `typed` is not a subsequence of
+/// it.
+///
+/// White space in `typed` is ignored. Higher scores are better: adjacent letters, and letters at the starts of words.
 pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
     const BESIDE: i32 = 8;
     const WORD: i32 = 6;
@@ -12,7 +14,8 @@ pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
     let lower = |text: &str| -> Vec<char> { text.chars().map(lower_char).collect() };
     let typed: Vec<char> = lower(typed).into_iter().filter(|c| !c.is_whitespace()).collect();
     let name = lower(name);
-    // best[at]: the best of the letters so far, the last of which is `at`; with the place of the one before.
+    // Each row has, per position `at`, the best score of the letters so far with the last one at `at`, and the position
+    // of the letter before.
     let mut rows: Vec<Vec<Option<(i32, usize)>>> = Vec::with_capacity(typed.len());
     for (number, wanted) in typed.iter().enumerate() {
         let mut row = vec![None; name.len()];

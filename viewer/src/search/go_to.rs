@@ -1,23 +1,24 @@
-//! Moments, stretches of time and steps that were typed, and where they lie.
+//! Parses times, time ranges and steps, and finds their place.
 
 use super::expression::{Filter, Test};
 use super::parse::parse;
 use crate::model::{Opened, State, View, Window, duration_text, moment_text};
-use rankscope_collector::time_range::TimeRange;
+use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_formats::index::LaneKind;
 
 /// A place in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where it lies.
+    /// Time range.
     pub window: Window,
-    /// What it is, for people.
+    /// Description for display.
     pub text: String,
 }
 
-/// The place that a text names: `1.5s..2s`, `step 12`; with `moments` also `1.5s`, which is shown in the middle.
+/// Returns the place that a text names: `1.5s..2s` or `step 12`. With `moments` also `1.5s`, which is shown in the
+/// middle.
 ///
-/// `None` if it names none, an error if there is no such place.
+/// `None` if the text names no place; an error if the place does not exist.
 pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Option<Result<Place, String>> {
     let text = text.trim();
     if let Ok(range) = text.parse::<TimeRange>() {
@@ -39,7 +40,7 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
         return Some(Ok(Place { window, text }));
     }
     if moments {
-        // A moment is a range with an open end.
+        // A time is parsed as a range with an open end.
         let from = format!("{text}..").parse::<TimeRange>().ok();
         if let Some(ns) = from.and_then(|range| range.from_ns) {
             if ns < state.whole.from_ns || ns > state.whole.to_ns {
@@ -73,7 +74,7 @@ fn length_of_run(state: &State) -> String {
     )
 }
 
-/// A step of the world that is looked at: of all its ranks, else of the rank that is looked at.
+/// Finds a step in the world of the current rank: its range over all ranks, or else on the current rank.
 fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
     let session = &opened.session;
     let rank = state.rank.unwrap_or_default();
@@ -93,7 +94,7 @@ fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
         None => (state.whole, false),
     };
     if !is_exact {
-        // Steps of a long run are listed in groups: the rank's own index tells them apart.
+        // Steps of a long run are listed in groups. The rank's own index has the single steps.
         let mut found = None;
         if let View::Open(view) = opened.view(rank) {
             for (_, lane) in view.lanes_of(|kind| kind == LaneKind::Steps) {
@@ -107,7 +108,7 @@ fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
         }
         match (found, entry) {
             (Some(found), _) => window = found,
-            // The group is as near as it gets.
+            // The group is the best available range.
             (None, Some(_)) => {}
             (None, None) => return Err(no_step(number, opened)),
         }
@@ -129,13 +130,13 @@ fn no_step(number: u32, opened: &Opened) -> String {
     }
 }
 
-/// A window as it is typed.
+/// Returns a window as the user would type it.
 pub fn window_text(window: Window) -> String {
     let seconds = |ns: i64| {
         let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
         format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
     };
-    // Times before the begin cannot be typed, and nothing is there.
+    // Times before the start cannot be typed, and there is nothing.
     let from = if window.from_ns < 0 {
         String::new()
     } else {

@@ -1,12 +1,13 @@
-//! Which key is let go: with Shift let go first, the key of `+` comes back as `=`, and `+` would be held for ever.
+//! Identifies released keys. If Shift is released first, the release of `+` is reported as `=`, and `+` would count as
+//! held forever.
 //!
-//! egui knows keys by what they write. By where they are on the keyboard each is called, until it is let go, what it was when
-//! it was pressed.
+//! egui identifies keys by the character that they type. This module identifies them by their physical place. Until its
+//! release, a key keeps the name that it had when it was pressed.
 
 use egui::{Event, Key};
 use std::collections::HashMap;
 
-/// Keys that are down, by where they are: what they were when they were pressed.
+/// Held keys: for each physical place, the name of the key when it was pressed.
 #[derive(Debug, Default)]
 pub struct HeldKeys {
     down: HashMap<Key, Key>,
@@ -29,7 +30,7 @@ impl HeldKeys {
                     pressed: false,
                     ..
                 } => *key = self.down.remove(place).unwrap_or(*key),
-                // What is let go elsewhere is not told.
+                // Releases in another window are not reported.
                 Event::WindowFocused(_) => self.down.clear(),
                 _ => {}
             }
@@ -56,7 +57,7 @@ mod tests {
         }
     }
 
-    /// Shift down, the key down, Shift up, the key up: as people type fast.
+    /// Shift down, key down, Shift up, key up: the order of fast typing.
     #[test]
     fn shift_may_be_let_go_first() {
         let ctx = Context::default();
@@ -75,7 +76,7 @@ mod tests {
             told
         };
         assert!(frame(vec![event(Key::Plus, Key::Equals, true, true)]).0);
-        // It repeats by what it writes now.
+        // Key repeats are reported with the character that the key types now.
         assert!(frame(vec![event(Key::Equals, Key::Equals, true, false)]).0);
         frame(vec![event(Key::Equals, Key::Equals, false, false)]);
         assert!(!frame(Vec::new()).0, "let go");
@@ -84,10 +85,10 @@ mod tests {
             assert_eq!(told, [CommandId::Help]);
             frame(vec![event(Key::Slash, Key::Slash, false, false)]);
         }
-        // Without Shift it is the other command.
+        // Without Shift the key means another command.
         let (_, told) = frame(vec![event(Key::Slash, Key::Slash, true, false)]);
         assert_eq!(told, [CommandId::Search]);
-        // The window was left while a key was down.
+        // The window lost the focus while a key was down.
         frame(vec![event(Key::Plus, Key::Equals, true, true)]);
         frame(vec![Event::WindowFocused(false)]);
         let (_, told) = frame(vec![event(Key::Slash, Key::Equals, true, false)]);

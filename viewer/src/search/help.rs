@@ -1,9 +1,9 @@
-//! All keys, from the table of commands.
+//! Help window with all keys, from the table of commands.
 
 use super::keys::{COMMANDS, GROUPS};
 use egui::{Align2, Context, Grid, Key, Modifiers, RichText, ScrollArea, Ui, Window};
 
-/// Shows all commands with their keys while `open`; Escape closes it.
+/// Shows all commands with their keys while `open`. Escape closes the window.
 pub fn help_window(ctx: &Context, open: &mut bool) {
     if *open && ctx.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Escape)) {
         *open = false;

@@ -1,39 +1,39 @@
-//! All commands in one table: their names, their keys, and what was pressed.
+//! Table of all commands with their names and keys, and the detection of key presses.
 //!
-//! Keys are those of Perfetto where it has one for the same thing. The help and the palette show this table, so that none
-//! of the three can fall behind the others.
+//! Where Perfetto has a key for the same action, rankscope uses it too. Help and palette show this table, so that they
+//! always agree with the keys.
 
 use crate::model::PanelTab;
 use egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
 
-/// What a command does. The program does it: here are only names.
+/// Identifier of a command. Other modules execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandId {
-    /// Shows less of time, more closely: around the mouse, else the middle.
+    /// Zooms in around the mouse, else around the middle.
     ZoomIn,
-    /// Shows more of time.
+    /// Zooms out.
     ZoomOut,
-    /// Shows what was before.
+    /// Pans to earlier times.
     PanLeft,
-    /// Shows what came after.
+    /// Pans to later times.
     PanRight,
     /// Shows the selection: the range, else the picked instance.
     ZoomToSelection,
-    /// Shows all of time.
+    /// Shows the whole run.
     ShowAll,
-    /// Shows the begin of the run, no closer than now.
+    /// Goes to the start of the run without zooming.
     GoToBegin,
-    /// Shows the end of the run, no closer than now.
+    /// Goes to the end of the run without zooming.
     GoToEnd,
-    /// Asks for a time range, a moment or a step, and shows it.
+    /// Asks for a time range, a time or a step, and shows it.
     GoTo,
-    /// Shows what was shown before.
+    /// Returns to the previous time range.
     Back,
-    /// And after that.
+    /// Goes forward to the time range after this one.
     Forward,
-    /// Keys refer to the row above.
+    /// Makes the previous rank the current one.
     RowUp,
-    /// Keys refer to the row below.
+    /// Makes the next rank the current one.
     RowDown,
     /// Picks the next instance of the same communicator and rank.
     NextInstance,
@@ -43,31 +43,31 @@ pub enum CommandId {
     NextSpan,
     /// Picks the previous span of the same lane.
     PreviousSpan,
-    /// Selects the time of what is picked as a range.
+    /// Selects the time range of the current pick.
     MarkSelection,
-    /// Measures between two moments.
+    /// Measures the time between two points.
     Measure,
     /// Writes a note at the selection.
     Note,
-    /// Ends what was begun last: the search, then what is picked, then the range.
+    /// Clears the first of these that is active: search, measuring, picks, marks, notes, selected range.
     Clear,
     /// Opens the search.
     Search,
-    /// Keeps the rank on top, or not.
+    /// Pins the rank to the top, or unpins it.
     PinRank,
-    /// Does not show the rank.
+    /// Hides the rank.
     HideRank,
     /// Shows hidden ranks again.
     ShowHidden,
-    /// Low rows, or high ones.
+    /// Switches between low and high rows.
     ToggleDense,
-    /// Moves the rank a place up.
+    /// Moves the rank one place up.
     MoveRankUp,
-    /// Moves the rank a place down.
+    /// Moves the rank one place down.
     MoveRankDown,
     /// Shows the lanes of all ranks, or of none.
     ToggleAllRanks,
-    /// Shows the rank's lanes, or only its parts.
+    /// Shows all lanes of the rank, or only its parts.
     ToggleRank,
     /// Shows a tab of the drawer.
     Tab(PanelTab),
@@ -79,13 +79,13 @@ pub enum CommandId {
     Open,
     /// Compares with another session.
     Compare,
-    /// Writes what is selected to a file.
+    /// Opens the export dialog.
     Export,
     /// Writes the window as a picture.
     Screenshot,
-    /// Dark or light.
+    /// Switches between the dark and the light theme.
     ToggleTheme,
-    /// Finds commands by their names.
+    /// Opens the command palette.
     Palette,
     /// Shows all keys.
     Help,
@@ -94,7 +94,7 @@ pub enum CommandId {
 }
 
 impl CommandId {
-    /// Done again and again while its key is held.
+    /// Returns whether the command repeats while its key is held.
     fn repeats(self) -> bool {
         matches!(
             self,
@@ -111,7 +111,7 @@ impl CommandId {
         )
     }
 
-    /// Goes on smoothly while its key is held: see [`held`].
+    /// Returns whether the command acts continuously while its key is held: see [`held`].
     fn is_held(self) -> bool {
         matches!(
             self,
@@ -123,25 +123,25 @@ impl CommandId {
 /// A command.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// A name for programs, which does not change.
+    /// Stable identifier.
     pub id: &'static str,
-    /// For people.
+    /// Displayed name.
     pub name: &'static str,
-    /// Any of these does it.
+    /// Alternative keys.
     pub keys: &'static [KeyboardShortcut],
-    /// Under which heading it is shown.
+    /// Heading in the help.
     pub group: &'static str,
-    /// What it does.
+    /// Action of the command.
     pub what: CommandId,
 }
 
 impl Command {
-    /// Its keys for people: `Ctrl+Z, Alt+Left`.
+    /// Returns its keys for display, such as `Ctrl+Z, Alt+Left`.
     pub fn keys_text(&self, ctx: &Context) -> String {
         let text = |shortcut: &KeyboardShortcut| {
             let text = ctx.format_shortcut(shortcut);
             let (name, sign) = (shortcut.logical_key.name(), shortcut.logical_key.symbol_or_name());
-            // Signs are known by how they look; arrows are not in every font.
+            // Punctuation keys are shown as symbols. Arrows are not, because some fonts lack them.
             let is_arrow = matches!(
                 shortcut.logical_key,
                 Key::ArrowLeft | Key::ArrowRight | Key::ArrowUp | Key::ArrowDown
@@ -176,12 +176,12 @@ const fn alt(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::ALT, key)
 }
 
-/// Headings in the order in which they are shown.
+/// Headings in display order.
 pub const GROUPS: [&str; 5] = ["Time", "Selection", "Ranks", "Panels", "Program"];
 
 macro_rules! commands {
     ($($group:literal { $($id:literal, $name:literal, $what:expr, [$($key:expr),*];)* })*) => {
-        /// Every command there is.
+        /// All commands.
         pub const COMMANDS: &[Command] = &[$($(Command {
             id: $id,
             name: $name,
@@ -250,7 +250,7 @@ commands! {
     }
 }
 
-/// On some keyboards a sign or a digit lies on another's shift: then shift says nothing.
+/// Returns whether Shift distinguishes shortcuts of a key. On some keyboard layouts, punctuation and digits need Shift.
 fn shift_matters(key: Key) -> bool {
     let name = key.name();
     let is_letter = name.len() == 1 && name.bytes().all(|c| c.is_ascii_alphabetic());
@@ -274,12 +274,11 @@ fn is_pressed(shortcut: &KeyboardShortcut, key: Key, modifiers: Modifiers) -> bo
     shortcut.logical_key == key && Modifiers { shift, ..modifiers }.matches_exact(shortcut.modifiers)
 }
 
-/// The commands whose keys were pressed since the last frame, in order. Their key events are taken away: what comes after
-/// does not see them.
+/// Returns the commands whose keys were pressed since the last frame, in order. Consumes their key events.
 ///
-/// `typing`: a text field has the keyboard ([`Context::text_edit_focused`]); then only keys with Ctrl count that no text
-/// field has a use for. What is left open is for whoever has the focus: Enter and arrows are for a button that was reached
-/// with Tab. Panning and zooming by keys is told by [`held`].
+/// `typing` means that a text field has the focus ([`Context::text_edit_focused`]). Then only those keys with Ctrl
+/// count that text fields do not use. Keys for the focused widget are not consumed: Enter and arrows belong to a button
+/// that was reached with Tab. For panning and zooming see [`held`].
 pub fn pressed(ctx: &Context, typing: bool) -> Vec<CommandId> {
     let is_other_focused = ctx.memory(|memory| memory.focused()).is_some();
     let mut out = Vec::new();
@@ -317,7 +316,7 @@ pub fn pressed(ctx: &Context, typing: bool) -> Vec<CommandId> {
     out
 }
 
-/// egui moves the focus and presses what has it with these.
+/// Returns whether egui uses a key to move the focus or to activate the focused widget.
 fn is_focus_key(key: Key) -> bool {
     matches!(
         key,
@@ -331,47 +330,47 @@ fn is_focus_key(key: Key) -> bool {
     )
 }
 
-/// Shown in a second while a key is held, windows.
+/// Speed of panning while a key is held, in windows per second.
 const PAN_PER_S: f32 = 0.8;
 
-/// Powers of e by which a second of zooming changes the length.
+/// Speed of zooming while a key is held: change of the logarithm of the length per second.
 const ZOOM_PER_S: f32 = 1.6;
 
-/// With Shift.
+/// Factor of both speeds with Shift.
 const FASTER: f32 = 4.0;
 
-/// Panning and zooming by keys that are held now.
+/// Panning and zooming by the keys that are held now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Held {
-    /// To the right, in windows per second; negative: to the left.
+    /// Panning speed to the right, in windows per second. Negative: to the left.
     pub pan: f32,
-    /// Closer, in powers of e per second; negative: away.
+    /// Zooming speed as the logarithm of the factor per second. Positive: in; negative: out.
     pub zoom: f32,
 }
 
 impl Held {
-    /// True if something is held.
+    /// Returns true if a key is held.
     pub fn is_any(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Moved in a frame of so many seconds, as a share of the window: for [`crate::model::Window::moved`].
+    /// Returns the movement in a frame of this duration as a share of the window, for [`crate::model::Window::moved`].
     pub fn pan_share(&self, seconds: f32) -> f64 {
         f64::from(self.pan * seconds.clamp(0.0, 0.1))
     }
 
-    /// Longer by this factor in a frame of so many seconds: for [`crate::model::Window::zoomed`].
+    /// Returns the change of the length in a frame of this duration as a factor, for [`crate::model::Window::zoomed`].
     pub fn zoom_factor(&self, seconds: f32) -> f64 {
         f64::from(-self.zoom * seconds.clamp(0.0, 0.1)).exp()
     }
 }
 
-/// What is held, for the frame that is drawn; asks for another frame if something is.
+/// Returns the panning and zooming of this frame. Requests another frame if a key is held.
 pub fn held(ctx: &Context) -> Held {
     if ctx.text_edit_focused() {
         return Held::default();
     }
-    // Arrows move the focus of who moves about with Tab.
+    // Arrows move the focus when the user navigates with Tab.
     let is_other_focused = ctx.memory(|memory| memory.focused()).is_some();
     let held = ctx.input(|input| {
         let modifiers = input.modifiers;
@@ -412,13 +411,13 @@ mod tests {
             key,
             physical_key: None,
             pressed: true,
-            // egui itself tells: what was not released since is repeated.
+            // egui itself computes this: a press without a release in between is a repeat.
             repeat: false,
             modifiers,
         }
     }
 
-    /// What a frame with these events gives.
+    /// Returns the result of `ask` in a frame with these events.
     fn frame<T>(events: Vec<Event>, modifiers: Modifiers, mut ask: impl FnMut(&Context) -> T) -> Option<T> {
         let ctx = Context::default();
         let mut out = None;
@@ -529,7 +528,7 @@ mod tests {
         assert!(ask(&[Key::W], Modifiers::NONE).zoom_factor(0.016) < 1.0);
         // Ctrl+S saves a picture.
         assert_eq!(ask(&[Key::S], Modifiers::COMMAND), Held::default());
-        // A frame that took long must not jump.
+        // A slow frame must not cause a jump.
         assert!(right.pan_share(5.0) < 0.1);
     }
 }

@@ -1,7 +1,7 @@
-//! A filter held against a session: what of a rank, of a lane, and which spans are meant.
+//! Evaluates a filter on ranks, lanes and spans of a session.
 //!
-//! What can be looked up once is: ranks, communicators and classes when the filter is compiled, names and steps of a rank
-//! when its first span is asked for. What is left to do per span is a few comparisons and bits.
+//! Lookups happen only once: those of ranks, communicators and classes when the filter is compiled, those of a rank's
+//! names and steps at its first span. A span then needs only a few comparisons and bit tests.
 
 use super::expression::{Communicator, Comparison, Filter, Kind, Ranges, Test};
 use crate::model::Opened;
@@ -9,19 +9,19 @@ use rankscope_formats::index::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, oper
 use rankscope_formats::session::{CommunicatorSummary, Session, StepSummary};
 use std::sync::OnceLock;
 
-/// How much of a lane is meant, as far as it can be told without its spans.
+/// Result of a filter for a lane, without its spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneMatch {
-    /// No span.
+    /// No span matches.
     None,
-    /// Every span.
+    /// Every span matches.
     All,
-    /// Its spans must be asked.
+    /// The spans must be tested.
     Some,
 }
 
 impl Filter {
-    /// Makes ready to ask for ranks, lanes and spans of a session.
+    /// Compiles the filter for ranks, lanes and spans of a session.
     pub fn compile(&self, opened: &Opened) -> Matcher {
         let session = &opened.session;
         let mut compiler = Compiler {
@@ -47,15 +47,15 @@ impl Filter {
     }
 }
 
-/// A filter, ready for one session. Threads share it.
+/// A filter that was compiled for one session. Threads share it.
 pub struct Matcher {
     node: Node,
-    /// What is looked up in each rank's index.
+    /// Lookups in the index of each rank.
     tables: Vec<Table>,
     ranks: Vec<OnceLock<Vec<Looked>>>,
-    /// The world of each rank.
+    /// World of each rank.
     worlds: Vec<Option<u32>>,
-    /// For ranks without a lane of steps, where the filter asks for steps.
+    /// Steps for ranks without a lane of steps. Empty unless the filter tests steps.
     listed_steps: Vec<ListedStep>,
 }
 
@@ -64,7 +64,7 @@ struct ListedStep {
     world: u32,
     first: u32,
     last: u32,
-    /// Begin and end, ns.
+    /// Start and end, in nanoseconds.
     interval: (i64, i64),
 }
 
@@ -86,16 +86,16 @@ enum Node {
     Or(Vec<Self>),
     Not(Box<Self>),
     Rank(Bits),
-    /// On one of these communicators, of which these ranks have one.
+    /// Matching communicators, and the ranks that are members of one.
     Communicator {
         wanted: Bits,
         ranks: Bits,
     },
     Thread(Ranges),
     Kind(Kind),
-    /// A bit per class for each kind of lanes.
+    /// One bit per class, for each kind of lane.
     Class([u8; Kind::ALL.len()]),
-    /// Position of the table with the numbers of these names; and of steps the text.
+    /// Position of the table with the matching names, and the text for the names of steps.
     Name(usize, String),
     Operation(usize),
     Size(usize),
@@ -105,7 +105,7 @@ enum Node {
     Step(usize, Ranges),
 }
 
-/// What is looked up once per rank.
+/// A lookup that is done once per rank.
 enum Table {
     NameContains(String),
     NameIs(&'static str),
@@ -113,14 +113,14 @@ enum Table {
     Steps(Ranges),
 }
 
-/// What was found.
+/// Result of a lookup.
 enum Looked {
     Names(Bits),
-    /// Intervals in order, none of which touch.
+    /// Sorted, disjoint intervals.
     Steps(Vec<(i64, i64)>),
 }
 
-/// A set of small numbers.
+/// A set of small integers.
 #[derive(Default)]
 struct Bits(Vec<u64>);
 
@@ -168,7 +168,7 @@ impl Compiler<'_> {
         match test {
             Test::Name(text) => Node::Name(self.table(Table::NameContains(text.clone())), text.clone()),
             Test::Rank(numbers) => Node::Rank(Bits::from(ranks.iter().map(|rank| {
-                // A rank that has no number is called by its position.
+                // A rank without a number is identified by its position.
                 numbers.contains(rank.number.value.unwrap_or(rank.index))
             }))),
             Test::Host(text) => Node::Rank(Bits::from(ranks.iter().map(|rank| {
@@ -223,7 +223,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Which classes of each kind of lanes have a name; else, whose begin so.
+/// Returns the classes with this name for each kind of lane. If there are none, returns those that start with it.
 fn classes_of(text: &str) -> [u8; Kind::ALL.len()] {
     let bits = |is_meant: &dyn Fn(&str) -> bool| {
         Kind::ALL.map(|kind| {
@@ -242,12 +242,12 @@ fn classes_of(text: &str) -> [u8; Kind::ALL.len()] {
 }
 
 impl Matcher {
-    /// False if nothing of this rank is meant. True if something may be.
+    /// Returns false if nothing of this rank matches, and true if something may match.
     pub fn rank(&self, rank: u32) -> bool {
         self.node.of_rank(rank) != Some(false)
     }
 
-    /// How much of a lane is meant.
+    /// Returns how much of a lane matches.
     pub fn lane(&self, rank: u32, lane: &LaneInfo) -> LaneMatch {
         match self.node.of_lane(rank, lane.kind) {
             Some(true) => LaneMatch::All,
@@ -256,9 +256,9 @@ impl Matcher {
         }
     }
 
-    /// True if a span of a lane in a rank's index is meant.
+    /// Returns true if a span of a lane matches.
     ///
-    /// What the index calls things is looked up when the first span of the rank is asked for: some milliseconds.
+    /// The first span of a rank causes the lookups in its index, which take some milliseconds.
     #[inline]
     pub fn span(&self, rank: u32, lane: &LaneInfo, span: &Span, view: &ViewFile) -> bool {
         let Some(known) = self.ranks.get(rank as usize) else {
@@ -309,7 +309,7 @@ impl Matcher {
             }
         }
         intervals.sort_unstable();
-        // Where each begins after the one before ended, one look tells whether a span touches any.
+        // In disjoint intervals, one lookup decides whether a span touches any.
         intervals.dedup_by(|next, before| {
             let touch = next.0 <= before.1;
             if touch {
@@ -321,7 +321,7 @@ impl Matcher {
     }
 }
 
-/// The text in lower case contains `wanted`, which is in lower case.
+/// Returns whether the text in lower case contains `wanted`, which is in lower case.
 fn contains_lower(text: &str, wanted: &str) -> bool {
     if text.bytes().all(|c| !c.is_ascii_uppercase() && c.is_ascii()) {
         text.contains(wanted)
@@ -330,7 +330,7 @@ fn contains_lower(text: &str, wanted: &str) -> bool {
     }
 }
 
-/// Waiting of an operation, as far as it is known.
+/// Returns the wait of an operation if it is known.
 #[inline]
 fn waiting(kind: LaneKind, span: &Span) -> Option<i64> {
     let is_judged = span.wait_ns > 0
@@ -347,7 +347,7 @@ fn has_name(kind: LaneKind) -> bool {
 }
 
 impl Node {
-    /// What can be said of all spans of a rank, if that is the same of each.
+    /// Returns the result for all spans of a rank, if it is the same for each.
     fn of_rank(&self, rank: u32) -> Option<bool> {
         match self {
             Self::And(parts) => all_of(parts.iter().map(|part| part.of_rank(rank))),
@@ -360,7 +360,7 @@ impl Node {
         }
     }
 
-    /// What can be said of all spans of a lane, if that is the same of each.
+    /// Returns the result for all spans of a lane, if it is the same for each.
     fn of_lane(&self, rank: u32, lane: LaneKind) -> Option<bool> {
         match self {
             Self::And(parts) => all_of(parts.iter().map(|part| part.of_lane(rank, lane))),
@@ -440,7 +440,7 @@ impl Node {
             Self::Step(at, _) => match looked.get(*at) {
                 Some(Looked::Steps(steps)) => {
                     let after = steps.partition_point(|step| step.1 <= span.start_ns);
-                    // A span without duration lies where it begins.
+                    // A span without duration is at its start.
                     let last = span.end_ns.max(span.start_ns.saturating_add(1));
                     steps.get(after).is_some_and(|step| step.0 < last)
                 }
@@ -472,7 +472,7 @@ mod tests {
     use proptest::prelude::*;
     use rankscope_formats::index::Name;
 
-    /// What a span is, without tables.
+    /// All properties of a span, without tables.
     struct Seen<'a> {
         session: &'a Session,
         rank: u32,
@@ -482,7 +482,7 @@ mod tests {
         steps: &'a [(u32, i64, i64)],
     }
 
-    /// The same as the matcher, one thing after the other.
+    /// Reference implementation of the matcher, one test after the other.
     fn is_meant(filter: &Filter, seen: &Seen) -> bool {
         match filter {
             Filter::All => true,

@@ -1,8 +1,10 @@
-//! Finding things: by an expression, by a moment, by the name of a command.
+//! Search by expression, by time, and by the names of commands.
 //!
-//! [`expression`] is what can be asked for, [`parse`] reads it as people type it, [`matcher`] holds it against a session;
-//! [`find`] looks through all ranks behind the window, [`bar`] shows what was found, [`go_to`] takes moments and steps.
-//! [`keys`] is the one table of commands, [`held_keys`] knows which are let go, [`help`] shows them, and [`palette`] finds in it by [`fuzzy`] names.
+//! - [`expression`] defines the filters, [`parse`] reads them, and [`matcher`] evaluates them on a session.
+//! - [`find`] searches all ranks on background threads, and [`bar`] shows the results.
+//! - [`go_to`] handles times and steps.
+//! - [`keys`] is the table of commands, and [`held_keys`] detects released keys.
+//! - [`help`] shows the commands, and [`palette`] finds them by [`fuzzy`] names.
 
 pub mod bar;
 pub mod expression;

@@ -1,4 +1,4 @@
-//! All commands in a list that a few letters make short.
+//! The command palette: a list of all commands, filtered by a few letters.
 
 use super::fuzzy::fit;
 use super::keys::{COMMANDS, Command, CommandId};
@@ -14,11 +14,11 @@ pub struct Palette {
     is_new: bool,
 }
 
-/// Width of the list, points.
+/// Width of the list, in points.
 const WIDTH: f32 = 460.0;
 
 impl Palette {
-    /// Opens it, with all commands.
+    /// Opens the palette with all commands.
     pub fn open(&mut self) {
         *self = Self {
             is_open: true,
@@ -27,22 +27,22 @@ impl Palette {
         };
     }
 
-    /// Types a text, as a person would.
+    /// Sets the text as if the user typed it.
     pub fn set_text(&mut self, text: &str) {
         text.clone_into(&mut self.text);
     }
 
-    /// Closes it.
+    /// Closes the palette.
     pub fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// True while it is shown.
+    /// Returns true while the palette is visible.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Shows it while it is open; the command that was chosen, if one was: then it is closed.
+    /// Shows the palette while it is open. Returns the chosen command, which closes the palette.
     pub fn show(&mut self, ctx: &Context) -> Option<CommandId> {
         if !self.is_open {
             return None;
@@ -72,7 +72,7 @@ impl Palette {
             .id(id)
             .hint_text("what to do")
             .desired_width(f32::INFINITY)
-            // Escape closes the palette, and leaves nothing half open.
+            // Escape closes the palette immediately, instead of only removing the focus.
             .event_filter(EventFilter {
                 horizontal_arrows: true,
                 vertical_arrows: true,
@@ -146,7 +146,7 @@ impl Palette {
     }
 }
 
-/// Commands whose names fit, the best first; of equals those that come first in the table.
+/// Returns the commands whose names match, the best first. Ties keep the order of the table.
 fn fitting(text: &str) -> Vec<(&'static Command, Vec<usize>)> {
     let mut found: Vec<(i32, &Command, Vec<usize>)> = COMMANDS
         .iter()

@@ -1,7 +1,7 @@
-//! Reads filters as people type them.
+//! Parser of filters.
 //!
-//! By hand: the language has no rules that nest but parentheses, and what counts is what it says of half a filter while
-//! somebody is typing. A parser library (winnow, chumsky) would save a few loops over characters, and not the sentences.
+//! Written by hand: only parentheses nest, and the quality of the messages for half-typed filters matters most. A
+//! parser library (winnow, chumsky) would save a few loops over characters, but not the messages.
 //!
 //! ```text
 //! filter     = all { "or" all }
@@ -16,20 +16,20 @@ use super::expression::{
 use rankscope_ranklog::Operation;
 use std::ops::Range;
 
-/// Where a filter cannot be read, and what would be right.
+/// Error of parsing a filter: its place, and a correct form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{hint}")]
 pub struct FilterError {
-    /// What is wrong in the text, bytes; at the end of the text possibly empty.
+    /// Byte range of the error. It may be empty at the end of the text.
     pub place: Range<usize>,
-    /// What would be right, for people.
+    /// Message that shows a correct form.
     pub hint: String,
 }
 
-/// Deeper than this nobody types: whoever pastes it shall not end the program.
+/// Maximum nesting. Nobody types more, and a pasted text must not overflow the stack.
 const DEEPEST: usize = 64;
 
-/// Reads a filter. An empty text matches all.
+/// Parses a filter. An empty text matches everything.
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
     let mut parser = Parser {
         text,
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Filter, FilterError> {
     }
 }
 
-/// What a condition is about.
+/// Subject of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Rank,
@@ -68,7 +68,7 @@ pub(super) enum Key {
     Step,
 }
 
-/// The first name of each is the one that hints use.
+/// Names of the keys with an example for messages. The first name is the displayed one.
 const KEYS: [(Key, &[&str], &str); 13] = [
     (Key::Rank, &["rank", "ranks"], "rank:3 or rank:0-7,12"),
     (Key::Host, &["host", "hosts", "node"], "host:NAME"),
@@ -94,7 +94,7 @@ const KEYS: [(Key, &[&str], &str); 13] = [
 ];
 
 impl Key {
-    /// By its name in lower case.
+    /// Returns the key with a name in lower case.
     pub(super) fn named(name: &str) -> Option<Self> {
         KEYS.iter()
             .find(|(_, names, _)| names.contains(&name))
@@ -108,7 +108,7 @@ impl Key {
     }
 }
 
-/// Units that are read beside those that are printed. Sizes of buffers are powers of two, also where people write `4M`.
+/// Units that are parsed but not printed. Buffer sizes are powers of two, so `4M` means 4 MiB.
 const MORE_SIZES: [(&str, u64); 10] = [
     ("b", 1),
     ("bytes", 1),
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Goes over what is next, as long as it is so.
+    /// Consumes characters while they match.
     fn take_while(&mut self, mut is_so: impl FnMut(char) -> bool) -> &'a str {
         let rest = self.rest();
         let length = rest.find(|c| !is_so(c)).unwrap_or(rest.len());
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
         is_next
     }
 
-    /// Goes over a word of the language itself, or what stands for it.
+    /// Consumes a keyword or one of its symbols.
     fn take_joint(&mut self, word: &str, signs: &[&str]) -> bool {
         let rest = self.rest();
         let is_word = rest
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
         Ok(Filter::Is(Test::Name(self.word().to_lowercase())))
     }
 
-    /// A word, or a phrase in quotes. Parentheses that are closed inside of it belong to it: names of functions.
+    /// Parses a word or a phrase in quotes. A word may contain balanced parentheses, for names of functions.
     fn word(&mut self) -> String {
         if self.take("\"") {
             return self.phrase();
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
         word.to_owned()
     }
 
-    /// What stands in quotes. Those that are not closed yet end with the text.
+    /// Parses a phrase after its opening quote. Without a closing quote it extends to the end of the text.
     fn phrase(&mut self) -> String {
         let mut out = String::new();
         let mut escaped = false;
@@ -311,7 +311,7 @@ impl<'a> Parser<'a> {
             self.at = name_end;
             return self.error(from, hint);
         };
-        // "rank 3" is what people call it.
+        // "rank 3" is a common way to write it.
         let is_named = is.is_none()
             && spaced
             && matches!(key, Key::Rank | Key::Step)
@@ -335,7 +335,7 @@ impl<'a> Parser<'a> {
         Ok(Some(filter))
     }
 
-    /// What stands between a key and its value; after a space only what can be nothing else.
+    /// Parses the comparison between a key and its value. After a space, only unambiguous signs count.
     fn comparison(&mut self, spaced: bool) -> Option<Comparison> {
         const SIGNS: [(&str, Comparison); 9] = [
             ("<=", Comparison::AtMost),
@@ -348,7 +348,7 @@ impl<'a> Parser<'a> {
             ("=", Comparison::Equal),
             (":", Comparison::Equal),
         ];
-        // Two colons are part of a name in many languages.
+        // Two colons are part of names in many languages.
         if self.rest().starts_with("::") || spaced && self.rest().starts_with(':') {
             return None;
         }
@@ -457,7 +457,7 @@ impl<'a> Parser<'a> {
             .map(|&(_, factor)| factor);
         let factor = match factor {
             Some(factor) => factor,
-            // Nothing is nothing in any unit.
+            // Zero needs no unit.
             None if unit.is_empty() && number == "0" => 1,
             None => {
                 let known: Vec<&str> = units.iter().rev().map(|&(name, _)| name).collect();
@@ -484,7 +484,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// One name or several with commas between them.
+    /// Parses one name, or several with commas between them.
     fn names(&mut self, key: Key) -> Parsed<Filter> {
         let from = self.at;
         let quoted = self.rest().starts_with('"');
@@ -512,7 +512,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A condition on a name, or what would be right.
+/// Returns the condition on a name, or the message with the correct form.
 fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
     let lower = value.to_lowercase();
     let kebab = lower.replace(['_', ' '], "-");
@@ -534,7 +534,7 @@ fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
         Key::Role => one_of(&ROLES).map(Test::Role),
         Key::Scope => one_of(&SCOPES).map(Test::Scope),
         Key::Kind => {
-            // Kinds are also known by other names, and in the plural.
+            // Kinds have aliases and plural forms.
             let name = match kebab.strip_suffix('s').unwrap_or(&kebab) {
                 "op" => "operation",
                 "work" => "kernel",
@@ -560,7 +560,7 @@ fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
             Err(format!("'{value}' is not one of {}", names.join(", ")))
         }
         _ => {
-            // "allreduce", "all_reduce" and "AllReduce" are the same to people.
+            // "allreduce", "all_reduce" and "AllReduce" are equivalent.
             let letters = |name: &str| name.replace('-', "");
             let wanted = letters(&kebab);
             let operation = Operation::ALL
@@ -587,7 +587,7 @@ fn ends_word(c: char) -> bool {
     c.is_whitespace() || matches!(c, '(' | ')' | '"')
 }
 
-/// A decimal number times a factor: exact where it is whole; `None` where it is no number or too large.
+/// Multiplies a decimal number by a factor. The result is exact for integers, and `None` on a syntax error or overflow.
 fn scaled(number: &str, factor: u64) -> Option<i64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
@@ -599,7 +599,7 @@ fn scaled(number: &str, factor: u64) -> Option<i64> {
     i64::try_from(whole.checked_mul(factor)?.checked_add(part)?).ok()
 }
 
-/// What was probably meant by a word that is nearly a key.
+/// Suggests a condition for a word that is almost a key.
 fn near_miss(name: &str) -> Option<String> {
     let is_near = |key: &str| key.len() >= 4 && differ_by_one(name, key);
     KEYS.iter()
@@ -607,7 +607,7 @@ fn near_miss(name: &str) -> Option<String> {
         .map(|(.., example)| format!("do you mean {example}"))
 }
 
-/// One letter more, less, other, or two swapped.
+/// Returns whether two words differ by one letter that was added, removed, replaced or swapped.
 fn differ_by_one(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let same_begin = one.iter().zip(other).take_while(|(a, b)| a == b).count();

@@ -1,26 +1,26 @@
-//! A row of a long list: cells side by side, chosen with the mouse or the keyboard, read out as one line.
+//! A row of a long list: cells side by side, for mouse and keyboard. Screen readers read it as one line.
 
 use egui::text::{LayoutJob, TextFormat};
 use egui::{Align, FontSelection, Response, Role, Sense, TextStyle, Ui, WidgetInfo, vec2};
 
-/// A piece of a row.
+/// A cell of a row.
 pub(super) struct Cell {
-    /// What is shown; what has no room is cut off.
+    /// Text of the cell. It is truncated to the width.
     pub text: String,
-    /// Characters that stand out.
+    /// Positions of emphasised characters.
     pub strong: Vec<usize>,
     /// Width as a share of the row.
     pub share: f32,
-    /// Left or right in its place.
+    /// Horizontal alignment.
     pub align: Align,
 }
 
-/// Height of a row, points.
+/// Returns the height of a row, in points.
 pub(super) fn height(ui: &Ui) -> f32 {
     ui.text_style_height(&TextStyle::Body) + 4.0
 }
 
-/// Shows a row over the whole width. `name` is what is read out.
+/// Draws a row over the full width. `name` is the text for screen readers.
 pub(super) fn show(ui: &mut Ui, is_selected: bool, name: &str, cells: &[Cell]) -> Response {
     let size = vec2(ui.available_width(), height(ui));
     let (rect, response) = ui.allocate_exact_size(size, Sense::click());

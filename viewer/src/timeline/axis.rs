@@ -1,11 +1,11 @@
-//! The ruler: moments at round distances.
+//! Round times for the marks of the ruler.
 
 use crate::model::Window;
 
-/// Distances that people count in, ns.
+/// Returns the usual distances of marks, in nanoseconds.
 fn steps() -> impl Iterator<Item = i64> {
     let decimal = (0..10).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power)));
-    // Above a second: minutes and hours, not thousands of seconds.
+    // From ten seconds on: minutes and hours instead of thousands of seconds.
     let long = [
         10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 43_200, 86_400, 172_800, 864_000,
     ];
@@ -14,17 +14,17 @@ fn steps() -> impl Iterator<Item = i64> {
         .chain(long.into_iter().map(|seconds| seconds * 1_000_000_000))
 }
 
-/// Marks of a ruler.
+/// Distances of the marks of a ruler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ruler {
-    /// Distance of marks with a number, ns.
+    /// Distance of marks with a label, in nanoseconds.
     pub step_ns: i64,
-    /// Distance of those without, ns.
+    /// Distance of marks without a label, in nanoseconds.
     pub fine_ns: i64,
 }
 
 impl Ruler {
-    /// For a window that is so wide, with marks at least so far apart, in points.
+    /// Chooses the distances for a window of this width, with labelled marks at least `apart` points apart.
     pub fn of(window: Window, width: f32, apart: f32) -> Self {
         let least = window.length_ns() as f64 / f64::from(width.max(1.0)) * f64::from(apart);
         let step_ns = steps()
@@ -39,7 +39,7 @@ impl Ruler {
         }
     }
 
-    /// Moments of a window at a distance, at most as many as can be seen.
+    /// Returns the marks of a window at a distance. Their number is limited to what can be visible.
     pub fn moments(window: Window, step_ns: i64) -> impl Iterator<Item = i64> {
         let step_ns = step_ns.max(1);
         let first = window.from_ns.div_euclid(step_ns) + i64::from(window.from_ns.rem_euclid(step_ns) != 0);

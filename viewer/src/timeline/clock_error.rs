@@ -1,16 +1,16 @@
-//! How far the clocks of two hosts may be apart, and the haze that says so.
+//! Clock error between two hosts, and the blur that shows it.
 //!
-//! All times of a host are off by the same: inside it everything is sharp. Towards another host an edge lies somewhere in a
-//! stretch of twice the error. Where that is wider than a pixel, operations are blurred by it: on all hosts but the one
-//! from which one looks, which is that of the rank that keys refer to, else the host whose time the axis is.
+//! All times of a host have the same error, so everything inside a host is sharp. Relative to another host, an edge is
+//! uncertain by the clock error in both directions. If that is wider than a pixel, operations are blurred by it. The
+//! reference host stays sharp: the host of the current rank, or else the host whose clock is the axis.
 
 use crate::model::Window;
 use rankscope_formats::session::Session;
 
-/// A blur is at most so wide to each side, pixels: beyond, nobody would see what it is. The ruler says the number.
+/// Maximum blur radius, in pixels. A wider blur would be unrecognisable; the ruler shows the number.
 pub const MOST_BLUR_PX: usize = 48;
 
-/// Which host's clock is taken as right.
+/// Returns the host whose clock is the reference.
 pub fn reference(session: &Session, rank: Option<u32>) -> u32 {
     let of_rank = rank.and_then(|rank| session.ranks.get(rank as usize));
     of_rank.map_or_else(
@@ -25,7 +25,7 @@ pub fn reference(session: &Session, rank: Option<u32>) -> u32 {
     )
 }
 
-/// How far a host's times may be off against those of the reference, ± ns. `None`: nobody knows.
+/// Returns the clock error of a host relative to the reference, ± in nanoseconds. `None` if it is unknown.
 pub fn between_ns(session: &Session, host: u32, reference: u32) -> Option<i64> {
     if host == reference {
         return Some(0);
@@ -41,12 +41,12 @@ pub fn between_ns(session: &Session, host: u32, reference: u32) -> Option<i64> {
     }
 }
 
-/// By how many pixels operations of a rank are blurred, in a window of so many.
+/// Returns the blur radius of a rank's operations, in pixels. `pixels` is the width of the window.
 pub fn blur_px(session: &Session, rank: u32, reference: u32, window: Window, pixels: usize) -> usize {
     let Some(host) = session.ranks.get(rank as usize).map(|rank| rank.host) else {
         return 0;
     };
-    // What nobody knows is said at the ruler: a blur has a width.
+    // The ruler reports an unknown error. A blur needs a width.
     let Some(error_ns) = between_ns(session, host, reference) else {
         return 0;
     };
@@ -87,7 +87,7 @@ mod tests {
             blur_px(&session, far, 0, Window::between(0, 1_000), 1000),
             MOST_BLUR_PX
         );
-        // What is known of just these two counts more than what holds for all.
+        // The figure of this pair of hosts has priority over the figure of all hosts.
         session.axis.evidence = Some(AxisEvidence {
             pairs: vec![ClockPair {
                 one: 0,

@@ -1,5 +1,6 @@
-//! Pictures of the rows that are seen. One that is not of just this window is drawn where it belongs until a better one
-//! comes: nothing waits, and nothing jumps.
+//! Cached pictures of the visible rows.
+//!
+//! A picture of another window is drawn at its place until a better one arrives. So nothing blocks, and nothing jumps.
 
 use crate::model::{Opened, Window};
 use crate::picture::painter::{Look, SpanFilter};
@@ -11,24 +12,24 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pictures that are kept of rows that are not seen.
+/// Number of pictures of invisible rows that are kept.
 const MOST_KEPT: usize = 400;
 
-/// Memory of all pictures from which on those that are not seen go, bytes.
+/// Maximum memory of all pictures, in bytes. Above it, pictures of invisible rows are dropped.
 const MOST_BYTES: usize = 256 << 20;
 
-/// A row that is seen.
+/// A visible row.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// Position of the rank in the session.
     pub rank: u32,
-    /// What of it.
+    /// Subject of the picture.
     pub subject: Subject,
-    /// Where it is drawn.
+    /// Place of the row.
     pub rect: Rect,
-    /// The part of time that it shows: of all rows equally long.
+    /// Time range of the row. It has the same length in all rows.
     pub window: Window,
-    /// By how much clocks leave open where its operations are, pixels.
+    /// Clock error of its operations as a blur radius, in pixels.
     pub blur_px: usize,
 }
 
@@ -39,14 +40,14 @@ struct Hung {
     seen_in: u64,
 }
 
-/// The pictures.
+/// The cache of pictures.
 pub struct Gallery {
     painter: Painter,
     hung: FxHashMap<(u32, Subject), Hung>,
     asked: FxHashMap<(u32, Subject), (Key, Instant)>,
     look: Look,
     frame: u64,
-    /// From the last input until all rows that are seen were exact.
+    /// Time from the last change until all visible rows were exact.
     pub last_exact_after: Option<Duration>,
     changed: Instant,
     wanted: Option<(Window, usize)>,
@@ -54,7 +55,7 @@ pub struct Gallery {
 }
 
 impl Gallery {
-    /// Of a session.
+    /// Creates the cache of a session.
     pub fn new(opened: &Arc<Opened>, ctx: &egui::Context) -> Self {
         let ctx = ctx.clone();
         Self {
@@ -75,12 +76,12 @@ impl Gallery {
         }
     }
 
-    /// The session went on: its pictures stay until newer ones come.
+    /// Takes over a newer session. The old pictures stay until new ones arrive.
     pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &egui::Context) {
         if has_moved {
             self.hung.clear();
         }
-        // Names stand in another index now, under other numbers.
+        // The names are in another index now, with other numbers.
         self.hung.values_mut().for_each(|hung| hung.named.clear());
         let wake = ctx.clone();
         self.painter = Painter::start(opened, move || wake.request_repaint());
@@ -88,7 +89,7 @@ impl Gallery {
         self.look.number += 1;
     }
 
-    /// How pictures look from now on.
+    /// Sets the theme, marks and filter of the pictures.
     pub fn set_look(&mut self, theme: Theme, marked: &Arc<BTreeSet<u64>>, filter: Option<&SpanFilter>) {
         let is_same_filter = match (&self.look.filter, filter) {
             (None, None) => true,
@@ -106,13 +107,13 @@ impl Gallery {
         };
     }
 
-    /// True if all rows that were seen last are drawn as exactly as pixels can.
+    /// Returns true if all rows of the last frame are as exact as pixels allow.
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// Takes what was painted, and says what is wanted: pictures of these rows, `width` points wide. Time counts since
-    /// `window` changed.
+    /// Takes over finished pictures, and requests those of these rows, `width` points wide. The time until all is exact
+    /// starts with a change of `window`.
     pub fn update(&mut self, ctx: &egui::Context, window: Window, width: f32, seen: &[Seen]) {
         self.frame += 1;
         let scale = ctx.pixels_per_point();
@@ -129,7 +130,7 @@ impl Gallery {
                 self.asked.remove(&place);
             }
             let Some(picture) = ready.picture else { continue };
-            // A picture of what is not shown any more is better than an older one, not than a newer one.
+            // A picture of an earlier window may replace an older picture, but not a newer one.
             let is_better = self
                 .hung
                 .get(&place)
@@ -175,11 +176,12 @@ impl Gallery {
                 height,
                 look: self.look.number,
                 blur_px: row.blur_px,
-                // The directory alone is read first: with a cold cache the rest comes from the disk.
+                // The directory suffices for the first picture. With a cold cache, the blocks must be read from the
+                // disk.
                 exact: is_there,
             };
             let asked = self.asked.get(&place).map_or(now, |(_, asked)| *asked);
-            // One that is being painted, and will do, is not asked for twice.
+            // A picture that is being painted is not requested again if it is good enough.
             if let Some((under_way, _)) = self.asked.get(&place)
                 && fits(under_way, row.window, pixels, times)
                 && under_way.is_alike(&key)
@@ -213,7 +215,7 @@ impl Gallery {
             .collect();
     }
 
-    /// Lets pictures go that were not seen for the longest time.
+    /// Drops the pictures that were not visible for the longest time.
     fn forget(&mut self) {
         let bytes: usize = self
             .hung
@@ -235,7 +237,7 @@ impl Gallery {
             .retain(|_, hung| hung.seen_in >= oldest || hung.seen_in == frame);
     }
 
-    /// Draws a row's picture where it belongs; false if there is none.
+    /// Draws the picture of a row at its place. Returns false if there is none.
     pub fn draw(&self, painter: &egui::Painter, window: Window, row: &Seen) -> bool {
         let Some(hung) = self.hung.get(&(row.rank, row.subject)) else {
             return false;
@@ -245,7 +247,7 @@ impl Gallery {
         if from_ns >= to_ns {
             return true;
         }
-        // Only what is seen: zoomed in from afar the rest would lie where numbers of 32 bits are coarse.
+        // Draw only the visible part. At high zoom, the rest would be at coordinates where an `f32` is imprecise.
         let x = |ns: i64| row.rect.left() + (window.share_of(ns) * f64::from(row.rect.width())) as f32;
         let u = |ns: i64| of.share_of(ns) as f32;
         let rect = Rect::from_min_max(
@@ -259,7 +261,7 @@ impl Gallery {
         true
     }
 
-    /// The spans of a row that have room for a name.
+    /// Returns the spans of a row that are wide enough for a name.
     pub fn named(&self, row: &Seen) -> &[Named] {
         self.hung
             .get(&(row.rank, row.subject))
@@ -267,12 +269,13 @@ impl Gallery {
     }
 }
 
-/// How often a window goes into its picture: twice, for the next moves, where the graphics card has textures so wide.
+/// Returns the width of a picture as a multiple of the window: 2, as a reserve for the next moves, if the graphics card
+/// supports textures that wide.
 fn times(pixels: usize, widest: usize) -> usize {
     if 2 * pixels <= widest { 2 } else { 1 }
 }
 
-/// Room beside the window for the next moves: of a picture of two windows half of one on both sides.
+/// Returns the time range of a picture. With a reserve, it has half a window more on both sides.
 fn around(window: Window, pixels: usize, times: usize) -> Window {
     if times == 1 {
         return window;
@@ -285,7 +288,7 @@ fn around(window: Window, pixels: usize, times: usize) -> Window {
     }
 }
 
-/// True if a picture has just the pixels that a window shows.
+/// Returns true if a picture has exactly the pixels of a window.
 fn fits(key: &Key, window: Window, pixels: usize, times: usize) -> bool {
     key.width == times * pixels
         && key.window.length_ns() == times as i64 * window.length_ns()

@@ -1,11 +1,11 @@
-//! What stands left of the rows: who they are.
+//! Titles to the left of the rows.
 
 use super::layout::RowKind;
 use crate::model::Opened;
 use rankscope_formats::index::{LaneKind, OTHER_THREADS};
 use rankscope_formats::session::{CommunicatorSummary, Session};
 
-/// What a row is called.
+/// Returns the title of a row.
 pub fn title(opened: &Opened, kind: RowKind) -> String {
     match kind {
         RowKind::Host(host) => opened
@@ -23,7 +23,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
         RowKind::InFlight { most, .. } => format!("in flight, up to {most}"),
         RowKind::Coming(_) => "indexing …".to_owned(),
-        // What is compared names its rows itself.
+        // The comparison names its own rows.
         RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherComing(_) | RowKind::Alone(_) => {
             String::new()
         }
@@ -33,7 +33,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
     }
 }
 
-/// What a lane of a rank is called.
+/// Returns the title of a lane.
 pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> String {
     let own = match kind {
         LaneKind::Steps => "steps".to_owned(),
@@ -74,12 +74,12 @@ pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> S
     if layer == 0 {
         own
     } else {
-        // It goes on with what overlaps the row above.
+        // This row continues the one above with spans that overlap there.
         String::new()
     }
 }
 
-/// What a communicator is called: what it is for, and how many are in it.
+/// Returns the title of a communicator: library, role and size.
 pub fn communicator_title(communicator: &CommunicatorSummary) -> String {
     format!(
         "{} {} of {}",

@@ -1,7 +1,7 @@
-//! One instance across all ranks: who came when, who left when.
+//! One instance on all ranks, with the arrival and leave of each.
 //!
-//! Its spans are looked up in the indices of all its members on a thread of its own: of four thousand ranks that are four
-//! thousand files.
+//! A background thread finds its spans in the indices of all members: for four thousand ranks these are four thousand
+//! files.
 
 use crate::model::{Opened, PickedInstance, View};
 use rankscope_formats::index::{LaneKind, Span};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// One member's operation.
+/// The operation of one member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
     /// Position of the rank in the session.
@@ -24,7 +24,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// End of its waiting for peers, ns; its arrival if it waited for nobody.
+    /// Returns the end of its wait for peers, in nanoseconds. Without a wait, this is its arrival.
     pub fn waited_until_ns(&self) -> i64 {
         if self.span.wait_ns > 0 {
             self.span.start_ns + self.span.wait_ns
@@ -34,32 +34,32 @@ impl Member {
     }
 }
 
-/// All members of an instance, in the order in which they arrived.
+/// All members of an instance, in the order of their arrivals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Members {
-    /// Which instance.
+    /// The instance.
     pub picked: PickedInstance,
-    /// What the session's table says of it, if it was found there.
+    /// Row of the session's table, if it was found.
     pub row: Option<InstanceRow>,
-    /// In order of their arrivals.
+    /// Members in the order of their arrivals.
     pub members: Vec<Member>,
-    /// Members whose indices are not there yet.
+    /// Number of members whose index is not available yet.
     pub coming: u32,
 }
 
-/// Looks instances up.
+/// Searches for instances.
 pub struct Instances {
     newest: Arc<AtomicU64>,
     asked: Option<PickedInstance>,
     sender: Sender<Members>,
     found: Receiver<Members>,
-    /// Some ranks were not indexed yet: then it is looked for again.
+    /// Time of the next search, because some ranks were not indexed yet.
     again: Option<Instant>,
-    /// What was found last.
+    /// Latest result.
     pub shown: Option<Arc<Members>>,
 }
 
-/// How long indices are waited for before an instance is looked up again.
+/// Time between two searches while indices are missing.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Default for Instances {
@@ -77,11 +77,11 @@ impl Default for Instances {
 }
 
 impl Instances {
-    /// Asks for what is picked, and takes what was found.
+    /// Requests the picked instance, and takes over results.
     pub fn update(&mut self, opened: &Arc<Opened>, picked: Option<PickedInstance>, ctx: &egui::Context) {
         while let Ok(members) = self.found.try_recv() {
             if Some(members.picked) == self.asked {
-                // What was not indexed yet is asked for again when it may be.
+                // Search again once the missing indices may be available.
                 if members.coming > 0 {
                     self.again = Some(Instant::now() + AGAIN);
                     ctx.request_repaint_after(AGAIN);
@@ -118,7 +118,7 @@ impl Instances {
         });
     }
 
-    /// True while something is looked up.
+    /// Returns true while a search is in progress.
     pub fn is_busy(&self) -> bool {
         self.asked.is_some()
             && self
@@ -171,10 +171,11 @@ pub fn look_up(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bo
     }
 }
 
-/// How much earlier than the operation that was picked the instance may begin, ns: nearly always it begins with it.
+/// Time by which the instance may start before the picked operation, in nanoseconds. Nearly always they start together,
+/// so the search starts with the smallest value.
 const EARLIER_NS: [i64; 4] = [10_000_000, 1_000_000_000, 60_000_000_000, i64::MAX];
 
-/// An instance by its number: goes through the table from its begin.
+/// Finds an instance by its number. Reads the table from its start.
 pub fn by_number(opened: &Opened, instance: u64) -> Option<PickedInstance> {
     let groups = RowGroups::<InstanceRow>::open(&part_path::<InstanceRow>(&opened.path)).ok()?;
     let mut reader = groups.read().ok()?;

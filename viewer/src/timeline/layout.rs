@@ -1,4 +1,4 @@
-//! Which rows there are, and where.
+//! Set and places of the rows.
 
 use crate::compare::Counterparts;
 use crate::model::{Opened, View, ViewState};
@@ -7,61 +7,61 @@ use rankscope_formats::index::{LaneInfo, LaneKind};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
-/// What a row shows.
+/// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowKind {
-    /// A host's name.
+    /// Title of a host.
     Host(u32),
-    /// A rank's name, and where its time went.
+    /// Title of a rank, and its breakdown.
     Rank {
         /// Position in the session.
         rank: u32,
-        /// Lane of its parts, if that is known.
+        /// Lane of the breakdown, if known.
         parts: Option<usize>,
     },
-    /// One of a rank's lanes.
+    /// A lane of a rank.
     Lane {
         /// Position in the session.
         rank: u32,
         /// Position in the rank's index.
         lane: usize,
-        /// What the lane shows.
+        /// Kind of the lane.
         kind: LaneKind,
-        /// Which of several lanes of its kind.
+        /// Number of the lane among those of its kind.
         layer: u32,
     },
-    /// How many of a rank's operations run at once.
+    /// Number of operations in flight on a rank.
     InFlight {
         /// Position in the session.
         rank: u32,
-        /// As many as there are lanes: as high as the row.
+        /// Number of lanes, which corresponds to the full height of the row.
         most: u32,
     },
-    /// Room for the lanes of a rank whose index is not open yet.
+    /// Placeholder for the lanes of a rank whose index is not open yet.
     Coming(u32),
-    /// How much longer a rank's steps are in the session that is compared.
+    /// Difference of a rank's steps to the compared session.
     Difference(u32),
-    /// A lane of its counterpart there.
+    /// A lane of the counterpart in the compared session.
     Other {
-        /// Position in this session: the rank below which it stands.
+        /// Position in this session of the rank above it.
         rank: u32,
         /// Position in the other session.
         of: u32,
         /// Position in the index of `of`.
         lane: usize,
-        /// What the lane shows.
+        /// Kind of the lane.
         kind: LaneKind,
-        /// Which of several lanes of its kind.
+        /// Number of the lane among those of its kind.
         layer: u32,
     },
-    /// Room for the lanes of its counterpart, whose index is not open yet.
+    /// Placeholder for the lanes of the counterpart, whose index is not open yet.
     OtherComing(u32),
-    /// It has no counterpart.
+    /// The rank has no counterpart.
     Alone(u32),
 }
 
 impl RowKind {
-    /// Rank and lane of which there is a picture.
+    /// Returns the rank and lane of its picture.
     pub fn lane(self) -> Option<(u32, usize)> {
         match self.subject()? {
             (rank, Subject::Lane(lane)) => Some((rank, lane)),
@@ -69,13 +69,13 @@ impl RowKind {
         }
     }
 
-    /// Rank, and what of it there is a picture of.
+    /// Returns the rank and subject of its picture.
     pub fn subject(self) -> Option<(u32, Subject)> {
         match self {
             Self::Rank { rank, parts } => Some((rank, Subject::Lane(parts?))),
             Self::Lane { rank, lane, .. } => Some((rank, Subject::Lane(lane))),
             Self::InFlight { rank, .. } => Some((rank, Subject::InFlight)),
-            // The other session's pictures hang in a gallery of their own.
+            // The other session has a separate gallery.
             Self::Host(_)
             | Self::Coming(_)
             | Self::Difference(_)
@@ -85,7 +85,7 @@ impl RowKind {
         }
     }
 
-    /// Its rank.
+    /// Returns its rank.
     pub fn rank(self) -> Option<u32> {
         match self {
             Self::Rank { rank, .. }
@@ -100,7 +100,7 @@ impl RowKind {
         }
     }
 
-    /// True if it is of the session that is compared, or of both.
+    /// Returns true if it belongs to the compared session or to both.
     pub fn is_compared(self) -> bool {
         matches!(
             self,
@@ -108,7 +108,7 @@ impl RowKind {
         )
     }
 
-    /// Its height, points.
+    /// Returns its height, in points.
     pub fn height(self, is_dense: bool) -> f32 {
         if is_dense {
             // Names need ten points, and fit into twelve.
@@ -123,7 +123,7 @@ impl RowKind {
             Self::Coming(_) => 96.0,
             Self::InFlight { .. } => 18.0,
             Self::Difference(_) | Self::Alone(_) => 16.0,
-            // As high as this session's own, which stand in the row of the rank's name.
+            // The same height as the breakdown of this session, which is in the row of the rank's title.
             Self::Other {
                 kind: LaneKind::Parts { .. },
                 ..
@@ -140,19 +140,19 @@ impl RowKind {
     }
 }
 
-/// One row.
+/// A row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// What it shows.
+    /// Content of the row.
     pub kind: RowKind,
-    /// Where it begins, points from the top of all.
+    /// Upper edge, in points from the top of all rows.
     pub top: f32,
-    /// How high it is, points.
+    /// Height, in points.
     pub height: f32,
 }
 
 impl Row {
-    /// Where it ends.
+    /// Returns the lower edge, in points from the top of all rows.
     pub fn bottom(&self) -> f32 {
         self.top + self.height
     }
@@ -162,26 +162,26 @@ impl Row {
 #[derive(Default)]
 pub struct Layout {
     rows: Vec<Row>,
-    /// Ranks in the order in which they are shown.
+    /// Ranks in display order.
     ranks: Vec<u32>,
-    /// Ranks whose index was not open when their room was made, and that are not collapsed.
+    /// Expanded ranks whose index was not open when their rows were created.
     coming: FxHashSet<u32>,
-    /// The same of their counterparts.
+    /// The same for the counterparts.
     other_coming: FxHashSet<u32>,
     is_dense: bool,
     key: Option<Key>,
 }
 
-/// The session that is compared, and which of its ranks stands below which.
+/// The compared session, and the counterpart of each rank.
 #[derive(Clone, Copy)]
 pub struct Beside<'a> {
-    /// It.
+    /// The compared session.
     pub other: &'a Opened,
     /// Pairs of ranks.
     pub counterparts: &'a Counterparts,
 }
 
-/// Of lanes of an index the one that tells where the rank's time went: its devices', else its host's.
+/// Returns the lane of the breakdown: that of the devices, or else that of the host.
 pub fn parts_lane(lanes: &[LaneInfo]) -> Option<usize> {
     lanes
         .iter()
@@ -193,8 +193,8 @@ pub fn parts_lane(lanes: &[LaneInfo]) -> Option<usize> {
         })
 }
 
-/// What the rows depend on. Sets of thousands of ranks are not compared in every frame: who changes them says so, and how many
-/// they hold tells of who does not.
+/// The state that determines the rows. Comparing sets of thousands of ranks in every frame is too slow, so this
+/// contains a change counter and the sizes of the sets. The sizes catch changes without a counter.
 #[derive(Clone, Copy, PartialEq)]
 struct Key {
     change: u64,
@@ -219,8 +219,8 @@ impl Key {
 }
 
 impl Layout {
-    /// Makes the rows anew if what they depend on has changed. `seen` are the ranks that were seen in the last frame: of no
-    /// others indices are opened.
+    /// Rebuilds the rows if their state changed. Opens indices only for `seen`, the ranks that were visible in the last
+    /// frame.
     pub fn update(
         &mut self,
         opened: &Opened,
@@ -249,7 +249,7 @@ impl Layout {
         true
     }
 
-    /// Rows are made anew also if nothing that was told has changed: another session is compared.
+    /// Makes the next update rebuild the rows, because another session is compared.
     pub fn outdated(&mut self) {
         self.key = None;
     }
@@ -339,7 +339,7 @@ impl Layout {
         let most = lanes.iter().filter(of_operations).count() as u32;
         let first = lanes.iter().position(|info| of_operations(&info));
         for (lane, info) in lanes.iter().enumerate() {
-            // Of one lane it would say what the lane says.
+            // For a single lane, this row would repeat the lane.
             if Some(lane) == first && most > 1 {
                 self.push(RowKind::InFlight { rank, most });
             }
@@ -354,7 +354,7 @@ impl Layout {
         }
     }
 
-    /// What is compared with a rank stands below it: first how its steps differ, then the other's own rows.
+    /// Adds the rows of the counterpart below a rank: the difference of the steps, then the lanes.
     fn push_counterpart(&mut self, state: &ViewState, rank: u32, seen: &[u32], beside: Option<Beside<'_>>) {
         let Some(beside) = beside else { return };
         let Some(of) = beside.counterparts.of(rank) else {
@@ -392,52 +392,52 @@ impl Layout {
         }
     }
 
-    /// What the rows depend on has changed otherwise: they are made anew.
+    /// Makes the next update rebuild the rows after any other change.
     pub fn forget(&mut self) {
         self.key = None;
     }
 
-    /// Height of all rows, points.
+    /// Returns the height of all rows, in points.
     pub fn height(&self) -> f32 {
         self.rows.last().map_or(0.0, Row::bottom)
     }
 
-    /// All rows, from the top.
+    /// Returns all rows, from the top.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Ranks in the order in which they are shown.
+    /// Returns the ranks in display order.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
     }
 
-    /// Rows that touch a stretch of height.
+    /// Returns the rows that overlap a vertical range.
     pub fn within(&self, from: f32, to: f32) -> Range<usize> {
         let first = self.rows.partition_point(|row| row.bottom() <= from);
         let last = self.rows.partition_point(|row| row.top < to);
         first..last.max(first)
     }
 
-    /// The row at a height.
+    /// Returns the row at a vertical position.
     pub fn at(&self, y: f32) -> Option<&Row> {
         self.rows.get(self.rows.partition_point(|row| row.bottom() <= y))
     }
 
-    /// True if rows of these ranks have no index yet, and will.
+    /// Returns true if the index of one of these ranks is still being built.
     pub fn is_waiting(&self, seen: &[u32]) -> bool {
         seen.iter()
             .any(|rank| self.coming.contains(rank) || self.other_coming.contains(rank))
     }
 
-    /// The first row of a rank.
+    /// Returns the first row of a rank.
     pub fn of_rank(&self, rank: u32) -> Option<&Row> {
         self.rows
             .iter()
             .find(|row| matches!(row.kind, RowKind::Rank { rank: of, .. } if of == rank))
     }
 
-    /// Where a row is now that showed this before the rows changed.
+    /// Returns the row that now shows `kind`, or else the first row of its rank.
     pub fn find(&self, kind: RowKind) -> Option<&Row> {
         self.rows.iter().find(|row| row.kind == kind).or_else(|| {
             let rank = kind.rank()?;

@@ -1,4 +1,4 @@
-//! What the colours mean: one line below the timeline.
+//! Legend of the colours, in one line below the timeline.
 
 use crate::theme::Theme;
 use crate::timeline::tooltip::class_name;
@@ -6,14 +6,15 @@ use egui::scroll_area::ScrollBarVisibility;
 use egui::{Align2, FontId, Pos2, Rect, ScrollArea, Sense, Ui, Vec2};
 use rankscope_formats::index::{self, LaneKind, call, operation, part, work};
 
-/// Side of a swatch, points.
+/// Side of a swatch, in points.
 const SWATCH: f32 = 11.0;
 
-/// Draws the line. `devices`: the parts are those of devices; `overhead`: the recorder's own time is among what is drawn.
+/// Draws the line. `devices` means that breakdowns are those of devices, `overhead` that the recorder's overhead is
+/// drawn.
 pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
     let parts = LaneKind::Parts { device: devices };
     let operations = LaneKind::Operations { communicator: None };
-    // One line, whatever the width: rows are worth more.
+    // One line at any width, because the rows need the space more.
     let line = ScrollArea::horizontal().scroll_bar_visibility(ScrollBarVisibility::AlwaysHidden);
     line.show(ui, |ui| {
         ui.horizontal(|ui| {
@@ -93,7 +94,7 @@ fn swatch(ui: &mut Ui, theme: Theme, kind: LaneKind, class: u8, name: &str) {
         Vec2::splat(SWATCH),
     );
     ui.painter().rect_filled(box_, 1.0, shade.colour);
-    // As the pictures have it, a point a pixel.
+    // The same pattern as in the pictures, with one point per pixel.
     for y in 0..SWATCH as usize {
         for x in 0..SWATCH as usize {
             let colour = shade.at(x, y);

@@ -1,4 +1,4 @@
-//! The whole run in one line: the mean of what some of its ranks did, and which part of it is shown.
+//! Overview of the whole run in one line: the mean breakdown of some ranks, and the visible time range.
 
 use crate::model::{Opened, View, Window};
 use crate::picture::Columns;
@@ -8,33 +8,33 @@ use rankscope_formats::index::{CLASSES, LaneKind, Sums};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-/// Ranks of which the mean is made, at most.
+/// Maximum number of ranks in the mean.
 const SAMPLE: usize = 32;
 
-/// Pixels of the picture; it is drawn as wide as there is room.
+/// Size of the picture, in pixels. It is stretched to the available width.
 const WIDTH: usize = 1024;
 const HEIGHT: usize = 24;
 
-/// What the ranks of a sample did in each column of pixels, together.
+/// Summed breakdown of the sampled ranks, per column of pixels.
 struct Mean {
     sums: Vec<Sums>,
     lengths_ns: Vec<i64>,
-    /// It is of devices.
+    /// Whether the breakdown is that of devices.
     device: bool,
 }
 
-/// The line.
+/// The overview line.
 #[derive(Default)]
 pub struct Minimap {
     coming: Option<Receiver<Mean>>,
     mean: Option<Mean>,
     texture: Option<(TextureHandle, Theme)>,
-    /// It is of what the session was before.
+    /// Whether the picture is that of an earlier session.
     is_old: bool,
 }
 
 impl Minimap {
-    /// The picture, once it is there.
+    /// Returns the picture if it is available. Starts to compute it otherwise.
     pub fn texture(
         &mut self,
         opened: &Arc<Opened>,
@@ -73,19 +73,19 @@ impl Minimap {
         self.texture.as_ref().map(|(texture, _)| texture.id())
     }
 
-    /// The session went on: the picture that is there stays until the new one comes.
+    /// Takes over a newer session. The old picture stays until the new one is available.
     pub fn go_on(&mut self) {
         self.coming = None;
         self.is_old = true;
     }
 
-    /// Where in it a window lies.
+    /// Returns the place of a window in the overview.
     pub fn place(rect: Rect, whole: Window, window: Window) -> Rect {
         let x = |ns: i64| rect.left() + (whole.share_of(ns).clamp(0.0, 1.0) as f32) * rect.width();
         Rect::from_x_y_ranges(x(window.from_ns)..=x(window.to_ns), rect.y_range())
     }
 
-    /// True while the picture is being made.
+    /// Returns true while the first picture is being computed.
     pub fn is_busy(&self) -> bool {
         self.mean.is_none()
     }
@@ -100,7 +100,7 @@ fn sample(opened: &Opened, whole: Window) -> Mean {
     };
     for number in 0..ranks.min(SAMPLE) {
         let rank = (number * ranks / ranks.min(SAMPLE)) as u32;
-        // Here it may take its time: what is not indexed yet comes first.
+        // This thread may wait until an index has been built.
         let view = loop {
             match opened.view(rank) {
                 View::Open(view) => break Some(view.clone()),

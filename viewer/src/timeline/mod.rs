@@ -1,10 +1,17 @@
-//! The timeline: hosts, their ranks, and the lanes of these, over one axis of time.
+//! The timeline: hosts, their ranks, and the lanes of these, on one time axis.
 //!
-//! In the order of the data: [`layout`] says which rows there are and where, [`gallery`] keeps the pictures of those that
-//! are seen, [`axis`] has round moments and [`ruler`] draws them, [`minimap`] the whole run in one line, [`gutter`] what stands left of the rows,
-//! [`instance`] one instance across all ranks, [`clock_error`] how far a host's clock may be off and the haze that says so,
-//! [`names`] what stands on spans, [`tooltip`] what is said of the thing under the mouse, [`legend`] what colours mean,
-//! [`strokes`] what several of them draw, and [`widget`] draws and is dragged. A frame costs what is seen: neither ranks nor spans outside of the window are touched.
+//! - [`layout`] determines the rows and their places.
+//! - [`gallery`] caches the pictures of the visible rows.
+//! - [`axis`] chooses round times, and [`ruler`] draws them.
+//! - [`minimap`] shows the whole run in one line.
+//! - [`gutter`] has the titles of the rows.
+//! - [`instance`] finds one instance on all ranks.
+//! - [`clock_error`] computes the uncertainty between hosts, and the blur that shows it.
+//! - [`names`] labels spans, [`tooltip`] describes what is under the mouse, and [`legend`] explains the colours.
+//! - [`strokes`] has shared drawing functions.
+//! - [`widget`] draws everything and handles the mouse.
+//!
+//! The cost of a frame depends on what is visible. Ranks and spans outside the window are not read.
 
 pub mod axis;
 pub mod clock_error;

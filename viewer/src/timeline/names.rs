@@ -1,4 +1,4 @@
-//! Names on the spans that have room for them.
+//! Labels on spans that are wide enough.
 
 use super::gallery::Seen;
 use crate::model::{Opened, View, bytes_text};
@@ -7,18 +7,18 @@ use crate::theme::Theme;
 use egui::{Align2, FontId, Painter, Pos2};
 use rankscope_formats::index::LaneKind;
 
-/// Names that are drawn in one frame, at most: what a person can read is a tenth of it.
+/// Maximum number of names in a frame, ten times what a person can read.
 pub const MOST_NAMES: usize = 1200;
 
 /// Draws names on spans.
 pub struct Names {
     theme: Theme,
-    /// Names that may still be drawn in this frame.
+    /// Number of names that may still be drawn in this frame.
     pub left: usize,
 }
 
 impl Names {
-    /// For a frame.
+    /// Starts a frame.
     pub fn new(theme: Theme) -> Self {
         Self {
             theme,
@@ -26,7 +26,7 @@ impl Names {
         }
     }
 
-    /// On one row.
+    /// Draws the names of one row.
     pub fn draw(&mut self, painter: &Painter, opened: &Opened, row: &Seen, named: &[Named]) {
         let window = row.window;
         if named.is_empty() || row.rect.height() < 10.0 {
@@ -41,7 +41,7 @@ impl Names {
         let shades = self.theme.classes(kind);
         let is_by_name = matches!(kind, LaneKind::Marks { .. } | LaneKind::Stalls | LaneKind::Pauses);
         let size = (row.rect.height() - 4.0).clamp(8.5, 11.0);
-        // Of all letters of the font: what is wider is cut when it is drawn.
+        // Estimated width of a letter. Text that turns out wider is clipped.
         let letter = size * 0.55;
         for named in named {
             let span = named.span;
@@ -52,7 +52,7 @@ impl Names {
                 let share = window.share_of(ns).clamp(0.0, 1.0);
                 row.rect.left() + (share * f64::from(row.rect.width())) as f32
             };
-            // Behind the hatching, where there is room: letters and lines do not go together.
+            // The name is to the right of the hatching if it fits there, because text on lines is hard to read.
             let behind = x(span.start_ns + span.wait_ns) + 3.0;
             let right = x(span.end_ns) - 2.0;
             let left = if right - behind >= 3.5 * letter {
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// A text of at most so many letters.
+/// Truncates a text to a number of letters.
 fn shortened(text: String, letters: usize) -> String {
     if text.chars().count() <= letters {
         return text;

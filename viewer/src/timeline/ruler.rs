@@ -1,5 +1,5 @@
-//! The ruler above the rows, and what is said on it: when the mouse is, how far off the clocks may be. Its own numbers give
-//! way to these.
+//! The ruler above the rows, with the time under the mouse and the clock error. Its own labels leave space for these
+//! two.
 
 use super::axis::Ruler;
 use super::strokes::label;
@@ -7,14 +7,14 @@ use crate::model::{Window, duration_text, moment_text};
 use crate::theme::Theme;
 use egui::{FontId, Painter, Pos2, Rangef, Rect, Response, Stroke, Vec2};
 
-/// Between a number and what it gives way to, points.
+/// Minimum distance of a label to these, in points.
 const APART: f32 = 4.0;
 
 fn font() -> FontId {
     FontId::monospace(10.5)
 }
 
-/// Draws the ruler without the numbers that `taken` places lie over.
+/// Draws the ruler, without the labels that would overlap a rectangle in `taken`.
 pub fn draw(painter: &Painter, rect: Rect, window: Window, taken: [Option<Rect>; 2], theme: Theme) {
     painter.rect_filled(rect, 0.0, theme.header());
     let ruler = Ruler::of(window, rect.width(), 110.0);
@@ -42,17 +42,17 @@ pub fn draw(painter: &Painter, rect: Rect, window: Window, taken: [Option<Rect>;
     }
 }
 
-/// How wide the clocks' error is at this zoom, where it is wider than a pixel.
+/// The clock error at this zoom, if it is wider than a pixel.
 pub struct ClocksSaid {
     text: String,
-    /// Width of a bar that is as long as the error, points.
+    /// Length of the error bar, in points.
     points: Option<f32>,
-    /// Where it is said.
+    /// Place of the text.
     pub place: Rect,
 }
 
 impl ClocksSaid {
-    /// Of this error, ns, or of clocks of which nobody knows how far off they are.
+    /// Creates the text of an error in nanoseconds, or of an unknown error.
     pub fn of(
         painter: &Painter,
         ruler: Rect,
@@ -78,7 +78,7 @@ impl ClocksSaid {
         })
     }
 
-    /// Says it.
+    /// Draws the text and the error bar.
     pub fn draw(self, painter: &Painter, ruler: Rect, theme: Theme) {
         if let Some(points) = self.points {
             let right = ruler.right() - 4.0;
@@ -93,16 +93,16 @@ impl ClocksSaid {
     }
 }
 
-/// A line under the mouse, and when that is.
+/// A vertical line under the mouse with its time.
 pub struct Cursor {
     x: f32,
     text: String,
-    /// Where it is said.
+    /// Place of the text.
     pub place: Rect,
 }
 
 impl Cursor {
-    /// Where the mouse is over the ruler or the rows.
+    /// Creates the line if the mouse is over the ruler or the rows.
     pub fn of(
         painter: &Painter,
         response: &Response,
@@ -125,7 +125,7 @@ impl Cursor {
         })
     }
 
-    /// Draws it.
+    /// Draws the line and its time.
     pub fn draw(self, painter: &Painter, (ruler, rows): (Rect, Rect), theme: Theme) {
         painter.vline(
             self.x,

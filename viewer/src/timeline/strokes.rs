@@ -1,9 +1,9 @@
-//! Small things that the timeline draws in several places.
+//! Shared drawing functions of the timeline.
 
 use crate::theme::Theme;
 use egui::{Color32, FontId, Mesh, Painter, Pos2, Rect, Shape, Stroke, Vec2};
 
-/// A text on one line, cut where there is no room for it.
+/// Lays out a text on one line, truncated to `room`.
 pub fn elided(
     painter: &Painter,
     text: String,
@@ -23,7 +23,7 @@ pub fn elided(
     painter.layout_job(job)
 }
 
-/// A text on a plate, so that it can be read over anything.
+/// Draws a text on a background, so that it is readable over anything.
 pub fn label(painter: &Painter, at: Pos2, text: String, theme: Theme, colour: Color32) {
     let galley = painter.layout_no_wrap(text, FontId::monospace(10.5), colour);
     let rect = Rect::from_min_size(at, galley.size()).expand2(Vec2::new(3.0, 1.0));
@@ -31,7 +31,7 @@ pub fn label(painter: &Painter, at: Pos2, text: String, theme: Theme, colour: Co
     painter.galley(at, galley, colour);
 }
 
-/// Points down where open, to the right where closed.
+/// Draws a triangle that points down if open, and to the right if closed.
 pub fn chevron(painter: &Painter, at: Pos2, is_closed: bool, colour: Color32) {
     let size = 3.5;
     let points = if is_closed {
@@ -46,7 +46,7 @@ pub fn chevron(painter: &Painter, at: Pos2, is_closed: bool, colour: Color32) {
     ));
 }
 
-/// Densest in the middle.
+/// Draws a horizontal gradient that is most opaque in the middle.
 pub fn fade(painter: &Painter, rect: Rect, colour: Color32) {
     let mut mesh = Mesh::default();
     let clear = Color32::TRANSPARENT;

@@ -1,4 +1,4 @@
-//! What is said of the thing under the mouse.
+//! Tooltip of the object under the mouse.
 
 use super::gutter::lane_title;
 use crate::model::{Hovered, Opened, bytes_text, duration_text, moment_text};
@@ -6,7 +6,7 @@ use crate::picture::in_flight::InFlight;
 use egui::{Grid, RichText, Ui};
 use rankscope_formats::index::{LaneKind, call, operation, overhead, part, step, work};
 
-/// What a class of a lane is called.
+/// Returns the name of a class of a lane.
 pub fn class_name(kind: LaneKind, class: u8) -> &'static str {
     let names: &[&str] = match kind {
         LaneKind::Parts { .. } => &part::NAMES,
@@ -22,7 +22,7 @@ pub fn class_name(kind: LaneKind, class: u8) -> &'static str {
     names.get(usize::from(class)).copied().unwrap_or("")
 }
 
-/// What the thing is called.
+/// Returns the title of the object.
 pub fn title(opened: &Opened, hovered: &Hovered) -> String {
     let class = class_name(hovered.kind, hovered.span.class);
     match hovered.kind {
@@ -49,7 +49,7 @@ fn span_title(opened: &Opened, hovered: &Hovered) -> String {
         .unwrap_or_default()
 }
 
-/// Fills the tooltip of what runs at a moment.
+/// Fills the tooltip of the operations in flight.
 pub fn show_in_flight(ui: &mut Ui, opened: &Opened, rank: u32, counted: InFlight) {
     let operations = match counted.operations {
         1 => "1 operation in flight".to_owned(),
@@ -62,7 +62,7 @@ pub fn show_in_flight(ui: &mut Ui, opened: &Opened, rank: u32, counted: InFlight
     }
 }
 
-/// Fills the tooltip.
+/// Fills the tooltip of a span.
 pub fn show(ui: &mut Ui, opened: &Opened, hovered: &Hovered) {
     let span = &hovered.span;
     ui.label(RichText::new(title(opened, hovered)).strong());
@@ -90,7 +90,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, hovered: &Hovered) {
                 row("taken by", class_name(hovered.kind, span.class).to_owned());
             }
             if matches!(hovered.kind, LaneKind::Operations { .. }) {
-                // One that is judged has two parts, which are told below.
+                // An operation with a known wait has two parts, which follow below.
                 if span.class != operation::TRANSFER {
                     row("is", class_name(hovered.kind, span.class).to_owned());
                 }

@@ -1,4 +1,4 @@
-//! Draws the timeline, and is dragged, wheeled and clicked.
+//! Draws the timeline, and handles drags, the wheel and clicks.
 
 use super::clock_error;
 use super::gallery::{Gallery, Seen};
@@ -24,27 +24,27 @@ use rankscope_formats::index::{LaneKind, Span};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Width of what stands left of the rows, points.
+/// Width of the titles to the left of the rows, in points.
 const GUTTER: f32 = 168.0;
-/// Height of the line of the whole run.
+/// Height of the overview line, in points.
 const MINIMAP: f32 = 26.0;
-/// Height of the ruler.
+/// Height of the ruler, in points.
 const RULER: f32 = 22.0;
-/// How near the mouse must come to a thing that is thinner than a pixel, points.
+/// Maximum distance of the mouse to an object that is thinner than a pixel, in points.
 const NEAR: f32 = 3.0;
-/// Members of an instance that get lines of their own.
+/// Maximum number of members of an instance that are connected by lines.
 const MOST_LINES: usize = 256;
 
-/// What of the window lies outside of the timeline and is drawn on it.
+/// State of other parts of the window that the timeline draws.
 #[derive(Clone, Copy, Default)]
 pub struct Outside<'a> {
-    /// Notes: where, and what.
+    /// Notes: time range and text.
     pub notes: &'a [(Window, String)],
-    /// Spans that are shown in colour.
+    /// Filter for the highlighted spans.
     pub filter: Option<&'a SpanFilter>,
-    /// The same of the session that is compared.
+    /// The same for the compared session.
     pub compared_filter: Option<&'a SpanFilter>,
-    /// The mouse measures: dragging selects nothing.
+    /// Whether a drag measures instead of selecting.
     pub measures: bool,
 }
 
@@ -53,20 +53,20 @@ pub struct Timeline {
     layout: Layout,
     gallery: Gallery,
     minimap: Minimap,
-    /// What was picked, across all ranks.
+    /// The picked instance on all ranks.
     pub instances: Instances,
     compared: Option<Compared>,
     seen_ranks: Vec<u32>,
-    /// How much of a rank runs under the mouse, where it points at that.
+    /// Rank and number of its operations under the mouse, if the mouse points at such a row.
     counted: Option<(u32, InFlight)>,
     drag: Option<Drag>,
     anchor: Option<(RowKind, f32)>,
-    /// Where the rows were drawn last.
+    /// Area of the rows in the last frame.
     pub rows_rect: Rect,
-    /// What is measured, ns.
+    /// Measured time range, in nanoseconds.
     pub measured: Option<(i64, i64)>,
     go_to_rank: Option<u32>,
-    /// Names, rows with pictures and rows of the last frame.
+    /// Number of names, of rows with a picture, and of rows in the last frame.
     drawn: (usize, usize, usize),
 }
 
@@ -88,7 +88,7 @@ enum Drag {
 }
 
 impl Timeline {
-    /// Of a session.
+    /// Creates the timeline of a session.
     pub fn new(opened: &Arc<Opened>, ctx: &egui::Context) -> Self {
         Self {
             layout: Layout::default(),
@@ -107,7 +107,7 @@ impl Timeline {
         }
     }
 
-    /// True if all that is seen is drawn as exactly as pixels can.
+    /// Returns true if everything visible is as exact as pixels allow.
     pub fn is_exact(&self) -> bool {
         let is_compared = self.compared.as_ref().is_none_or(Compared::is_exact);
         self.gallery.is_exact()
@@ -117,34 +117,35 @@ impl Timeline {
             && is_compared
     }
 
-    /// Compares with another session from now on, or with none.
+    /// Starts a comparison, or ends it.
     pub fn compare(&mut self, compared: Option<Compared>) {
         self.compared = compared;
         self.layout.outdated();
     }
 
-    /// What is compared.
+    /// Returns the comparison.
     pub fn compared(&self) -> Option<&Compared> {
         self.compared.as_ref()
     }
 
-    /// What is compared, to be shown otherwise.
+    /// Returns the comparison for changes.
     pub fn compared_mut(&mut self) -> Option<&mut Compared> {
         self.compared.as_mut()
     }
 
-    /// All rows, seen or not.
+    /// Returns all rows, visible or not.
     pub fn rows(&self) -> &[Row] {
         self.layout.rows()
     }
 
-    /// From the last change of what is shown until all of it was exact.
+    /// Returns the time from the last change until everything visible was exact.
     pub fn exact_after(&self) -> Option<Duration> {
         self.gallery.last_exact_after
     }
 
-    /// The session went on: what is drawn stays until newer pictures come.
-    /// `has_moved`: ranks are others by their positions, and what is drawn of them is not theirs.
+    /// Takes over a newer session. The old drawing stays until new pictures arrive.
+    ///
+    /// `has_moved` means that ranks have other positions now, so that the old pictures belong to other ranks.
     pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &egui::Context) {
         self.gallery.go_on(opened, has_moved, ctx);
         self.minimap.go_on();
@@ -155,32 +156,32 @@ impl Timeline {
         }
     }
 
-    /// Ranks in the order in which they are shown.
+    /// Returns the ranks in display order.
     pub fn ranks(&self) -> &[u32] {
         self.layout.ranks()
     }
 
-    /// Scrolls until a rank is seen.
+    /// Scrolls to a rank in the next frame.
     pub fn reveal(&mut self, rank: u32) {
         self.go_to_rank = Some(rank);
     }
 
-    /// Names that were drawn in the last frame: for benchmarks.
+    /// Returns the number of names drawn in the last frame, for benchmarks.
     pub fn names_drawn(&self) -> usize {
         self.drawn.0
     }
 
-    /// Rows with a picture that were drawn in the last frame: for benchmarks.
+    /// Returns the number of rows with a picture in the last frame, for benchmarks.
     pub fn rows_filled(&self) -> usize {
         self.drawn.1
     }
 
-    /// True if every row that is seen has a picture, exact or not.
+    /// Returns true if every visible row has a picture, exact or not.
     pub fn has_all(&self) -> bool {
         self.drawn.1 > 0 && self.drawn.1 == self.drawn.2
     }
 
-    /// Draws into all the room there is.
+    /// Draws the timeline into the available space.
     pub fn show(
         &mut self,
         ui: &mut Ui,
@@ -331,7 +332,7 @@ impl Timeline {
         self.instances.update(opened, state.picked, ui.ctx());
     }
 
-    /// Makes the rows, and leaves what was on top there.
+    /// Updates the rows, and keeps the topmost row at its place.
     fn place_rows(&mut self, opened: &Opened, state: &mut State, height: f32) {
         let seen = std::mem::take(&mut self.seen_ranks);
         let beside = self.compared.as_ref().map(|compared| Beside {
@@ -473,7 +474,7 @@ impl Timeline {
         ));
     }
 
-    /// What is under the mouse.
+    /// Updates what is under the mouse.
     fn point(&mut self, at: Pos2, areas: Areas, opened: &Opened, state: &mut State) {
         let rows = areas.rows;
         if !rows.contains(at) {
@@ -667,7 +668,7 @@ impl Timeline {
         );
     }
 
-    /// Boundaries of steps, where these are not too many to be told apart: those of the first rank that is seen.
+    /// Draws the step boundaries of the first visible rank, unless they would be too dense.
     fn draw_steps(&self, painter: &Painter, rows: Rect, opened: &Opened, window: Window, theme: Theme) {
         let Some(rank) = self.seen_ranks.first() else {
             return;
@@ -698,7 +699,7 @@ impl Timeline {
         });
     }
 
-    /// What could not be recorded, where it happened: the row's parts do not know of it.
+    /// Draws losses at the time at which they happened. The breakdown does not contain them.
     fn draw_losses(
         &self,
         painter: &Painter,
@@ -727,7 +728,7 @@ impl Timeline {
         }
     }
 
-    /// One instance on all ranks: that under the mouse, and that which was picked.
+    /// Draws the hovered and the picked instance on all ranks.
     fn draw_instances(
         &self,
         painter: &Painter,
@@ -770,7 +771,7 @@ impl Timeline {
         let window = state.window();
         let rows = areas.rows;
         let x = |ns: i64| rows.left() + (window.share_of(ns) * f64::from(rows.width())) as f32;
-        // From rank to rank in the order on the screen: the line is as ragged as the arrivals.
+        // The line connects the arrivals in the order on the screen, so it shows how they differ.
         let mut arrivals: Vec<Pos2> = Vec::new();
         let host_of = |rank: u32| opened.session.ranks.get(rank as usize).map(|rank| rank.host);
         let last = members.members.last();
@@ -792,14 +793,14 @@ impl Timeline {
             painter.rect_stroke(place, 1.0, Stroke::new(2.0, theme.accent()), StrokeKind::Outside);
             let at = Pos2::new(x(span.arrival_ns()), rect.center().y);
             if span.queued_ns > 0 {
-                // Asked for, and waiting in a queue of the program's own.
+                // Queue time of the operation.
                 painter.hline(
                     Rangef::new(at.x, place.left()),
                     at.y,
                     Stroke::new(1.5, theme.accent()),
                 );
             }
-            // Where the clocks of two hosts leave it open, the arrival is a haze and not a point.
+            // With a clock error between hosts, the arrival is a gradient instead of a point.
             if error_ns > 0 && last.is_some_and(|last| host_of(last.rank) != host_of(rank)) {
                 let haze = areas.place(
                     window,
@@ -907,7 +908,7 @@ impl Timeline {
         }
     }
 
-    /// How far off the clocks of the hosts that are seen may be, ns; `None`: nobody knows.
+    /// Returns the largest clock error of the visible hosts, in nanoseconds. `None` if one is unknown.
     fn worst_clock_error(&self, opened: &Opened, reference: u32) -> Option<i64> {
         let session = &opened.session;
         let mut hosts = self
@@ -957,7 +958,7 @@ impl Timeline {
     }
 }
 
-/// Where things are drawn.
+/// Areas of the timeline.
 #[derive(Clone, Copy)]
 struct Areas {
     rows: Rect,
@@ -967,8 +968,8 @@ struct Areas {
 }
 
 impl Areas {
-    /// Where an interval lies; at least so wide. What lies far outside is cut off near the edge, where numbers of 32 bits are
-    /// still fine.
+    /// Returns the place of an interval, at least `least` wide. Clamps it near the edges, where an `f32` is still
+    /// precise.
     fn place(&self, window: Window, from_ns: i64, to_ns: i64, y: impl Into<Rangef>, least: f32) -> Rect {
         let width = f64::from(self.rows.width());
         let x = |ns: i64| self.rows.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32;
@@ -978,7 +979,7 @@ impl Areas {
     }
 }
 
-/// The instance that a span belongs to.
+/// Returns the instance of a span.
 pub fn picked(hovered: &Hovered) -> Option<PickedInstance> {
     let LaneKind::Operations { communicator } = hovered.kind else {
         return None;
@@ -991,7 +992,7 @@ pub fn picked(hovered: &Hovered) -> Option<PickedInstance> {
     })
 }
 
-/// The span of an instance in a row that is seen; looked for near where it was picked.
+/// Finds the span of an instance in a visible row, near the time at which it was picked.
 fn find(opened: &Opened, row: &Row, picked: PickedInstance, long_ns: i64) -> Option<Span> {
     let RowKind::Lane { rank, lane, kind, .. } = row.kind else {
         return None;

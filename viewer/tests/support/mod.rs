@@ -1,23 +1,23 @@
-//! Sessions to look at: a training over real Gloo, a synthetic one, and traces of other people's jobs.
+//! Sessions for tests: a training over real Gloo, a synthetic one, and traces of other jobs.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
-#[path = "../../../collector/tests/support/mod.rs"]
+#[path = "../../../collector/cli/tests/support/mod.rs"]
 mod synthetic;
 
-use rankscope_collector::import::{self, ImportOptions};
-use rankscope_collector::{MergeOptions, merge, view};
+use rankscope_analysis::{MergeOptions, index, merge};
+use rankscope_import::ImportOptions;
 use rankscope_tests::artefacts::root;
 use rankscope_tests::job::Job;
 use rankscope_tests::{compile, results, turn};
 use std::path::{Path, PathBuf};
 
-/// The run directory of a training of four ranks over real Gloo, of which rank 1 is late in every step; `None` where there is
-/// no Gloo.
+/// Records a training of four ranks over real Gloo in which rank 1 is late in every step. Returns the run directory;
+/// `None` without Gloo.
 pub fn gloo(directory: &Path) -> Option<PathBuf> {
     gloo_for(directory, 40)
 }
 
-/// The same of so many steps.
+/// Records like [`gloo`], with this number of steps.
 pub fn gloo_for(directory: &Path, steps: u32) -> Option<PathBuf> {
     let turn = turn::take();
     let program = compile::gloo("gloo_train.cc")?;
@@ -30,7 +30,7 @@ pub fn gloo_for(directory: &Path, steps: u32) -> Option<PathBuf> {
     Some(directory.to_path_buf())
 }
 
-/// The run directory of a synthetic training.
+/// Writes a synthetic training. Returns the run directory.
 pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
     let job = synthetic::Ddp {
         ranks,
@@ -43,7 +43,7 @@ pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
     merged(directory)
 }
 
-/// The run directory of traces of torch.profiler.
+/// Imports torch.profiler traces. Returns the run directory.
 pub fn imported(directory: &Path, traces: &[&str]) -> PathBuf {
     let folder = root().join("tests/fixtures/hta");
     let files = traces.iter().map(|name| folder.join(name)).collect();
@@ -52,7 +52,7 @@ pub fn imported(directory: &Path, traces: &[&str]) -> PathBuf {
         output: directory.to_path_buf(),
         ..ImportOptions::default()
     };
-    import::kineto(&options, &|_| {}).expect("imported");
+    rankscope_import::kineto(&options, &|_| {}).expect("imported");
     merged(directory)
 }
 
@@ -60,6 +60,6 @@ fn merged(directory: &Path) -> PathBuf {
     let options = MergeOptions::of_run(directory);
     let session = merge(&options, &mut |_| {}).expect("merged");
     let ranks = 0..session.ranks.len() as u32;
-    view::ensure(&options.output, &session, ranks, &mut |_, _| {}).expect("indexed");
+    index::ensure(&options.output, &session, ranks, &mut |_, _| {}).expect("indexed");
     directory.to_path_buf()
 }

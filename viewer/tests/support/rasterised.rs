@@ -1,4 +1,4 @@
-//! The window's own program in a test: driven by events, and painted by our rasteriser, as `--screenshot` does.
+//! The viewer's window in a test: driven by events, and painted by the software rasteriser, as for `--screenshot`.
 
 use egui::{Event, Key, Modifiers, PointerButton, Pos2, TexturesDelta};
 use egui_kittest::{Harness, SnapshotOptions, TestRenderer};
@@ -9,10 +9,10 @@ use rankscope_viewer::workspace::Workspace;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Time that a step of a test may take on a busy machine.
+/// Maximum time of a step of a test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Paints what egui laid out, with no graphics card.
+/// Paints egui's output without a graphics card.
 #[derive(Default)]
 struct Rasterised(Textures);
 
@@ -34,13 +34,13 @@ impl TestRenderer for Rasterised {
     }
 }
 
-/// A window.
+/// A window under test.
 pub struct Driven {
     harness: Harness<'static, Option<App>>,
 }
 
 impl Driven {
-    /// Opens paths in a window of so many points, and waits until all is there.
+    /// Opens paths in a window of this size, in points, and waits until everything has loaded.
     pub fn open(paths: Vec<PathBuf>, start: Start, size: (f32, f32)) -> Self {
         let mut start = Some(start);
         let harness = Harness::builder()
@@ -67,7 +67,7 @@ impl Driven {
         driven
     }
 
-    /// Runs frames until all that is seen is there, exactly.
+    /// Runs frames until everything visible is exact.
     pub fn settle(&mut self) {
         let begin = Instant::now();
         let mut ready = 0;
@@ -82,19 +82,19 @@ impl Driven {
         }
     }
 
-    /// What is open.
+    /// Returns the open session.
     pub fn workspace(&mut self) -> &mut Workspace {
         let app = self.harness.state_mut().as_mut().expect("a window");
         app.workspace().expect("an open session")
     }
 
-    /// Presses a key, and waits for what comes of it.
+    /// Presses a key, and waits for the result.
     pub fn press(&mut self, modifiers: Modifiers, key: Key) {
         self.harness.key_press_modifiers(modifiers, key);
         self.settle();
     }
 
-    /// Writes a text.
+    /// Types a text.
     pub fn write(&mut self, text: &str) {
         self.harness.event(Event::Text(text.to_owned()));
         self.settle();
@@ -116,7 +116,7 @@ impl Driven {
         self.settle();
     }
 
-    /// Drags from one place to another, in steps.
+    /// Drags from one position to another, in steps.
     pub fn drag(&mut self, from: Pos2, to: Pos2) {
         self.point(from);
         self.button(from, true);
@@ -147,7 +147,7 @@ impl Driven {
         self.settle();
     }
 
-    /// Takes the mouse away.
+    /// Moves the mouse out of the window.
     pub fn leave(&mut self) {
         self.harness.event(Event::PointerGone);
         self.settle();
@@ -162,12 +162,12 @@ impl Driven {
         });
     }
 
-    /// Compares what is seen with the picture of this name beside the tests.
+    /// Compares the window with the stored picture of this name.
     pub fn snapshot(&mut self, name: &str) {
         self.harness.snapshot(name);
     }
 
-    /// The tree that screen readers get.
+    /// Returns the harness, which has the accessibility tree.
     pub fn harness(&mut self) -> &mut Harness<'static, Option<App>> {
         &mut self.harness
     }

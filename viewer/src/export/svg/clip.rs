@@ -1,4 +1,4 @@
-//! Parts of the window that shapes are cut off at.
+//! Clip paths.
 
 use super::rectangle::outline;
 use super::xml::Element;
@@ -6,19 +6,19 @@ use egui::Rect;
 use egui::epaint::CornerRadiusF32;
 use rustc_hash::FxHashMap;
 
-/// Parts that were defined: each once.
+/// The clip paths that are already defined.
 #[derive(Default)]
 pub(super) struct Clips {
     ids: FxHashMap<String, usize>,
 }
 
 impl Clips {
-    /// The name of a rectangle.
+    /// Returns the ID of a rectangle, and defines it if necessary.
     pub(super) fn rectangle(&mut self, out: &mut String, rect: Rect) -> String {
         self.rounded(out, rect, CornerRadiusF32::ZERO)
     }
 
-    /// The name of a rectangle with round corners.
+    /// Returns the ID of a rectangle with round corners, and defines it if necessary.
     pub(super) fn rounded(&mut self, out: &mut String, rect: Rect, corners: CornerRadiusF32) -> String {
         let path = outline(rect, corners);
         let known = self.ids.get(&path).copied();

@@ -1,5 +1,7 @@
-//! Triangles and images. Rectangles are found among the triangles: they stay what they are. What is neither is painted, as it
-//! would be in the window, and becomes an image.
+//! Writes triangles and images.
+//!
+//! Pairs of triangles that form a rectangle become rectangles. Meshes that SVG cannot express are rasterised, as in the
+//! window, and become images.
 
 use super::Drawing;
 use super::xml::{Element, number};
@@ -13,20 +15,20 @@ use egui::{
 use egui::{TextureWrapMode, Vec2};
 use std::fmt::Write;
 
-/// Images of more texels are painted in the size in which they are shown.
+/// Maximum number of texels of an embedded image. Larger images are rasterised at their displayed size.
 const MOST_TEXELS: i64 = 16 << 20;
 
-/// A texel is whole if no more than this is missing.
+/// Tolerance within which a texel counts as whole.
 const NEARLY: f64 = 1e-3;
 
-/// A rectangle of two triangles. Corners are left and right above, left and right below.
+/// A rectangle of two triangles. Order of the corners: top left, top right, bottom left, bottom right.
 struct Quad {
     rect: Rect,
     corners: [Vertex; 4],
 }
 
 impl Quad {
-    /// Nothing if the triangles are no rectangle.
+    /// Detects a rectangle. Returns `None` if the triangles form none.
     fn new(triangles: &[Vertex]) -> Option<Self> {
         let mut rect = Rect::NOTHING;
         for vertex in triangles {
@@ -53,7 +55,7 @@ impl Quad {
             corners[at] = Some(*vertex);
             taken[number / 3] |= 1 << at;
         }
-        // Three corners each, and what one has not lies across from what the other has not.
+        // Each triangle has three corners, and the missing corners of the two are opposite each other.
         let missing = taken.map(|taken| !taken & 0b1111);
         let is_one = missing.iter().all(|missing| missing.count_ones() == 1);
         let [one, other] = missing.map(u8::trailing_zeros);
@@ -73,7 +75,7 @@ impl Quad {
         self.corners.map(|corner| corner.color)
     }
 
-    /// The part of the image, if it stands upright.
+    /// Returns the part of the image, if it is neither rotated nor sheared.
     fn uv(&self) -> Option<Rect> {
         let [a, b, c, d] = self.corners.map(|corner| corner.uv);
         let upright = a.x == c.x && b.x == d.x && a.y == b.y && c.y == d.y;
@@ -82,10 +84,10 @@ impl Quad {
     }
 }
 
-/// What stands for a part of a mesh without an image.
+/// SVG equivalent of a part of a mesh without an image.
 enum Piece {
     Filled(String, Color32),
-    /// From left to right, or from above.
+    /// A gradient; true: from top to bottom, else from left to right.
     Graded(Rect, [Color32; 2], bool),
 }
 
@@ -134,7 +136,7 @@ impl Drawing<'_> {
                     Element::new(self.out, "path")
                         .with("d", data)
                         .colour("fill", "fill-opacity", *colour)
-                        // Neighbours leave no gap.
+                        // Without anti-aliasing, neighbours leave no gap.
                         .with("shape-rendering", "crispEdges")
                         .end();
                 }
@@ -147,7 +149,8 @@ impl Drawing<'_> {
                         .with("y2", y)
                         .end_around(|out| {
                             for (offset, colour) in [(0, *from), (1, *to)] {
-                                // What is not there has the colour of what is.
+                                // A transparent end takes the colour of the opposite end, so that only the opacity
+                                // changes.
                                 let shown = if colour == Color32::TRANSPARENT {
                                     let [r, g, b, _] = [*from, *to]
                                         .into_iter()
@@ -178,7 +181,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// A part of an image (0 to 1, and beyond) in a rectangle.
+    /// Draws a part of an image in a rectangle. `uv` is from 0 to 1, and may exceed that range.
     pub(super) fn image_in(
         &mut self,
         rect: Rect,
@@ -208,10 +211,10 @@ impl Drawing<'_> {
         let (left, right) = across.ends(rect.left(), rect.right());
         let (top, bottom) = down.ends(rect.top(), rect.bottom());
         let whole = Rect::from_min_max(Pos2::new(left, top), Pos2::new(right, bottom));
-        // Texels of which only a part is seen are cut off.
+        // A clip path cuts off texels that are only partly visible.
         let cut = (rounded.is_some() || !across.is_whole || !down.is_whole)
             .then(|| (rect, rounded.unwrap_or(CornerRadiusF32::ZERO)));
-        // A texel that is shown smaller than it could be, or larger, keeps its edges, unless they were to be smoothed.
+        // Pixels keep their edges unless the image is magnified and its options request linear filtering.
         let is_larger = f64::from(rect.width()) > 1.5 * across.length * f64::from(self.pixel)
             || f64::from(rect.height()) > 1.5 * down.length * f64::from(self.pixel);
         let is_smooth = options.magnification == TextureFilter::Linear && is_larger;
@@ -219,7 +222,7 @@ impl Drawing<'_> {
     }
 
     fn image(&mut self, image: &ColorImage, rect: Rect, cut: Option<(Rect, CornerRadiusF32)>, crisp: bool) {
-        // It has pixels, and they are as many as its size says.
+        // Encoding fails only if the image is empty or its size does not match its pixels.
         let Ok(file) = png_file::encode(image, f32::NAN) else {
             return;
         };
@@ -258,7 +261,7 @@ impl Drawing<'_> {
         self.painted(&mesh, clip, rounded.map(|corners| (rect, corners)));
     }
 
-    /// As an image of the pixels that it has in the window.
+    /// Rasterises a mesh, with the pixels that it has in the window, and embeds it as an image.
     fn painted(&mut self, mesh: &Mesh, clip: Rect, cut: Option<(Rect, CornerRadiusF32)>) {
         let pixels_per_point = self.of.pixels_per_point;
         let seen = mesh.calc_bounds().intersect(clip).intersect(self.whole);
@@ -269,7 +272,7 @@ impl Drawing<'_> {
         let min = (pixels(seen.min).floor() / pixels_per_point).to_pos2();
         let max = (pixels(seen.max).ceil() / pixels_per_point).to_pos2();
         let size = ((max - min) * pixels_per_point).round();
-        // Both lie in the window, which is no larger than a picture can be.
+        // Both are inside the window, which is no larger than the largest picture.
         let size_px = [size.x as usize, size.y as usize];
         let mut moved = mesh.clone();
         moved.translate(-min.to_vec2());
@@ -292,7 +295,7 @@ impl Drawing<'_> {
     }
 }
 
-/// What stands for triangles without an image; nothing if colours change in another way than SVG has.
+/// Converts triangles without an image. Returns `None` if a colour gradient has no equivalent in SVG.
 fn pieces(corners: &[Vertex]) -> Option<Vec<Piece>> {
     let mut out: Vec<Piece> = Vec::new();
     let mut rest = corners;
@@ -310,7 +313,7 @@ fn pieces(corners: &[Vertex]) -> Option<Vec<Piece>> {
         if [a, b, c].iter().any(|corner| !corner.pos.is_finite()) {
             continue;
         }
-        // All go round the same way, so that in one path none makes a hole in another.
+        // All triangles get the same orientation, so that none makes a hole in another of the same path.
         let turns = (b.pos - a.pos).rot90().dot(c.pos - a.pos);
         let (b, c) = if turns < 0.0 { (c, b) } else { (b, c) };
         let mut data = String::new();
@@ -341,7 +344,7 @@ fn out_of_quad(quad: &Quad, out: &mut Vec<Piece>) -> Option<()> {
     Some(())
 }
 
-/// Neighbours of one colour become one path.
+/// Adds a filled path. Neighbours of the same colour share one path.
 fn filled(out: &mut Vec<Piece>, data: &str, colour: Color32) {
     if let Some(Piece::Filled(before, same)) = out.last_mut()
         && *same == colour
@@ -352,19 +355,19 @@ fn filled(out: &mut Vec<Piece>, data: &str, colour: Color32) {
     out.push(Piece::Filled(data.to_owned(), colour));
 }
 
-/// Texels along one side of an image, of which the first and the last may be seen in part.
+/// Texels along one side of an image. The first and the last may be visible only in part.
 struct Texels {
     first: i64,
     count: i64,
-    /// Where it begins, and how long it is, in texels.
+    /// Start and length of the visible part, in texels.
     start: f64,
     length: f64,
-    /// All texels are seen whole.
+    /// Whether all texels are visible completely.
     is_whole: bool,
 }
 
 impl Texels {
-    /// From a share of the side to another. Nothing if it goes backwards, has no length, or is far outside.
+    /// Creates the range between two shares of the side. Returns `None` if it is reversed, empty or far outside.
     fn new(from: f32, to: f32, side: usize) -> Option<Self> {
         let (start, end) = (f64::from(from) * side as f64, f64::from(to) * side as f64);
         let is_near = |place: f64| place.abs() < 1e9;
@@ -381,7 +384,7 @@ impl Texels {
         })
     }
 
-    /// Where the first texel begins and the last one ends, if the part lies between two places.
+    /// Returns the start of the first texel and the end of the last one, if the part is between `low` and `high`.
     fn ends(&self, low: f32, high: f32) -> (f32, f32) {
         let texel = (f64::from(high) - f64::from(low)) / self.length;
         let at = |texels: f64| (f64::from(low) + (texels - self.start) * texel) as f32;
@@ -392,7 +395,7 @@ impl Texels {
     }
 }
 
-/// A part of an image, multiplied with a colour.
+/// Returns a part of an image, multiplied by a colour.
 fn part(
     image: &ColorImage,
     options: TextureOptions,

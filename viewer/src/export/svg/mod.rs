@@ -1,8 +1,8 @@
-//! A window as SVG: texts stay texts, rows are crisp however large they are shown.
+//! Writes a window as SVG. Text stays text, and rows are crisp at any scale.
 //!
-//! It is made from what egui lays out ([`Shapes`]), before there are triangles. Rectangles, circles and lines are drawn as
-//! such, `text` writes rows of letters, `mesh` what is made of triangles and images. Places are points, and are rounded
-//! to pixels where egui does so.
+//! The input is what egui lays out ([`Shapes`]), before tessellation. Rectangles, circles and lines keep their kind.
+//! `text` writes rows of letters, `mesh` writes triangles and images. Coordinates are points, rounded to pixels where
+//! egui rounds.
 
 mod clip;
 mod mesh;
@@ -18,17 +18,17 @@ use egui::{Color32, Pos2, Rect, Shape, Stroke, Vec2};
 use std::path::{Path, PathBuf};
 use xml::{Element, number};
 
-/// Why there is no file.
+/// Error of writing an SVG file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}: {source}")]
 pub struct SvgError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: std::io::Error,
 }
 
-/// Writes a window to the file `path`, whole or not at all.
+/// Writes a window to the file `path`, completely or not at all.
 pub fn write(path: &Path, shapes: &Shapes) -> Result<(), SvgError> {
     whole_file::write(path, document(shapes).as_bytes()).map_err(|source| SvgError {
         path: path.to_owned(),
@@ -36,10 +36,10 @@ pub fn write(path: &Path, shapes: &Shapes) -> Result<(), SvgError> {
     })
 }
 
-/// A window as a document of SVG 1.1, with images as PNG inside.
+/// Returns a window as an SVG 1.1 document with embedded PNG images.
 ///
-/// What only a graphics card can paint (`egui::PaintCallback`) is left out. Letters have the place and the width that they
-/// have in the window, in the same font where the reader has it.
+/// Content that only a graphics card can paint (`egui::PaintCallback`) is left out. Letters have the same place and
+/// width as in the window. They also have the same font if the reader has it.
 pub fn document(shapes: &Shapes) -> String {
     let pixels_per_point = shapes.pixels_per_point;
     let [width, height] = shapes.size_px.map(|side| side as f32 / pixels_per_point);
@@ -72,12 +72,12 @@ pub fn document(shapes: &Shapes) -> String {
     out
 }
 
-/// What is drawn so far.
+/// The document while it is being written.
 struct Drawing<'a> {
     out: &'a mut String,
     of: &'a Shapes,
     whole: Rect,
-    /// Side of a pixel, points.
+    /// Side of a pixel, in points.
     pixel: f32,
     clips: Clips,
 }
@@ -88,7 +88,7 @@ impl Drawing<'_> {
         let mut open: Option<Rect> = None;
         for clipped in &of.shapes {
             let clip = clipped.clip_rect.round_to_pixels(of.pixels_per_point);
-            // Also false for what is not a number.
+            // Also false for NaN.
             if !is_seen(&clipped.shape, clip.intersect(self.whole)) {
                 continue;
             }
@@ -139,7 +139,7 @@ impl Drawing<'_> {
     }
 
     fn circle(&mut self, circle: &CircleShape) {
-        // The stroke lies around it.
+        // egui draws the stroke outside the circle.
         let half = circle.stroke.width.max(0.0) / 2.0;
         let grown = if circle.stroke.is_empty() { 0.0 } else { half };
         let drawn = Element::new(self.out, "circle")
@@ -165,14 +165,14 @@ impl Drawing<'_> {
         stroked(drawn, ellipse.stroke).end();
     }
 
-    /// Level and upright lines lie on pixels.
+    /// Draws a line. Horizontal and vertical lines are aligned to pixels.
     fn line(&mut self, [mut a, mut b]: [Pos2; 2], stroke: Stroke) {
         if stroke.is_empty() {
             return;
         }
         let (pixels_per_point, pixel) = (self.of.pixels_per_point, self.pixel);
         let ends = |from: f32, to: f32| {
-            // From the first pixel that is touched to the last, both with all of it.
+            // The line includes the first and the last pixel that it touches.
             let on_pixels = |of: f32| of.round_to_pixel_center(pixels_per_point);
             let (low, high) = (from.min(to) + pixel / 4.0, from.max(to) - pixel / 4.0);
             (on_pixels(low) - pixel / 2.0, on_pixels(high) + pixel / 2.0)
@@ -256,7 +256,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Whether something of it is where it can be seen. What is nowhere is not.
+/// Returns whether a part of the shape is visible. False for NaN.
 fn is_seen(shape: &Shape, clip: Rect) -> bool {
     clip.is_positive() && shape.visual_bounding_rect().intersects(clip)
 }
@@ -270,7 +270,7 @@ fn stroked(drawn: Element<'_>, stroke: Stroke) -> Element<'_> {
         .at("stroke-width", stroke.width)
 }
 
-/// A turn by an angle (radians, clockwise) around a place.
+/// Returns a rotation by an angle (radians, clockwise) around a point.
 fn turned(angle: f32, around: Pos2) -> String {
     format!(
         "rotate({} {} {})",

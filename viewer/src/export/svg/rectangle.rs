@@ -1,4 +1,4 @@
-//! Rectangles: filled, framed, with round corners, blurred, or with an image in them.
+//! Draws rectangles: filled, framed, with round corners, blurred, or with an image.
 
 use super::xml::{Element, number};
 use super::{Drawing, stroked, turned};
@@ -7,13 +7,13 @@ use egui::epaint::{CornerRadiusF32, RectShape};
 use egui::{Pos2, Rect, Stroke, StrokeKind};
 use std::fmt::Write;
 
-/// A blur of a width is even over that width; of that, the standard deviation.
+/// Standard deviation of an egui blur per unit of its width: an even blur, so 1/√12.
 const DEVIATION: f32 = 0.289;
 
 impl Drawing<'_> {
     pub(super) fn rectangle(&mut self, shape: &RectShape, clip: Rect) {
         let mut rect = shape.rect;
-        // Backgrounds may be endless.
+        // Backgrounds may be infinite.
         rect.min = rect.min.max(Pos2::new(-1e6, -1e6));
         rect.max = rect.max.min(Pos2::new(1e6, 1e6));
         if rect.is_negative() {
@@ -28,7 +28,7 @@ impl Drawing<'_> {
                 StrokeKind::Middle => rect.expand(stroke.width / 2.0),
                 StrokeKind::Outside => rect.expand(stroke.width),
             };
-            // The stroke covers all of it.
+            // The stroke fills the whole rectangle.
             if outside.size().min_elem() <= 2.0 * stroke.width + self.pixel / 2.0 {
                 (rect, fill, stroke) = (outside, stroke.color, Stroke::NONE);
             }
@@ -36,7 +36,7 @@ impl Drawing<'_> {
         let is_plain = stroke == Stroke::NONE && shape.angle == 0.0 && shape.brush.is_none();
         let pixels_per_point = self.of.pixels_per_point;
         if is_plain && shape.blur_width <= 0.0 {
-            // What is thinner than two pixels is drawn as a line, which lies on pixels.
+            // A rectangle of at most two pixels is drawn as a line, which is aligned to pixels.
             if rect.width() <= 2.0 * self.pixel {
                 let ends = [rect.center_top(), rect.center_bottom()];
                 return self.line(ends, Stroke::new(rect.width(), fill));
@@ -60,7 +60,7 @@ impl Drawing<'_> {
             };
         }
         let half = stroke.width / 2.0;
-        // The middle of the stroke.
+        // SVG strokes are centred on the outline.
         let grown = match shape.stroke_kind {
             StrokeKind::Inside => -half,
             StrokeKind::Middle => 0.0,
@@ -102,9 +102,9 @@ impl Drawing<'_> {
         stroked(drawn, stroke).end();
     }
 
-    /// The name of a filter that blurs what lies in a rectangle.
+    /// Defines a blur filter for the content of a rectangle, and returns its ID.
     fn blur(&mut self, deviation: f32, within: Rect) -> String {
-        // One for each: its extent is part of it, and there are few shadows.
+        // Each shadow has a separate filter, because the filter contains its extent. There are few shadows.
         let id = format!("b{}", self.out.len());
         Element::new(self.out, "filter")
             .with("id", &id)
@@ -138,7 +138,7 @@ fn is_even(corners: CornerRadiusF32) -> bool {
     nw == ne && ne == sw && sw == se
 }
 
-/// The outline of a rectangle, as the data of a path.
+/// Returns the outline of a rectangle as path data.
 pub(super) fn outline(rect: Rect, corners: CornerRadiusF32) -> String {
     let most = (rect.size().min_elem() / 2.0).max(0.0);
     let [nw, ne, se, sw] =
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(outline(rect, CornerRadiusF32::ZERO), "M1 2H11V8H1V2Z");
         let corners = CornerRadiusF32 {
             nw: 2.0,
-            // More than there is room for.
+            // Larger than the rectangle allows.
             se: 30.0,
             ..CornerRadiusF32::ZERO
         };

@@ -1,4 +1,4 @@
-//! Documents as their readers see them.
+//! Tests that read the documents with an XML parser.
 
 use super::*;
 use crate::screenshot::{self, Frames, Readiness};
@@ -6,7 +6,7 @@ use egui::text::{LayoutJob, TextFormat};
 use egui::{ColorImage, CornerRadius, FontId, Mesh, RichText, StrokeKind, TextureOptions, Ui, pos2, vec2};
 use roxmltree::{Document, Node};
 
-/// What a frame of 400 × 300 points becomes.
+/// Returns the document of a frame of 400 × 300 points.
 fn drawn(pixels_per_point: f32, show: impl FnMut(&mut Ui)) -> String {
     let mut show = show;
     let shapes = screenshot::shapes(vec2(400.0, 300.0), pixels_per_point, Frames::default(), |ui| {
@@ -30,7 +30,7 @@ fn place(node: Node<'_, '_>, name: &str) -> f32 {
     value.parse().expect("a number")
 }
 
-/// Width, height and channels of an image inside a document.
+/// Decodes an embedded image. Returns its width, height and channels.
 fn image(node: Node<'_, '_>) -> (u32, u32, Vec<u8>) {
     use base64::Engine;
     let data = node.attribute("href").expect("an image");
@@ -86,7 +86,7 @@ fn texts_stay_texts_row_by_row() {
             .attribute("font-family")
             .is_some_and(|family| family.ends_with("monospace"))
     );
-    // Pieces of a row that look different.
+    // Parts of a row with different formats.
     let pieces = named(&document, "tspan");
     let pieces: Vec<_> = pieces
         .iter()
@@ -137,7 +137,7 @@ fn shapes_are_what_they_are_and_cut_off_where_they_were() {
             blue,
             Stroke::NONE,
         ));
-        // Not seen at all.
+        // Invisible shapes.
         painter.rect_filled(
             at(300.0, 200.0, 310.0, 210.0),
             0.0,
@@ -173,10 +173,10 @@ fn shapes_are_what_they_are_and_cut_off_where_they_were() {
         ["rect", "rect", "path", "circle", "line", "polygon", "rect"],
         "{text}"
     );
-    // On whole pixels.
+    // Aligned to whole pixels.
     assert_eq!(place(children[0], "width"), 40.0);
     assert_eq!(children[0].attribute("stroke"), None);
-    // The stroke's middle, half of it inside.
+    // The outline is the middle of the stroke, whose other half is inside.
     assert_eq!(
         (place(children[1], "x"), place(children[1], "width")),
         (61.0, 28.0)
@@ -220,21 +220,21 @@ fn pictures_keep_their_pixels() {
             whole,
             white,
         );
-        // Half of the second and half of the third texel of the upper line.
+        // Half of the second and half of the third texel of the upper row.
         let part = Rect::from_min_max(pos2(0.375, 0.0), pos2(0.625, 0.5));
         rows(
             Rect::from_min_size(pos2(10.0, 50.0), vec2(100.0, 20.0)),
             part,
             white,
         );
-        // Twice over, half as bright.
+        // Twice in a row, at half the brightness.
         let twice = Rect::from_min_max(pos2(0.0, 0.0), pos2(2.0, 1.0));
         rows(
             Rect::from_min_size(pos2(10.0, 90.0), vec2(80.0, 20.0)),
             twice,
             egui::Color32::from_gray(128),
         );
-        // Upside down: SVG has no such image, it is painted.
+        // Upside down: SVG cannot express this, so the image is rasterised.
         let over = Rect {
             min: pos2(0.0, 1.0),
             max: pos2(1.0, 0.0),
@@ -294,7 +294,7 @@ fn triangles_are_rectangles_gradients_or_themselves() {
         mesh.add_triangle(0, 1, 2);
         mesh.add_triangle(1, 2, 3);
         ui.painter().add(mesh);
-        // Three colours in one triangle are painted.
+        // A triangle of three colours is rasterised.
         let mut mesh = Mesh::default();
         mesh.colored_vertex(pos2(80.0, 10.0), egui::Color32::RED);
         mesh.colored_vertex(pos2(90.0, 10.0), egui::Color32::GREEN);

@@ -1,4 +1,4 @@
-//! Texts: a row of letters is an element that can be searched, copied and restyled.
+//! Writes text. Each row is an element that can be searched, copied and restyled.
 
 use super::Drawing;
 use super::xml::{Element, number};
@@ -8,14 +8,14 @@ use egui::epaint::text::{Galley, Glyph, PlacedRow};
 use egui::text::TextFormat;
 use egui::{Color32, FontFamily, Mesh, Pos2, Rect, Stroke, Vec2};
 
-/// Letters next to each other that look alike.
+/// Adjacent letters of the same format.
 struct Run<'a> {
     format: &'a TextFormat,
     colour: Color32,
     text: String,
-    /// Where its first letter begins, of the row, points; and the line on which it stands.
+    /// Left edge of the first letter, and baseline, in points relative to the row.
     at: Pos2,
-    /// Where its last letter ends.
+    /// Right edge of the last letter.
     right: f32,
 }
 
@@ -33,7 +33,7 @@ impl Drawing<'_> {
             let place = at + turn * row.pos.to_vec2();
             let extent = row.visuals.mesh_bounds;
             let seen = if is_turned { extent.rotate_bb(turn) } else { extent };
-            // A text may have thousands of rows of which twenty are seen.
+            // A text may have thousands of rows of which only twenty are visible.
             if !seen.translate(place.to_vec2()).intersects(clip) {
                 continue;
             }
@@ -69,7 +69,7 @@ fn write(out: &mut String, runs: &[Run<'_>], place: Pos2, angle: f32) {
     row.end_around(|out| {
         for run in runs {
             styled(Element::new(out, "tspan"), run, origin).end_with(&run.text);
-            // A line break between two runs would be a space.
+            // A line break between two runs would be displayed as a space.
             out.truncate(out.trim_end_matches('\n').len());
         }
     });
@@ -82,7 +82,7 @@ fn styled<'a>(element: Element<'a>, run: &Run<'_>, origin: Pos2) -> Element<'a> 
         .at("font-size", run.format.font_id.size);
     element = match &run.format.font_id.family {
         FontFamily::Monospace => element.with("font-family", "Hack, 'DejaVu Sans Mono', monospace"),
-        // Egui's own is light, but is painted stronger than it is: of others the light ones are too weak.
+        // egui's font is light, but egui paints it bolder than it is. Light variants of other fonts would be too faint.
         FontFamily::Proportional => {
             element.with("font-family", "'Ubuntu Light', Ubuntu, 'DejaVu Sans', sans-serif")
         }
@@ -96,7 +96,7 @@ fn styled<'a>(element: Element<'a>, run: &Run<'_>, origin: Pos2) -> Element<'a> 
     }
     element = element.colour("fill", "fill-opacity", run.colour);
     let width = run.right - run.at.x;
-    // In another font it takes the same room all the same.
+    // Another font must take up the same width.
     if width > 0.0 {
         element = element
             .at("textLength", width)
@@ -105,7 +105,7 @@ fn styled<'a>(element: Element<'a>, run: &Run<'_>, origin: Pos2) -> Element<'a> 
     element
 }
 
-/// The letters of a row. What is blank at the ends of runs is left out: it only moves what is next to it.
+/// Splits a row into runs. White space at the ends of runs is left out, because it only moves what is next to it.
 fn runs<'a>(row: &PlacedRow, formats: &mut Formats<'a>, shape: &TextShape) -> Vec<Run<'a>> {
     let mut runs: Vec<Run<'a>> = Vec::new();
     for glyph in &row.glyphs {
@@ -115,7 +115,7 @@ fn runs<'a>(row: &PlacedRow, formats: &mut Formats<'a>, shape: &TextShape) -> Ve
         let is_blank = glyph.chr.is_whitespace();
         let colour = colour_of(glyph, row, shape);
         let same = runs.last_mut().filter(|run| {
-            // What is blank has no colour.
+            // White space has no colour.
             std::ptr::eq(run.format, format) && colour.is_none_or(|colour| colour == run.colour)
         });
         match same {
@@ -144,7 +144,7 @@ fn runs<'a>(row: &PlacedRow, formats: &mut Formats<'a>, shape: &TextShape) -> Ve
     runs
 }
 
-/// The colour in which a letter is painted; none if it has no pixels.
+/// Returns the colour of a letter; `None` if it has no pixels.
 fn colour_of(glyph: &Glyph, row: &PlacedRow, shape: &TextShape) -> Option<Color32> {
     if glyph.uv_rect.is_nothing() {
         return None;
@@ -167,10 +167,10 @@ fn faded(colour: Color32, shape: &TextShape) -> Color32 {
     }
 }
 
-/// Finds the format of letters, in the order in which they stand.
+/// Finds the format of each letter, in text order.
 struct Formats<'a> {
     galley: &'a Galley,
-    /// Byte of the text that comes next.
+    /// Byte position of the next letter in the text.
     byte: usize,
     section: usize,
 }
@@ -184,7 +184,9 @@ impl<'a> Formats<'a> {
         }
     }
 
-    /// The format of the next letter. One that is not in the text says that some were left out, and looks like the one before.
+    /// Returns the format of the next letter.
+    ///
+    /// A letter that differs from the text is egui's mark for elided text. It has the format of the letter before.
     fn next(&mut self, letter: char) -> Option<&'a TextFormat> {
         let job = &self.galley.job;
         let sections = &job.sections;
@@ -202,7 +204,7 @@ impl<'a> Formats<'a> {
     }
 }
 
-/// What a row has besides letters: backgrounds and selections, lines below and through them.
+/// Parts of a row other than letters: backgrounds, selections, underlines and strike-through lines.
 #[derive(Default)]
 struct Plates {
     behind: Mesh,

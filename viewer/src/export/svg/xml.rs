@@ -1,10 +1,10 @@
-//! Elements as XML takes them. Whatever becomes part of a file goes through [`escaped`].
+//! Writes XML elements. All text goes through [`escaped`].
 
 use egui::Color32;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// Text as it may stand between tags and inside double-quoted attributes. Characters that no XML may hold are shown as the
+/// Escapes text for element content and for attributes in double quotes. Characters that XML forbids become the
 /// replacement character.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let is_special = |c: char| matches!(c, '&' | '<' | '>' | '"' | '\'') || !is_allowed(c);
@@ -30,11 +30,11 @@ fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// A length or a place, to the thousandth: finer than any screen. What is no number is 0.
+/// Formats a length or coordinate with three decimals, which is finer than any screen. NaN becomes 0.
 pub fn number(value: f32) -> String {
-    // Programs that read SVG calculate in 32 bits as well: what is farther away than this is not seen.
+    // SVG readers also calculate with 32 bits. Nothing beyond this distance is visible.
     let thousandths = (f64::from(value).clamp(-1e7, 1e7) * 1e3).round();
-    // Not a number becomes 0 in a cast.
+    // The cast converts NaN to 0.
     let thousandths = thousandths as i64;
     let (whole, rest) = (thousandths / 1000, (thousandths % 1000).unsigned_abs());
     let sign = if thousandths < 0 && whole == 0 { "-" } else { "" };
@@ -42,7 +42,7 @@ pub fn number(value: f32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An element that is being written. It must be ended with one of its last three functions.
+/// An element that is being written. It must be closed with [`Self::end`], [`Self::end_with`] or [`Self::end_around`].
 #[must_use = "an element that is not ended is no XML"]
 pub struct Element<'a> {
     out: &'a mut String,
@@ -50,14 +50,14 @@ pub struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// Begins an element.
+    /// Starts an element.
     pub fn new(out: &'a mut String, name: &'static str) -> Self {
         out.push('<');
         out.push_str(name);
         Self { out, name }
     }
 
-    /// An attribute.
+    /// Adds an attribute.
     pub fn with(self, name: &str, value: impl Display) -> Self {
         self.out.push(' ');
         self.out.push_str(name);
@@ -67,12 +67,12 @@ impl<'a> Element<'a> {
         self
     }
 
-    /// An attribute that is a length or a place.
+    /// Adds an attribute that is a length or coordinate.
     pub fn at(self, name: &str, value: f32) -> Self {
         self.with(name, number(value))
     }
 
-    /// A colour: `name`, and `opacity` where it is not opaque.
+    /// Adds a colour as `name`, and its opacity as `opacity` if it is not opaque.
     pub fn colour(self, name: &str, opacity: &str, colour: Color32) -> Self {
         let (rgb, alpha) = plain(colour);
         if alpha <= 0.0 {
@@ -87,19 +87,19 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Ends it, with nothing in it.
+    /// Closes the element without content.
     pub fn end(self) {
         self.out.push_str("/>\n");
     }
 
-    /// Ends it, with a text in it.
+    /// Closes the element with a text as its content.
     pub fn end_with(self, text: &str) {
         self.out.push('>');
         self.out.push_str(&escaped(text));
         self.close();
     }
 
-    /// Ends it, with elements in it.
+    /// Closes the element with other elements as its content.
     pub fn end_around(self, inner: impl FnOnce(&mut String)) {
         self.out.push('>');
         inner(self.out);
@@ -113,8 +113,9 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Red, green and blue that are not multiplied with the opacity, and the opacity, 0 to 1. Colours that egui adds to what is
-/// below, which SVG cannot, are as opaque as they are bright.
+/// Returns straight (not premultiplied) RGB values, and the opacity from 0 to 1.
+///
+/// egui also has additive colours, which SVG cannot express. Their opacity is their brightness.
 fn plain(colour: Color32) -> ([u8; 3], f32) {
     let [r, g, b, a] = colour.to_array();
     let alpha = if a == 0 { r.max(g).max(b) } else { a };

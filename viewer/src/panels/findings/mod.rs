@@ -1,7 +1,6 @@
-//! What a person should know of the run, the costliest first, and what was read of it: each moment, rank and instance that
-//! is named is a link.
+//! The list of findings, the costliest first, and the state of the recording. Times, ranks and instances are links.
 //!
-//! [`told`] makes the sentences, by the words of the report; here they are drawn.
+//! [`told`] creates the sentences, in the words of the report. This module draws them.
 
 mod told;
 
@@ -14,38 +13,38 @@ use egui::{
     Align, CollapsingHeader, FontId, Label, Rect, Response, RichText, Role, ScrollArea, Sense, Stroke,
     StrokeKind, TextStyle, Ui, WidgetInfo, pos2, vec2,
 };
-use rankscope_collector::report::words::Mood;
+use rankscope_report::words::Mood;
 use std::collections::BTreeSet;
 use told::{MOST_LOSSES, Said, Told, ToldFinding, ToldMoment};
 
-/// Width of the column of costs, points.
+/// Width of the column of costs, in points.
 const COST_WIDTH: f32 = 62.0;
-/// Left of a finding's title: its colour and a triangle, points.
+/// Space to the left of a finding's title for its colour and a triangle, in points.
 const LEFT: f32 = 22.0;
-/// Between what is in a finding's head and its edge, points.
+/// Padding inside a finding's head, in points.
 const PADDING: f32 = 4.0;
-/// Problems of the viewer's own index that are listed.
+/// Maximum number of listed problems of the viewer's own index.
 const MOST_PROBLEMS: usize = 200;
-/// How old the list of these may be, seconds.
+/// Maximum age of that list, in seconds.
 const PROBLEMS_AGE_S: f64 = 0.5;
 
 /// The list of findings.
 #[derive(Default)]
 pub struct FindingsPanel {
     told: Option<(SessionKey, Told)>,
-    /// Positions of the findings that are open.
+    /// Positions of the open findings.
     open: BTreeSet<usize>,
-    /// What the viewer's own index could not have, and when this was asked, seconds.
+    /// Problems of the viewer's own index, and when they were read, in seconds.
     problems: Vec<String>,
     asked_at_s: Option<f64>,
 }
 
 impl FindingsPanel {
-    /// Draws it into the room there is, and asks for what is clicked.
+    /// Draws the panel into the available space, and adds the actions of clicks.
     pub fn show(&mut self, ui: &mut Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
         if !self.told.as_ref().is_some_and(|(key, _)| key.is_of(opened)) {
             self.told = Some((SessionKey::of(opened), Told::of(opened)));
-            // The costliest is what most people came for.
+            // Open the costliest finding, which is what most users look for.
             self.open = BTreeSet::from([0]);
             self.asked_at_s = None;
         }
@@ -84,12 +83,13 @@ impl FindingsPanel {
             });
     }
 
-    /// The list is behind a lock and as long as the job has ranks: it is not taken for every frame.
+    /// Refreshes the list of problems. A lock protects it, and it may have as many entries as the job has ranks, so not
+    /// in every frame.
     fn ask_for_problems(&mut self, ui: &Ui, opened: &Opened) {
         let now_s = ui.input(|input| input.time);
         match self.asked_at_s.map(|at_s| now_s - at_s) {
             Some(age_s) if (0.0..PROBLEMS_AGE_S).contains(&age_s) => {
-                // What was added meanwhile must not wait for the mouse to move.
+                // New entries must appear even if the mouse does not move.
                 ui.ctx()
                     .request_repaint_after_secs((PROBLEMS_AGE_S - age_s) as f32);
             }
@@ -108,7 +108,7 @@ fn coverage(ui: &mut Ui, told: &Told) {
     }
 }
 
-/// A sentence in the colour of its mood, and below it what to do.
+/// Draws a sentence in the colour of its mood, with the advice below it.
 fn say(ui: &mut Ui, said: &Said) {
     let colour = colour(ui, said.mood);
     ui.add(Label::new(RichText::new(&said.text).color(colour)).wrap());
@@ -119,7 +119,7 @@ fn say(ui: &mut Ui, said: &Said) {
     }
 }
 
-/// A finding's line: a bar in the colour of its severity, title, cost, share of the run.
+/// Draws the head of a finding: a bar in the colour of its severity, the title, the cost and its share of the run.
 fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
     let theme = Theme {
         dark: ui.visuals().dark_mode,
@@ -168,7 +168,7 @@ fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
         );
         painter.galley(pos2(right - share.size().x, below), share, theme.weak());
         if finding.share_of_run > 0.0 {
-            // Along the lower edge: how much of the run it took.
+            // The bar along the lower edge shows the share of the run.
             let line = Rect::from_min_max(
                 pos2(rect.left() + 3.0, rect.bottom() - 2.0),
                 pos2(
@@ -275,7 +275,7 @@ fn go_link(ui: &mut Ui, moment: &ToldMoment, actions: &mut Vec<Action>) {
     }
 }
 
-/// A part that can be opened, its head in the colour of the worst that it tells.
+/// Draws a collapsible section. Its head has the colour of the most serious entry.
 fn section(ui: &mut Ui, name: &str, head: &str, mood: Mood, content: impl FnOnce(&mut Ui)) {
     let colour = colour(ui, mood);
     ui.with_layout(egui::Layout::top_down_justified(Align::Min), |ui| {

@@ -58,7 +58,7 @@ fn a_moment_of_a_finding_is_shown_on_its_rank() {
 #[test]
 fn keys_alone_open_a_finding_and_go_to_its_moment() {
     let mut harness = harness(slow());
-    // The first is open: its head is first, its moment the next that can be asked for.
+    // The first finding is open. Tab reaches its head first, then its time.
     harness.key_press(Key::Tab);
     harness.run();
     harness.key_press(Key::Enter);
@@ -81,7 +81,7 @@ fn keys_alone_open_a_finding_and_go_to_its_moment() {
 fn a_finding_says_what_the_report_says() {
     let harness = harness(slow());
     let finding = &harness.state().made.opened.session.findings[0];
-    for sentence in rankscope_collector::report::words::evidence(0, finding) {
+    for sentence in rankscope_report::words::evidence(0, finding) {
         harness.get_by_label(&sentence.capitalised().plain());
     }
     harness.get_by_label("blocked waiting it causes per step 20.0 ms ≥ 2.4 ms");

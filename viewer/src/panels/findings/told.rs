@@ -1,99 +1,102 @@
-//! What the list of findings says, as text: made once per session, since a frame has no time for sentences.
+//! Texts of the list of findings. They are created once per session, because building sentences in every frame is too
+//! slow.
 
 use crate::model::{Action, Opened, PickedInstance, Window};
-use rankscope_collector::report::units;
-use rankscope_collector::report::words::{self, Line, Mood};
+use rankscope_analysis::model::labels;
+use rankscope_analysis::model::units;
 use rankscope_formats::session::{Finding, LookAt, LossSummary, ProblemSummary, Session};
+use rankscope_report::words;
+use rankscope_report::words::{Line, Mood};
 
-/// Ranks that a finding lists as links.
+/// Maximum number of ranks that a finding lists as links.
 const MOST_RANKS: usize = 12;
-/// Losses listed one by one.
+/// Maximum number of losses that are listed separately.
 pub const MOST_LOSSES: usize = 200;
-/// Room around a moment that is shown, as a share of it.
+/// Margin around a time range that is shown, as a share of its length.
 const MARGIN: f64 = 0.25;
 
-/// Everything the panel says of a session.
+/// All texts of the panel.
 pub struct Told {
-    /// Who was seen; the first line of everything.
+    /// Which ranks were recorded; always the first line.
     pub coverage: Said,
-    /// What else is to be said about that.
+    /// Further remarks about the recorded ranks.
     pub coverage_notes: Vec<Said>,
-    /// The first sentence of the report, where no finding says it.
+    /// First sentence of the report, if no finding contains it.
     pub headline: Option<Said>,
-    /// In the session's order, which is that of their cost.
+    /// Findings in the order of the session, which is by cost.
     pub findings: Vec<ToldFinding>,
-    /// What could not be recorded: the sum, then by cause.
+    /// Dropped records: the total, then by cause.
     pub losses: Vec<Said>,
-    /// The largest of them one by one.
+    /// The largest losses, one by one.
     pub lost: Vec<ToldMoment>,
-    /// How many `lost` leaves out.
+    /// Number of losses that are missing in `lost`.
     pub more_lost: usize,
     /// Calls that could not be matched.
     pub matching: Vec<Said>,
-    /// How many problems reading had.
+    /// Number of problems during reading.
     pub problems_total: u64,
-    /// Those that the summary lists.
+    /// The problems that the summary lists.
     pub problems: Vec<String>,
 }
 
 /// A sentence.
 pub struct Said {
-    /// How serious.
+    /// Severity.
     pub mood: Mood,
     /// The sentence.
     pub text: String,
-    /// What to do about it.
+    /// Advice.
     pub advice: Option<String>,
 }
 
 /// A finding.
 pub struct ToldFinding {
-    /// How serious.
+    /// Severity.
     pub mood: Mood,
-    /// `critical · late-rank`.
+    /// Severity and rule, such as `critical · late-rank`.
     pub class: String,
-    /// One sentence.
+    /// Title, one sentence.
     pub title: String,
-    /// What it cost the job, or `–`.
+    /// Cost for the job, or `–`.
     pub cost: String,
-    /// The cost as the report says it and how it was computed, or why there is none.
+    /// Cost in the words of the report and its computation, or the reason why there is none.
     pub cost_meaning: String,
-    /// Share of the run, or nothing.
+    /// Share of the run, or an empty string.
     pub share: String,
-    /// The same, 0 to 1.
+    /// Share of the run, from 0 to 1.
     pub share_of_run: f32,
-    /// Evidence, likely cause and cost, a sentence each.
+    /// Evidence, likely cause and cost, one sentence each.
     pub evidence: Vec<String>,
-    /// How the cost was computed.
+    /// Computation of the cost.
     pub basis: Option<String>,
-    /// The conditions that were checked, all of which hold.
+    /// Conditions of the rule that were checked. All of them hold.
     pub conditions: Vec<String>,
-    /// What to try.
+    /// Advice.
     pub advice: Option<String>,
-    /// Moments to look at.
+    /// Time ranges of interest.
     pub moments: Vec<ToldMoment>,
-    /// Ranks concerned, with their names.
+    /// Affected ranks with their names.
     pub ranks: Vec<(u32, String)>,
-    /// How many `ranks` leaves out.
+    /// Number of ranks that are missing in `ranks`.
     pub more_ranks: usize,
-    /// Names of the hosts concerned.
+    /// Names of the affected hosts.
     pub hosts: Vec<String>,
 }
 
-/// A moment that can be gone to.
+/// A link to a time range.
 pub struct ToldMoment {
-    /// What there is to see.
+    /// Text of the link.
     pub text: String,
-    /// What to show.
+    /// Time range to show.
     pub window: Window,
-    /// Where.
+    /// Rank to select.
     pub rank: Option<u32>,
-    /// What to mark there.
+    /// Instance to pick.
     pub picked: Option<PickedInstance>,
 }
 
 impl ToldMoment {
-    /// Asks for it to be shown.
+    /// Adds the actions that follow the link.
     pub fn go(&self, actions: &mut Vec<Action>) {
         actions.push(Action::Show(self.window));
         if let Some(rank) = self.rank {
@@ -106,7 +109,7 @@ impl ToldMoment {
 }
 
 impl Told {
-    /// Of a session.
+    /// Creates the texts of a session.
     pub fn of(opened: &Opened) -> Self {
         let session = &opened.session;
         let mut losses: Vec<&LossSummary> = session.losses.iter().collect();
@@ -183,7 +186,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ToldFinding 
         .ranks
         .iter()
         .take(MOST_RANKS)
-        .map(|&rank| (rank, words::rank_name(session, rank)))
+        .map(|&rank| (rank, labels::rank_name(session, rank)))
         .collect();
     ToldFinding {
         mood: words::mood(&finding.severity),
@@ -233,14 +236,14 @@ fn told_moment(moment: &LookAt) -> ToldMoment {
     }
 }
 
-/// What is shown of a stretch of time, ns: with some of what is before and behind it.
+/// Returns a window with margins around a time range, in nanoseconds.
 fn around(start_ns: i64, end_ns: i64) -> Window {
     Window::between(start_ns, end_ns).with_margin(MARGIN)
 }
 
 fn lost(session: &Session, loss: &LossSummary) -> ToldMoment {
     let who = match loss.rank {
-        Some(rank) => words::rank_name(session, rank),
+        Some(rank) => labels::rank_name(session, rank),
         None => loss.source.clone(),
     };
     ToldMoment {
@@ -259,7 +262,7 @@ fn lost(session: &Session, loss: &LossSummary) -> ToldMoment {
 }
 
 fn told_problem(session: &Session, problem: &ProblemSummary) -> String {
-    let rank = problem.rank.map(|rank| words::rank_name(session, rank));
+    let rank = problem.rank.map(|rank| labels::rank_name(session, rank));
     let place = match (&problem.file, problem.offset_bytes) {
         (Some(file), Some(offset)) => Some(format!("{file}, byte {}", units::count(offset))),
         (Some(file), None) => Some(file.clone()),

@@ -1,33 +1,33 @@
-//! From a map's values to images of one pixel per place, in the library's colours; and back from a place to what it shows.
+//! Converts the values of a map to images of one pixel per place, and finds the row that a place shows.
 
 use egui::{Color32, ColorImage};
-use rankscope_collector::heatmap::cividis;
-use rankscope_collector::heatmap::grid::{Cell, Fitted, Grid, Reduction};
-use rankscope_collector::heatmap::picture::Picture;
-use rankscope_collector::heatmap::scale::Scale;
+use rankscope_report::heatmap::cividis;
+use rankscope_report::heatmap::grid::{Cell, Fitted, Grid, Reduction};
+use rankscope_report::heatmap::picture::Picture;
+use rankscope_report::heatmap::scale::Scale;
 use std::ops::Range;
 
-/// A map that can be shown.
+/// A map that is ready to be displayed.
 pub struct Drawn {
-    /// Which value has which colour; one for all grids.
+    /// Colour scale, common to all grids.
     pub scale: Scale,
-    /// One per grid of the picture, in its order.
+    /// The grids, in the order of the picture.
     pub grids: Vec<DrawnGrid>,
 }
 
 /// A grid as an image.
 pub struct DrawnGrid {
-    /// Its values, place by place.
+    /// Values of the grid, one per place.
     pub fitted: Fitted,
-    /// A pixel per place; nothing where there is no value.
+    /// Image of one pixel per place. Places without a value are transparent.
     pub image: ColorImage,
-    /// Some place has no value.
+    /// Whether a place has no value.
     pub has_missing: bool,
-    /// How several values became one, if so.
+    /// Description of how several values were reduced to one, if they were.
     pub reduced: Option<String>,
 }
 
-/// Draws a map into at most so many rows and columns of places. `clips`: see [`Scale::of`].
+/// Draws a map into a maximum number of rows and columns of places. For `clips` see [`Scale::of`].
 pub fn draw(picture: &Picture, most_rows: usize, most_columns: usize, clips: bool) -> Option<Drawn> {
     let unit = picture.grids.first()?.unit;
     let fitted: Vec<Fitted> = picture
@@ -48,7 +48,7 @@ pub fn draw(picture: &Picture, most_rows: usize, most_columns: usize, clips: boo
     has_places.then_some(Drawn { scale, grids })
 }
 
-/// The colour of a value.
+/// Returns the colour of a value.
 pub fn colour(scale: &Scale, value: f64) -> Color32 {
     let [r, g, b] = cividis::colour(scale.number(value));
     Color32::from_rgb(r, g, b)
@@ -62,16 +62,16 @@ fn image(fitted: &Fitted, scale: &Scale) -> ColorImage {
     ColorImage::new([fitted.columns.len(), fitted.rows.len()], pixels.collect())
 }
 
-/// The row of a grid whose value a place shows, where several share it: the one with the largest.
+/// Returns the row whose value a place shows. If several rows share the place, it is the row with the largest value.
 pub fn row_of_place(grid: &Grid, rows: Range<usize>, columns: &Range<usize>) -> Option<usize> {
     let value = |row: usize| value_of_row(grid, row, columns);
     rows.filter_map(|row| Some((row, value(row)?)))
-        // Of equal ones the first.
+        // Ties go to the first row.
         .reduce(|best, other| if other.1 > best.1 { other } else { best })
         .map(|(row, _)| row)
 }
 
-/// What a row has in neighbouring columns, by the grid's own rule.
+/// Returns the value of a row in neighbouring columns, reduced by the grid's own rule.
 fn value_of_row(grid: &Grid, row: usize, columns: &Range<usize>) -> Option<f64> {
     let place = |cell: &Cell| (cell.row as usize, cell.column as usize);
     let from = grid

@@ -1,23 +1,23 @@
-//! The scale of a map: its colours, their values, and what a place without a value looks like.
+//! Legend of a map: its colours, their values, and the appearance of places without a value.
 
 use crate::theme::Theme;
 use egui::{
     Align2, Color32, ColorImage, Context, FontId, Rect, RichText, Sense, TextureHandle, TextureOptions, Ui,
     pos2, vec2,
 };
-use rankscope_collector::heatmap::cividis;
-use rankscope_collector::heatmap::picture::Picture;
-use rankscope_collector::heatmap::scale::{Scale, Spread};
-use rankscope_collector::heatmap::theme::{DARK, LIGHT, STRIPE};
+use rankscope_report::heatmap::cividis;
+use rankscope_report::heatmap::picture::Picture;
+use rankscope_report::heatmap::scale::{Scale, Spread};
+use rankscope_report::heatmap::theme::{DARK, LIGHT, STRIPE};
 
-/// Height of the colours, points.
+/// Height of the colour ramp, in points.
 const HEIGHT: f32 = 10.0;
-/// Letters under them, points.
+/// Font size of the labels, in points.
 const LETTERS: f32 = 10.0;
-/// Between two values under them, points.
+/// Minimum distance of two labels, in points.
 const APART: f32 = 8.0;
 
-/// Images that do not depend on what is shown.
+/// Textures that do not depend on the map.
 #[derive(Default)]
 pub struct Legend {
     ramp: Option<TextureHandle>,
@@ -25,7 +25,7 @@ pub struct Legend {
 }
 
 impl Legend {
-    /// Paints stripes: what a place without a value looks like. They are as wide at every size of places.
+    /// Paints the stripes of places without a value. Their width does not depend on the size of the places.
     pub fn missing(&mut self, ui: &Ui, rect: Rect) {
         let dark = ui.visuals().dark_mode;
         if self.stripes.as_ref().is_none_or(|(of_dark, _)| *of_dark != dark) {
@@ -38,7 +38,7 @@ impl Legend {
         }
     }
 
-    /// Draws the scale, as wide as there is room, and words for it.
+    /// Draws the scale over the full width, with explanations.
     pub fn show(&mut self, ui: &mut Ui, picture: &Picture, scale: &Scale, has_missing: bool) {
         let theme = Theme {
             dark: ui.visuals().dark_mode,
@@ -84,7 +84,8 @@ impl Legend {
         let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
         painter.image(ramp.id(), colours, uv, Color32::WHITE);
         let under = colours.bottom() + 3.0;
-        // The ends stand inside, so that the scale is as wide as the room; between them what has room.
+        // The labels of both ends are inside the ramp, so that the ramp has the full width. Others appear where they
+        // fit.
         let mut free = rect.left() + first.size().x + APART;
         let end = rect.right() - last.size().x - APART;
         painter.galley(pos2(rect.left(), under), first, theme.weak());
@@ -112,7 +113,7 @@ impl Legend {
     }
 }
 
-/// A small square of something, and what it means.
+/// Draws a small sample square and its meaning.
 fn key(ui: &mut Ui, meaning: &str, paint: impl FnOnce(&mut Ui, Rect)) {
     ui.horizontal_top(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(10.0, 14.0), Sense::hover());

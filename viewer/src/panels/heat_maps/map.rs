@@ -1,4 +1,4 @@
-//! One grid in the window: its image, the names of its rows and columns, and the place under the mouse or the keys.
+//! One grid: its image, the names of its rows and columns, and the place under the mouse or the keyboard cursor.
 
 use super::drawn::DrawnGrid;
 use super::legend::Legend;
@@ -9,62 +9,62 @@ use egui::{
     Align2, Color32, EventFilter, FontId, Key, Modifiers, Painter, Pos2, Rect, Response, Role, Sense, Stroke,
     StrokeKind, TextureHandle, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
-use rankscope_collector::heatmap::cividis;
-use rankscope_collector::heatmap::grid::{Axis, Grid};
-use rankscope_collector::heatmap::picture::Picture;
-use rankscope_collector::heatmap::scale::Scale;
-use rankscope_collector::heatmap::ticks::label_every;
+use rankscope_report::heatmap::cividis;
+use rankscope_report::heatmap::grid::{Axis, Grid};
+use rankscope_report::heatmap::picture::Picture;
+use rankscope_report::heatmap::scale::Scale;
+use rankscope_report::heatmap::ticks::label_every;
 use std::ops::Range;
 
-/// Letters of axes, points.
+/// Font size of the axes, in points.
 const LETTERS: f32 = 11.0;
-/// Room for a row's name, points.
+/// Height of a row's name, in points.
 const ROW: f32 = 14.0;
-/// Room for a column's name, points.
+/// Width of a column's name, in points.
 const COLUMN: f32 = 44.0;
-/// Widest names of rows, points.
+/// Maximum width of row names, in points.
 const WIDEST: f32 = 190.0;
-/// Rows whose names are measured.
+/// Maximum number of rows whose names are measured.
 const MEASURED: usize = 64;
-/// Above the places: a grid's title, points.
+/// Height of a grid's title above the places, in points.
 const TITLE: f32 = 18.0;
-/// Below the places: the names of columns, points.
+/// Height of the column names below the places, in points.
 const BELOW: f32 = 18.0;
-/// Right of the places: half of the last column's name, points.
+/// Space to the right of the places for half of the last column's name, in points.
 const BEHIND: f32 = 14.0;
-/// Largest places as people like to see them, width and height, points.
+/// Maximum comfortable size of a place, in points.
 const LARGEST: Vec2 = vec2(32.0, 26.0);
-/// Places with a number in them.
+/// Size of a place that contains a number, in points.
 const WITH_NUMBER: Vec2 = vec2(58.0, 22.0);
 
-/// How large places are.
+/// Zoom level of a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Zoom {
-    /// So that all can be seen, and be it that neighbours share one.
+    /// Everything is visible, even if neighbours must share a place.
     #[default]
     Whole,
-    /// So that rows can be told apart; what has no room is scrolled to.
+    /// Rows are distinguishable. The rest is scrolled.
     Rows,
 }
 
-/// Where a grid's places are, in the room of one grid.
+/// Layout of a grid inside its area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layout {
-    /// Left of the places, points.
+    /// Space to the left of the places, in points.
     pub left: f32,
-    /// Above them, points.
+    /// Space above the places, in points.
     pub top: f32,
-    /// A place, whole pixels, in points.
+    /// Size of a place, in points. It is a whole number of pixels.
     pub cell: Vec2,
 }
 
-/// Room around a grid's places.
+/// Returns the space that a grid needs to the left of its places and above them.
 pub fn around(ui: &Ui, grid: &Grid) -> Vec2 {
     let font = FontId::proportional(LETTERS);
     let items = &grid.rows.items;
     let every = items.len().div_ceil(MEASURED).max(1);
     let names = items.iter().rev().step_by(every).map(|item| item.label.plain());
-    // The name of the columns stands below those of the rows.
+    // The name of the column axis is below the names of the rows.
     let width = names
         .chain([name_of(&grid.columns).to_owned()])
         .map(|name| {
@@ -78,12 +78,12 @@ pub fn around(ui: &Ui, grid: &Grid) -> Vec2 {
     vec2(width.min(WIDEST) + 10.0, top)
 }
 
-/// What is left for places in a room, points.
+/// Returns the space that is left for places, in points.
 pub fn room_for_places(room: Vec2, around: Vec2) -> Vec2 {
     (room - around - vec2(BEHIND, BELOW)).max(vec2(16.0, 16.0))
 }
 
-/// How large places are.
+/// Computes the layout of a grid.
 pub fn layout(
     ui: &Ui,
     picture: &Picture,
@@ -114,12 +114,12 @@ pub fn layout(
     }
 }
 
-/// Whole pixels, at least one.
+/// Rounds down to whole pixels, at least one.
 fn whole(points: f32, pixel: f32) -> f32 {
     (points / pixel).floor().max(1.0) * pixel
 }
 
-/// A place of a map: which grid, row and column of places.
+/// A place of a map: position of its grid, row and column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Position of the grid.
@@ -130,32 +130,32 @@ pub struct Place {
     pub column: usize,
 }
 
-/// What is drawn of one grid.
+/// One grid to draw.
 pub struct Map<'a> {
     /// Position of the grid.
     pub at: usize,
-    /// What the picture says of itself.
+    /// The picture that contains the grid.
     pub picture: &'a Picture,
     /// The grid.
     pub grid: &'a Grid,
-    /// It in places.
+    /// The grid reduced to places.
     pub drawn: &'a DrawnGrid,
-    /// Its image.
+    /// Texture of the image.
     pub texture: &'a TextureHandle,
-    /// Which value has which colour.
+    /// Colour scale.
     pub scale: &'a Scale,
-    /// Where the places are.
+    /// Layout of the places.
     pub layout: Layout,
-    /// The row that is marked.
+    /// The marked row.
     pub marked_row: Option<usize>,
 }
 
-/// What a person does with a map.
+/// What the user does with a map.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Touched {
-    /// Under the mouse.
+    /// Place under the mouse.
     pub hovered: Option<Place>,
-    /// Asked for, by mouse or key.
+    /// Place that was activated by mouse or key.
     pub clicked: Option<Place>,
 }
 
@@ -164,7 +164,7 @@ impl Map<'_> {
         (self.drawn.fitted.rows.len(), self.drawn.fitted.columns.len())
     }
 
-    /// Width and height with all that is around the places, points.
+    /// Returns the size of the map with everything around the places, in points.
     pub fn size(&self) -> Vec2 {
         let (rows, columns) = self.places();
         vec2(
@@ -173,7 +173,7 @@ impl Map<'_> {
         )
     }
 
-    /// Draws it with its upper left corner at `from`. `cursor` is where the keys are.
+    /// Draws the map with its top left corner at `from`. `cursor` is the keyboard cursor.
     pub fn show(&self, ui: &mut Ui, from: Pos2, legend: &mut Legend, cursor: &mut Option<Place>) -> Touched {
         let theme = Theme {
             dark: ui.visuals().dark_mode,
@@ -243,7 +243,7 @@ impl Map<'_> {
         Touched { hovered, clicked }
     }
 
-    /// Arrows move the place of the keys.
+    /// Moves the keyboard cursor with the arrow keys.
     fn follow_keys(&self, ui: &Ui, rect: Rect, response: &Response, cursor: &mut Option<Place>) {
         let arrows = EventFilter {
             horizontal_arrows: true,
@@ -288,14 +288,14 @@ impl Map<'_> {
         Rect::from_min_size(rect.min + from, cell)
     }
 
-    /// Rows and columns of the grid that a place shows.
+    /// Returns the rows and columns of the grid that a place shows.
     pub fn ranges(&self, place: Place) -> Option<(Range<usize>, Range<usize>)> {
         let row = self.drawn.fitted.rows.get(place.row)?;
         let column = self.drawn.fitted.columns.get(place.column)?;
         Some((row.clone(), column.clone()))
     }
 
-    /// What a place shows: its names, then its value.
+    /// Returns the description of a place: its names, then its value.
     pub fn words(&self, place: Place) -> Vec<String> {
         let Some((rows, columns)) = self.ranges(place) else {
             return Vec::new();
@@ -321,7 +321,7 @@ impl Map<'_> {
         names.into_iter().chain([value]).collect()
     }
 
-    /// Values in the places that are large enough for them.
+    /// Draws the values into places that are large enough.
     fn numbers(&self, ui: &Ui, rect: Rect) {
         if self.layout.cell.y < ROW {
             return;
@@ -356,7 +356,7 @@ impl Map<'_> {
         }
     }
 
-    /// Columns and rows of places that can be seen.
+    /// Returns the visible columns and rows of places.
     fn seen(&self, ui: &Ui, rect: Rect) -> (Range<usize>, Range<usize>) {
         let (rows, columns) = self.places();
         let clip = ui.clip_rect().intersect(rect);
@@ -381,7 +381,7 @@ impl Map<'_> {
         )
     }
 
-    /// At the left edge, also when the places are scrolled away from it.
+    /// Draws the row names at the left edge, even if the places are scrolled away from it.
     fn names_of_rows(&self, ui: &Ui, rect: Rect, from: Pos2, place: Option<Place>, theme: Theme) {
         let clip = ui.clip_rect();
         let left = from.x.max(clip.left());
@@ -391,7 +391,7 @@ impl Map<'_> {
         if left > from.x {
             painter.rect_filled(behind, 0.0, ui.visuals().panel_fill);
         }
-        // Not into the names of the columns.
+        // Row names must not overlap the column names.
         let mut free = clip;
         free.max.y -= BELOW;
         let clipped = painter.with_clip_rect(free);
@@ -412,7 +412,7 @@ impl Map<'_> {
                 continue;
             };
             let middle = rect.top() + (row as f32 + 0.5) * self.layout.cell.y;
-            // The first and the last of many thin rows have their names beside the places, not beyond them.
+            // If rows are thin, the first and the last name stay within the height of the places.
             let inside = (ROW / 2.0).min(rect.height() / 2.0);
             let y = middle.min(rect.bottom() - inside).max(rect.top() + inside);
             if y + ROW / 2.0 > free.bottom() {
@@ -442,7 +442,7 @@ impl Map<'_> {
         }
     }
 
-    /// At the lower edge, also when the places go on below it.
+    /// Draws the column names at the lower edge, even if the places continue below it.
     fn names_of_columns(&self, ui: &Ui, rect: Rect, theme: Theme) {
         let clip = ui.clip_rect();
         let y = rect.bottom().min(clip.bottom() - BELOW);
@@ -491,7 +491,7 @@ impl Map<'_> {
     }
 }
 
-/// What an axis counts, in as few words as have room beside it.
+/// Returns a name of the axis that fits next to it.
 fn name_of(axis: &Axis) -> &str {
     if axis.name.starts_with("size") {
         "size from"
@@ -500,7 +500,7 @@ fn name_of(axis: &Axis) -> &str {
     }
 }
 
-/// As much of a text as has room, beside a point.
+/// Draws a text at a point, truncated to `width`.
 fn text_in(painter: &Painter, at: Pos2, align: Align2, text: String, width: f32, colour: Color32) {
     let mut job = LayoutJob::simple_singleline(text, FontId::proportional(LETTERS), colour);
     job.wrap = TextWrapping::truncate_at_width(width);

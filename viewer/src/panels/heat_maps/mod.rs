@@ -1,8 +1,8 @@
-//! Heat maps: rank × step, rank × rank, operation × size, the same pictures as in the report and from the same code, in which
-//! a place is a way to what it shows.
+//! Heat maps: rank × step, rank × rank, and operation × size. They are the pictures of the report and from the same
+//! code. A click on a place leads to what it shows.
 //!
-//! In the order of the data: [`read`] reads the values of a map, [`drawn`] gives them places and colours, both on other threads;
-//! [`map`] shows a grid and [`legend`] its scale.
+//! In the order of the data: [`read`] reads the values of a map, [`drawn`] assigns places and colours, both on
+//! background threads. [`map`] shows a grid and [`legend`] its scale.
 
 mod drawn;
 mod legend;
@@ -21,23 +21,23 @@ use egui::{
 };
 use legend::Legend;
 use map::{Layout, Map, Place, Touched, Zoom, around, layout, room_for_places};
-use rankscope_collector::heatmap::Kind;
-use rankscope_collector::heatmap::picture::Picture;
-use rankscope_collector::heatmap::steps::first_step;
-use rankscope_collector::report::words::Mood;
+use rankscope_report::heatmap::Kind;
+use rankscope_report::heatmap::picture::Picture;
+use rankscope_report::heatmap::steps::first_step;
+use rankscope_report::words::Mood;
 use read::{Group, Maps, maps, window_of_steps};
 use std::sync::Arc;
 
-/// Room around a step that is shown, as a share of it.
+/// Margin around a step that is shown, as a share of its length.
 const MARGIN: f64 = 0.1;
-/// Width of the column with the scale, points.
+/// Width of the column with the scale, in points.
 const BESIDE: f32 = 230.0;
-/// From this width on there is such a column.
+/// Minimum width of the panel for that column, in points.
 const WIDE: f32 = 640.0;
-/// Places of a map at most, over all its grids: 4 bytes of a texture and 16 of values each.
+/// Maximum number of places of a map, over all its grids. Each needs 4 bytes of texture and 16 bytes of values.
 const MOST_PLACES: usize = 1 << 22;
 
-/// Heat maps, one at a time.
+/// The heat maps, one at a time.
 pub struct HeatMapsPanel {
     kind: Kind,
     clips: bool,
@@ -47,14 +47,14 @@ pub struct HeatMapsPanel {
     traffic: Source,
     bandwidth: Source,
     drawing: Option<(Key, Background<Option<Drawn>>)>,
-    /// That which could not be drawn is not tried in every frame.
+    /// A map that could not be drawn. It is not retried in every frame.
     not_drawn: Option<Key>,
     shown: Option<Shown>,
     legend: Legend,
     cursor: Option<Place>,
-    /// The step that was clicked is looked for.
+    /// Search for the time range of the clicked step.
     going: Option<Background<Result<Window, String>>>,
-    /// Why it cannot be shown.
+    /// The reason why that step cannot be shown.
     not_gone: Option<String>,
 }
 
@@ -67,12 +67,12 @@ enum Source {
     Read(Maps),
 }
 
-/// What a map must be drawn anew for, beside another session.
+/// Parameters of a drawn map. If one of them changes, the map is drawn again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     kind: Kind,
     clips: bool,
-    /// Rows and columns of a grid that share a place.
+    /// Number of rows and of columns of a grid that share a place.
     shared: (usize, usize),
 }
 
@@ -87,7 +87,7 @@ struct Shown {
 impl Default for HeatMapsPanel {
     fn default() -> Self {
         Self {
-            // Of a thousand ranks that wait one is late: that is the one to see.
+            // If a thousand ranks wait, one rank is late. The delay shows that rank.
             kind: Kind::Delay,
             clips: false,
             zoom: Zoom::default(),
@@ -107,7 +107,7 @@ impl Default for HeatMapsPanel {
 }
 
 impl HeatMapsPanel {
-    /// Draws it into the room there is, and asks for what is clicked.
+    /// Draws the panel into the available space, and adds the actions of clicks.
     pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
         if !self.session.as_ref().is_some_and(|key| key.is_of(opened)) {
             *self = Self {
@@ -178,7 +178,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// True when the map that is asked for is there, or it is known why not: what a picture of the window waits for.
+    /// Returns true if the requested map is visible, or known to be unavailable. Pictures of the window wait for this.
     pub fn is_ready(&self) -> bool {
         let is_read = match Group::of(self.kind) {
             Group::Steps => &self.steps,
@@ -228,7 +228,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// The map that is asked for; nothing while it is being read.
+    /// Returns the requested map; `None` while it is being read.
     fn picture(&mut self, ctx: &Context, opened: &Arc<Opened>) -> Result<Option<Arc<Picture>>, Nothing> {
         let kind = self.kind;
         let source = self.source();
@@ -258,7 +258,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// Has the map drawn for this room, if it is not; what was shown of it stays until then.
+    /// Starts to draw the map for this size, unless it is up to date. The previous drawing stays visible until then.
     fn draw(&mut self, ui: &Ui, picture: &Arc<Picture>, arounds: &[Vec2], room: Vec2) {
         let Some(first) = picture.grids.first() else {
             return;
@@ -274,7 +274,7 @@ impl HeatMapsPanel {
             match drawing.poll() {
                 Polled::Pending => return self.forget_other_map(),
                 Polled::Done(Some(drawn)) => {
-                    // What was asked for may be another map by now.
+                    // The requested map may have changed meanwhile.
                     if of.kind == key.kind {
                         self.shown = Some(Shown::new(ui.ctx(), *of, picture.clone(), drawn));
                     }
@@ -291,7 +291,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// A map of something else must not stand under this name.
+    /// Drops the drawing of another map, which must not appear under this name.
     fn forget_other_map(&mut self) {
         if self
             .shown
@@ -302,7 +302,8 @@ impl HeatMapsPanel {
         }
     }
 
-    /// Places of a grid at most: as many as there are pixels, or as a texture may have.
+    /// Returns the maximum number of rows and columns of places in a grid. Pixels, the texture size and [`MOST_PLACES`]
+    /// limit it.
     fn most(&self, ui: &Ui, (rows, columns): (usize, usize), arounds: &[Vec2], room: Vec2) -> (usize, usize) {
         let side = ui.input(|input| input.max_texture_side).max(64);
         let grids = arounds.len().max(1);
@@ -324,7 +325,7 @@ impl HeatMapsPanel {
         (most_rows, most_columns)
     }
 
-    /// Draws the grids beside each other, and says what is clicked.
+    /// Draws the grids next to each other, and returns the clicked place.
     fn maps(&mut self, ui: &mut Ui, arounds: &[Vec2], room: Vec2, state: &State) -> Option<Place> {
         let shown = self.shown.as_ref()?;
         let (legend, cursor) = (&mut self.legend, &mut self.cursor);
@@ -359,7 +360,7 @@ impl HeatMapsPanel {
         touched.clicked
     }
 
-    /// The scale and what one must know to read the map.
+    /// Draws the scale and the notes that explain the map.
     fn beside(&mut self, ui: &mut Ui) {
         let Some(shown) = &self.shown else {
             return;
@@ -376,7 +377,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// To the step on the rank, or to the rank that sends.
+    /// Goes to the step on its rank, or to the sending rank.
     fn go(&mut self, ctx: &Context, opened: &Arc<Opened>, place: Place, actions: &mut Vec<Action>) {
         let Some((rank, steps)) = self.shown.as_ref().and_then(|shown| shown.of_place(place)) else {
             return;
@@ -394,7 +395,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// Shows the step that was looked for.
+    /// Shows the step once its time range is known.
     fn arrive(&mut self, ui: &mut Ui, actions: &mut Vec<Action>) {
         let Some(going) = &self.going else {
             return;
@@ -406,16 +407,16 @@ impl HeatMapsPanel {
             Polled::Died => self.not_gone = Some(DIED.to_owned()),
         }
         self.going = None;
-        // What was asked for is to be seen.
+        // The new time range must become visible.
         ui.ctx().request_repaint();
     }
 }
 
-/// Why there is no map.
+/// Reason why there is no map.
 enum Nothing {
-    /// There is nothing of the kind in the session.
+    /// The session has no such data.
     Reason(String),
-    /// It could not be read.
+    /// The data could not be read.
     Failed(String),
 }
 
@@ -466,7 +467,7 @@ impl Shown {
         self.drawn.grids.iter().any(|grid| grid.has_missing)
     }
 
-    /// The rank whose value a place shows, and of maps of steps which they are.
+    /// Returns the rank whose value a place shows. Maps of steps also have the range of steps.
     fn of_place(&self, place: Place) -> Option<(Option<usize>, Option<std::ops::Range<u64>>)> {
         let (grid, drawn) = (
             self.picture.grids.get(place.grid)?,
@@ -474,7 +475,7 @@ impl Shown {
         );
         let rows = drawn.fitted.rows.get(place.row)?.clone();
         let columns = drawn.fitted.columns.get(place.column)?;
-        // Of a place without a value the first rank: it lacks the step, and that is something to look at.
+        // For a place without a value, use the first rank. It lacks the step, which is of interest too.
         let row = row_of_place(grid, rows.clone(), columns).or(Some(rows.start));
         match Group::of(self.key.kind) {
             Group::Steps => {
@@ -515,7 +516,7 @@ fn wait(ui: &mut Ui, what: &str) {
     });
 }
 
-/// A map's name on its button, and what its numbers mean (METRICS.md).
+/// Returns the name on the button of a map, and the meaning of its numbers (METRICS.md).
 fn words(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Wait => (

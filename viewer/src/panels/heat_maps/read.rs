@@ -1,10 +1,11 @@
-//! What heat maps show, from the session's tables: read on a thread of its own, by the library that also draws the report's.
+//! Reads the values of heat maps from the session's tables, on a background thread. The report uses the same library.
 
 use crate::model::{Opened, Window};
-use rankscope_collector::heatmap::picture::Picture;
-use rankscope_collector::heatmap::steps::Chosen;
-use rankscope_collector::heatmap::{self, Kind};
 use rankscope_formats::session::{StepRow, TableError, TableReader, rank_path};
+use rankscope_report::heatmap;
+use rankscope_report::heatmap::Kind;
+use rankscope_report::heatmap::picture::Picture;
+use rankscope_report::heatmap::steps::Chosen;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The one that a map belongs to.
+    /// Returns the group of a map.
     pub fn of(kind: Kind) -> Self {
         match kind {
             Kind::Wait | Kind::Communication | Kind::StepTime | Kind::Delay => Self::Steps,
@@ -29,7 +30,7 @@ impl Group {
         }
     }
 
-    /// What is read, for who waits for it.
+    /// Returns a name for the data that is being read, as displayed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Steps => "the steps of all ranks",
@@ -45,10 +46,10 @@ impl Group {
     }
 }
 
-/// The maps of a group, each with its values or why there are none; or why nothing could be read.
+/// The maps of a group, each with its values or the reason why it has none; or the reason why nothing could be read.
 pub type Maps = Result<Vec<(Kind, Result<Arc<Picture>, String>)>, String>;
 
-/// Cells of a rank × step map at most: four of them are kept, 16 bytes a cell.
+/// Maximum number of cells of a rank × step map. Four such maps are kept, with 16 bytes per cell.
 const MOST_CELLS: usize = 1 << 20;
 
 /// Reads the maps of a group.
@@ -63,7 +64,7 @@ pub fn maps(opened: &Opened, group: Group) -> Maps {
         .collect())
 }
 
-/// When a rank was in these steps, on the axis.
+/// Returns the time range on the axis in which a rank was in these steps.
 pub fn window_of_steps(opened: &Opened, rank: u32, steps: Range<u64>) -> Result<Window, String> {
     let name = opened.name_of(rank);
     match span(opened, rank, &steps) {

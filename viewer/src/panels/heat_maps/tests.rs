@@ -3,9 +3,10 @@ use crate::panels::test_support::{Made, STEP_NS, Stage, keep, made, run_until};
 use egui::{Color32, Key as Pressed, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
-use rankscope_collector::heatmap::cividis;
-use rankscope_collector::heatmap::picture::{self, Look};
 use rankscope_formats::session::{StepRow, rank_path};
+use rankscope_report::heatmap::cividis;
+use rankscope_report::heatmap::picture;
+use rankscope_report::heatmap::picture::Look;
 
 const LABEL: &str = "heat map";
 
@@ -25,7 +26,7 @@ fn harness<'a>(made: Made, kind: Kind) -> Harness<'a, Stage<HeatMapsPanel>> {
     harness
 }
 
-/// The middle of a place in the window.
+/// Returns the centre of a place in the window.
 fn middle(harness: &Harness<'_, Stage<HeatMapsPanel>>, row: usize, column: usize) -> Pos2 {
     let rect = harness.get_by_label_contains(LABEL).rect();
     let shown = harness.state().panel.shown.as_ref().expect("shown");
@@ -129,7 +130,7 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
                     missing += usize::from(value.is_none());
                 }
             }
-            // Where several ranks share a place, one that has a value hides one that lacks the step.
+            // If several ranks share a place, a rank with a value hides one that lacks the step.
             assert!(most.0 < 6 || missing > 0, "{kind:?}: not every place has a value");
         }
     }
@@ -137,7 +138,7 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
 
 #[test]
 fn of_ranks_that_share_a_place_the_one_that_is_seen_is_gone_to() {
-    // 300 ranks do not fit into a window of 120 points: some share a place.
+    // 300 ranks do not fit into a window of 120 points, so some share a place.
     let made = made(300, 20);
     let slow = 150;
     let panel = HeatMapsPanel {
@@ -243,7 +244,7 @@ fn pictures() {
 fn for_each_theme(name: &str, size: Vec2, panel: impl Fn() -> HeatMapsPanel, made: &Made, state: &State) {
     let mut current: Option<(bool, HeatMapsPanel)> = None;
     keep(&format!("heat-map-{name}"), size, |ui| {
-        // Textures belong to a context, and each theme has its own.
+        // Textures belong to an egui context, and each theme has its own context.
         let dark = ui.visuals().dark_mode;
         if current.as_ref().is_none_or(|(of, _)| *of != dark) {
             current = Some((dark, panel()));

@@ -1,4 +1,4 @@
-//! The file of notes beside a session: JSON with a version, replaced as a whole or not at all.
+//! The notes file of a session: versioned JSON that is replaced completely or not at all.
 
 use super::Note;
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,18 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What the file is called.
+/// Name of the file.
 pub const NAME: &str = "view-notes.json";
 
-/// Version of the layout; a reader refuses what is newer.
+/// Version of the layout. A reader refuses newer versions.
 const VERSION: u32 = 1;
 
-/// Where the notes of a session lie: beside it in its run, so that merging anew does not remove them; in it where it
-/// stands alone.
+/// Returns the path of the notes of a session.
+///
+/// The file is in the run directory, next to the session, so that another merge does not remove it. For a session
+/// without a run directory it is inside the session.
 pub fn path_of(session: &Path) -> PathBuf {
-    // A session may be named from inside, as `.`; what cannot be resolved is taken as it is.
+    // A session may be given as `.`. A path that cannot be resolved is used as it is.
     let full = fs::canonicalize(session).unwrap_or_else(|_| session.to_path_buf());
     match full.parent() {
         Some(run) if full.file_name().is_some_and(|name| name == "session") => run.join(NAME),
@@ -23,33 +25,33 @@ pub fn path_of(session: &Path) -> PathBuf {
     }
 }
 
-/// Notes could not be read.
+/// Error of reading notes.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is damaged, or not a file of notes.
+    /// The file is damaged, or is no notes file.
     #[error("{}, byte {offset}: {what}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where, bytes from its begin.
+        /// Byte offset of the problem in the file.
         offset: usize,
-        /// What is wrong there.
+        /// Description of the problem.
         what: String,
     },
-    /// A newer program wrote it.
+    /// A newer program wrote the file.
     #[error("{} has layout {found}; this program reads up to {VERSION}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its layout.
+        /// Version of its layout.
         found: u32,
     },
 }
@@ -70,7 +72,7 @@ struct Read {
     notes: Vec<Note>,
 }
 
-/// The notes in a file; none where there is no file.
+/// Reads the notes of a file. A missing file has none.
 pub fn read(path: &Path) -> Result<Vec<Note>, ReadError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -91,7 +93,7 @@ pub fn read(path: &Path) -> Result<Vec<Note>, ReadError> {
         .map_err(|error| damaged(error.valid_up_to(), "not a text in UTF-8".to_owned()))?;
     let not_json =
         |error: serde_json::Error| damaged(offset(text, error.line(), error.column()), message(&error));
-    // The version first: a newer layout is no damage.
+    // The version comes first, because a newer layout is not damage.
     let head: Head = serde_json::from_str(text).map_err(not_json)?;
     if head.version > VERSION {
         return Err(ReadError::Newer {
@@ -103,21 +105,21 @@ pub fn read(path: &Path) -> Result<Vec<Note>, ReadError> {
     Ok(read.notes)
 }
 
-/// Where a line and column, counted from 1 in bytes, lie from the begin.
+/// Returns the byte offset of a line and column, which count from 1, columns in bytes.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let before = text.split_inclusive('\n').take(line.saturating_sub(1));
     let start: usize = before.map(str::len).sum();
     (start + column.saturating_sub(1)).min(text.len())
 }
 
-/// What is wrong, without line and column: these are told as an offset.
+/// Returns the message without line and column, because the error has an offset instead.
 fn message(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).map_or(text.clone(), str::to_owned)
 }
 
-/// Replaces the file, on the disk before it has its name.
+/// Replaces the file. The new content is on the disk before it gets the name.
 pub fn write(path: &Path, notes: &[Note]) -> io::Result<()> {
     let written = Written {
         version: VERSION,
@@ -125,7 +127,7 @@ pub fn write(path: &Path, notes: &[Note]) -> io::Result<()> {
     };
     let mut text = serde_json::to_vec_pretty(&written)?;
     text.push(b'\n');
-    // Two viewers that write at once must not write into one file.
+    // Two viewers that write at the same time must not write into the same temporary file.
     let unfinished = path.with_extension(format!("json.{}.unfinished", std::process::id()));
     let mut file = File::create(&unfinished)?;
     let done = file
@@ -133,7 +135,7 @@ pub fn write(path: &Path, notes: &[Note]) -> io::Result<()> {
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&unfinished, path));
     if done.is_err() {
-        // Of no use to anybody; that it could not be written is what is told.
+        // The temporary file has no use. The caller gets the original error.
         let _ = fs::remove_file(&unfinished);
     }
     done

@@ -1,33 +1,33 @@
-//! The list of notes: where they are, what they say.
+//! The list of notes: their place and text.
 
 use super::{Note, Notes};
 use crate::model::{Action, Opened, State, duration_text, moment_text};
 use crate::panels::{mood, paper};
 use egui::{Align, Color32, Key, Label, Layout, RichText, TextEdit, TextStyle, Ui};
 use egui_extras::{Column, TableBuilder};
-use rankscope_collector::report::words::Mood;
+use rankscope_report::words::Mood;
 
-/// Room around a note that is shown, as a share of it.
+/// Margin around a note that is shown, as a share of its length.
 const MARGIN: f64 = 0.25;
-/// Height of a line, points.
+/// Height of a line, in points.
 const LINE: f32 = 22.0;
 
 /// The list of notes.
 #[derive(Default)]
 pub struct NotesPanel {
-    /// What is being written for a new one.
+    /// Text of the new note.
     draft: String,
-    /// The keys are to be led there.
+    /// Whether to move the keyboard focus to the new note.
     leads_keys: bool,
-    /// The note that is being changed, and what is written; whether the keys are led there.
+    /// The note that is being edited, its text, and whether to move the keyboard focus there.
     editing: Option<(u64, String, bool)>,
-    /// The last that was removed.
+    /// The note that was removed last.
     removed: Option<Note>,
-    /// Why the last change was not made.
+    /// The reason why the last change was refused.
     refused: Option<String>,
 }
 
-/// What is asked for in a line of the list.
+/// Action of a line in the list.
 enum Asked {
     Go(Note),
     Edit(Note),
@@ -37,12 +37,12 @@ enum Asked {
 }
 
 impl NotesPanel {
-    /// Leads the keys to where a new note is written.
+    /// Moves the keyboard focus to the field of a new note.
     pub fn write(&mut self) {
         self.leads_keys = true;
     }
 
-    /// Draws it into the room there is, and does and asks for what is clicked.
+    /// Draws the panel into the available space, applies changes of notes, and adds the actions of clicks.
     pub fn show(
         &mut self,
         ui: &mut Ui,
@@ -75,7 +75,7 @@ impl NotesPanel {
         self.act(asked, notes, actions);
     }
 
-    /// A line for a new one: of what is selected, else of what is shown.
+    /// Draws the line for a new note about the selection, or else about the visible range.
     fn new_note(&mut self, ui: &mut Ui, notes: &mut Notes, opened: &Opened, state: &State) {
         let at = state.view.range.unwrap_or_else(|| state.window());
         let what = if state.view.range.is_some() {
@@ -139,7 +139,7 @@ impl NotesPanel {
     fn list(&mut self, ui: &mut Ui, notes: &Notes, opened: &Opened, state: &State) -> Option<Asked> {
         let all = notes.all();
         let can_change = notes.read_only().is_none();
-        // Moments of all notes are written alike: as fine as the shortest needs.
+        // All times of the list have the same precision: at most a ten-thousandth of the run.
         let finest_ns = (state.whole.length_ns() / 10_000).max(1);
         let width = |text: String| {
             let font = TextStyle::Monospace.resolve(ui.style());

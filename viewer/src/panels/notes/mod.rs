@@ -1,6 +1,7 @@
-//! Bookmarks and notes: stretches of time with a text, kept in a file beside the session.
+//! Bookmarks and notes: time ranges with a text, kept in a file next to the session.
 //!
-//! [`file`](self::file) is that file, [`saver`] writes it, [`list`] shows them.
+//! [`file`](self::file) reads and writes that file, [`saver`] does so on a background thread, and [`list`] shows the
+//! notes.
 
 mod file;
 mod list;
@@ -15,49 +16,50 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A stretch of time with a text.
+/// A time range with a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Its number: µs since 1970 when it was made, or the next that is free.
+    /// ID of the note: its creation time in µs since 1970, or the next free number.
     pub id: u64,
-    /// When, ns on the session's axis.
+    /// Time range, in nanoseconds on the session's axis.
     #[serde(flatten)]
     pub at: Window,
-    /// On which rank: position in the session; `null` for all.
+    /// Rank of the note, as its position in the session; `null` for all ranks.
     pub rank: Option<u32>,
-    /// What it says; empty for a bookmark.
+    /// Text; empty for a bookmark.
     pub text: String,
 }
 
-/// The notes of a session. What is changed is seen at once, and written to the file by another thread.
+/// The notes of a session. Changes are visible at once, and a background thread writes them to the file.
 pub struct Notes {
     path: PathBuf,
     notes: Vec<Note>,
-    /// Why the file is left as it is.
+    /// The reason why the file must not be changed.
     read_only: Option<String>,
-    /// Why the last change is not in the file.
+    /// The reason why the last change is not in the file.
     not_saved: Option<String>,
-    /// Changes of which it is not known yet what became of them.
+    /// Number of changes that are not confirmed yet.
     under_way: usize,
     saver: Option<Saver>,
-    /// Called from another thread when a change was written, or not.
+    /// Called on another thread after an attempt to write a change.
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// A change that cannot be made.
+/// Error of a change.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The file could not be read, and is not overwritten.
     #[error("notes cannot be changed: {0}")]
     ReadOnly(String),
-    /// There is no thread to write it.
+    /// The writer thread could not be started.
     #[error("notes cannot be written: {0}")]
     NoThread(String),
 }
 
 impl Notes {
-    /// Those of the session in a directory. A small file is read: not in the thread that draws. `wake` is called from
-    /// another thread when a change was written, or could not be: draw again then.
+    /// Loads the notes of a session directory. It reads a small file, so do not call it on the drawing thread.
+    ///
+    /// Calls `wake` on another thread after an attempt to write a change. The caller must then draw again.
     pub fn load(session: &Path, wake: impl Fn() + Send + Sync + 'static) -> Self {
         let path = file::path_of(session);
         let (mut notes, read_only) = match file::read(&path) {
@@ -76,37 +78,37 @@ impl Notes {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// In order of time.
+    /// Returns all notes in the order of time.
     pub fn all(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Why notes can only be read, if so.
+    /// Returns the reason if notes are read-only.
     pub fn read_only(&self) -> Option<&str> {
         self.read_only.as_deref()
     }
 
-    /// Why the last change is not in the file, if so.
+    /// Returns the reason if the last change is not in the file.
     pub fn not_saved(&self) -> Option<&str> {
         self.not_saved.as_deref()
     }
 
-    /// True while changes are being written.
+    /// Returns true while changes are being written.
     pub fn is_saving(&self) -> bool {
         self.under_way > 0
     }
 
-    /// What to mark on the time axis: when, and the text.
+    /// Returns the marks on the time axis: time range and text.
     pub fn marks(&self) -> impl Iterator<Item = (Window, &str)> {
         self.notes.iter().map(|note| (note.at, note.text.as_str()))
     }
 
-    /// Adds one, and says its number.
+    /// Adds a note, and returns its ID.
     pub fn add(
         &mut self,
         at: Window,
@@ -122,20 +124,20 @@ impl Notes {
         Ok(id)
     }
 
-    /// Gives one another text.
+    /// Changes the text of a note.
     pub fn edit(&mut self, id: u64, text: impl Into<String>) -> Result<(), ChangeError> {
         let text = text.into();
         self.change(Change::Edit { id, text })
     }
 
-    /// Removes one, and hands it out: [`Notes::put_back`] makes it undone.
+    /// Removes a note, and returns it. [`Notes::put_back`] undoes this.
     pub fn remove(&mut self, id: u64) -> Result<Option<Note>, ChangeError> {
         let note = self.notes.iter().find(|note| note.id == id).cloned();
         self.change(Change::Remove(id))?;
         Ok(note)
     }
 
-    /// Adds one that was removed.
+    /// Adds a note that was removed.
     pub fn put_back(&mut self, note: Note) -> Result<(), ChangeError> {
         self.change(Change::Put(note))
     }
@@ -154,7 +156,7 @@ impl Notes {
             }
         };
         if !saver.save(change.clone()) {
-            // The next change gets another one.
+            // The next change starts another thread.
             self.saver = None;
             return Err(ChangeError::NoThread("its thread ended unexpectedly".to_owned()));
         }
@@ -163,7 +165,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Takes note of what was written meanwhile; once per frame.
+    /// Takes over the results of the writer thread. Call it once per frame.
     pub fn poll(&mut self) {
         let Some(saver) = &self.saver else {
             return;
@@ -173,7 +175,7 @@ impl Notes {
             match saved {
                 Ok(in_file) => {
                     self.not_saved = None;
-                    // Others may have written some; changes of ours that are still to come are not in there.
+                    // Other viewers may have written notes. The file lacks own changes that are still pending.
                     if self.under_way == 0 {
                         self.notes = in_file;
                         in_order(&mut self.notes);
@@ -185,7 +187,7 @@ impl Notes {
     }
 }
 
-/// As read, a stretch may be empty or turned round: a person may have written it.
+/// Sorts notes and normalises their time ranges. A person may have written an empty or reversed one.
 fn in_order(notes: &mut [Note]) {
     for note in notes.iter_mut() {
         note.at = Window::between(note.at.from_ns, note.at.to_ns);

@@ -1,6 +1,7 @@
-//! Writes changes of notes to their file, on a thread of its own and in their order.
+//! Writes changes of notes to their file, in order, on a background thread.
 //!
-//! Each change is made to what is in the file at that moment: of two viewers of one session none undoes what the other wrote.
+//! Each change is applied to the current content of the file. So two viewers of one session do not undo each other's
+//! changes.
 
 use super::Note;
 use super::file;
@@ -9,24 +10,24 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// Something done to the notes.
+/// A change of the notes.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// This one is there, new or again.
+    /// Adds or replaces a note.
     Put(Note),
-    /// This one says something else.
+    /// Changes the text of a note.
     Edit {
-        /// Its number.
+        /// ID of the note.
         id: u64,
-        /// What it says now.
+        /// New text.
         text: String,
     },
-    /// This one is gone.
+    /// Removes a note.
     Remove(u64),
 }
 
 impl Change {
-    /// Does it; notes are in order of time.
+    /// Applies the change. The notes stay in the order of time.
     pub fn apply(&self, notes: &mut Vec<Note>) {
         match self {
             Self::Put(note) => {
@@ -45,10 +46,10 @@ impl Change {
     }
 }
 
-/// What became of a change: the notes as they are in the file, or why it is not there.
+/// Result of a change: the notes that are now in the file, or the reason why it was not written.
 pub type Saved = Result<Vec<Note>, String>;
 
-/// The thread. Dropped, it ends when all changes are written.
+/// The writer thread. Dropping it waits until all changes are written.
 pub struct Saver {
     changes: Option<Sender<Change>>,
     saved: Receiver<Saved>,
@@ -56,16 +57,18 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// For a file. `done` is called after each change.
+    /// Starts the writer of a file. Calls `done` after each change.
     pub fn start(path: PathBuf, done: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (changes, to_do) = channel::<Change>();
         let (tell, saved) = channel();
         let thread = thread::Builder::new().name("notes".to_owned()).spawn(move || {
-            // What could not be written goes with the next change: a full disk is emptied some time.
+            // A change that could not be written is retried with the next one, for example once a full disk has free
+            // space again.
             let mut not_written: Vec<Change> = Vec::new();
             for change in to_do {
                 not_written.push(change);
-                // Between reading and writing nobody else does either. Where a file system has no locks it is as good as can be.
+                // The lock excludes other viewers between reading and writing. On a file system without locks, this
+                // race remains.
                 let folder = path.parent().and_then(|folder| File::open(folder).ok());
                 let _locked = folder.filter(|folder| folder.lock().is_ok());
                 let result = file::read(&path)
@@ -79,7 +82,7 @@ impl Saver {
                 if result.is_ok() {
                     not_written.clear();
                 }
-                // Where nobody listens any more it is written all the same.
+                // The change is written even if nobody receives the result.
                 let _ = tell.send(result);
                 done();
             }
@@ -91,14 +94,14 @@ impl Saver {
         })
     }
 
-    /// Has a change written; false if the thread is gone.
+    /// Queues a change. Returns false if the thread has ended.
     pub fn save(&self, change: Change) -> bool {
         self.changes
             .as_ref()
             .is_some_and(|changes| changes.send(change).is_ok())
     }
 
-    /// What became of changes since the last time, in their order.
+    /// Returns the results since the last call, in order.
     pub fn saved(&self) -> impl Iterator<Item = Saved> + '_ {
         self.saved.try_iter()
     }
@@ -108,7 +111,7 @@ impl Drop for Saver {
     fn drop(&mut self) {
         drop(self.changes.take());
         if let Some(thread) = self.thread.take() {
-            // If it panicked there is nothing left to wait for.
+            // After a panic there is nothing to wait for.
             let _ = thread.join();
         }
     }

@@ -55,9 +55,9 @@ fn notes_are_there_again_after_a_reload() {
         notes.remove(gone).expect("removed").expect("it was there").text,
         "gone"
     );
-    // At once, and in order of time.
+    // Changes are visible at once, in the order of time.
     assert_eq!(texts(&notes), ["", "late: GC \"pause\" …"]);
-    // Dropped, everything is on the disk.
+    // After the drop, everything is on the disk.
     drop(notes);
     assert!(run.path().join("view-notes.json").is_file(), "beside the session");
     let again = load(&session);
@@ -89,7 +89,7 @@ fn a_damaged_file_is_told_and_kept() {
     let (run, session) = session();
     let path = run.path().join("view-notes.json");
     for (bytes, offset) in [
-        // The comma that is missing is noticed at the next quote.
+        // The parser notices the missing comma at the next quote.
         (
             &b"{\n  \"version\": 1,\n  \"notes\": [{\"id\": 1 \"from_ns\": 0}]\n}"[..],
             39,
@@ -132,12 +132,12 @@ fn a_file_that_is_damaged_meanwhile_is_kept_too() {
     assert_eq!(fs::read(&path).expect("there"), b"{\"version\": 1, \"no");
 }
 
-/// What could not be written is written with what comes next.
+/// A change that could not be written is written together with the next one.
 #[test]
 fn a_note_that_could_not_be_written_is_not_lost() {
     let (run, session) = session();
     let mut notes = load(&session);
-    // For a moment the run lies elsewhere, as a disk that is not mounted.
+    // The run is temporarily elsewhere, like a disk that is not mounted.
     let elsewhere = run.path().with_extension("elsewhere");
     fs::rename(run.path(), &elsewhere).expect("moved");
     notes

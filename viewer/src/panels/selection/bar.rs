@@ -1,17 +1,17 @@
-//! Where the time of a row went, as one bar: its parts beside each other, in the colours and patterns of the timeline.
+//! A breakdown as one bar: its parts next to each other, in the colours and patterns of the timeline.
 
 use crate::theme::{Pattern, Shade, Theme};
 use egui::{Color32, ColorImage, Context, Rect, TextureHandle, TextureOptions, Ui, pos2};
-use rankscope_collector::report::units;
+use rankscope_analysis::model::units;
 use rankscope_formats::index::{LaneKind, part};
 use rankscope_formats::session::Parts;
 
-/// Height of a bar, points.
+/// Height of a bar, in points.
 const HEIGHT: f32 = 11.0;
-/// After as many pixels each pattern is as at its begin.
+/// Period of every pattern, in pixels.
 const PERIOD: usize = 20;
 
-/// The parts in the order in which they stand in a bar: what is good first, nothing last.
+/// Order of the parts in a bar: useful time first, idle time last.
 pub const ORDER: [u8; 7] = [
     part::OWN,
     part::OVERLAPPED,
@@ -22,7 +22,7 @@ pub const ORDER: [u8; 7] = [
     part::IDLE,
 ];
 
-/// What a part is called, as the headings call it.
+/// Returns the displayed name of a part, as in the headings.
 pub fn name_of(class: u8) -> &'static str {
     match class {
         part::OWN => "own",
@@ -36,7 +36,7 @@ pub fn name_of(class: u8) -> &'static str {
     }
 }
 
-/// The part that a column tells of, by the heading's name for programs.
+/// Returns the part that a column contains, by the machine-readable name of its heading.
 pub fn class_of(heading: &str) -> Option<u8> {
     match heading {
         "own_ns" | "own_rank_ns" => Some(part::OWN),
@@ -50,19 +50,19 @@ pub fn class_of(heading: &str) -> Option<u8> {
     }
 }
 
-/// A row's parts.
+/// Breakdown of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// All of it, ns or rank-ns.
+    /// Total, in ns or rank-ns.
     whole: i64,
-    /// Those of [`ORDER`], ns or rank-ns; 0 of what it does not have.
+    /// Parts in the [`ORDER`] of the bar, in ns or rank-ns. Missing parts are 0.
     parts: [i64; ORDER.len()],
-    /// Summed over ranks.
+    /// Whether this is a sum over ranks.
     is_sum: bool,
 }
 
 impl Bar {
-    /// Of the parts of a rank, or of several.
+    /// Creates the bar of a rank, or of a sum over ranks.
     pub fn new(parts: &Parts, is_sum: bool) -> Self {
         let of = |class: u8| match class {
             part::OWN => parts.own_ns,
@@ -80,7 +80,7 @@ impl Bar {
         }
     }
 
-    /// From where to where each part goes, shares of the bar.
+    /// Returns the non-empty parts with their time, and with their start and end as shares of the bar.
     fn pieces(&self) -> impl Iterator<Item = (u8, i64, f64, f64)> + '_ {
         let whole = self.whole.max(1) as f64;
         let mut from = 0;
@@ -91,7 +91,7 @@ impl Bar {
         })
     }
 
-    /// What it says, part by part: name, time, and of how much it is which share.
+    /// Returns a text per part: its name, its time, the total, and the share.
     pub fn lines(&self) -> Vec<(u8, String)> {
         let time = if self.is_sum {
             units::rank_time
@@ -115,7 +115,7 @@ impl Bar {
     }
 }
 
-/// Masks of the patterns: over a colour they make what [`Shade::at`] makes.
+/// Masks of the patterns. Tinted with a colour, they have the same pixels as [`Shade::at`].
 #[derive(Default)]
 pub struct Patterns {
     hatched: Option<TextureHandle>,
@@ -123,7 +123,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Fills a rectangle with a shade, in pixels as on the timeline.
+    /// Fills a rectangle with a shade, pixel by pixel as on the timeline.
     pub fn fill(&mut self, ui: &Ui, rect: Rect, shade: Shade) {
         let mask = match shade.pattern {
             Pattern::Plain => {
@@ -157,7 +157,7 @@ impl Patterns {
         for (class, _, from, to) in bar.pieces() {
             let (left, right) = (at(from), at(to));
             let (top, bottom) = (middle - HEIGHT / 2.0, middle + HEIGHT / 2.0);
-            // What is less than half a pixel is not seen, as on the timeline.
+            // Parts of less than half a pixel are not drawn, as on the timeline.
             if let Some(shade) = shades.get(usize::from(class)).filter(|_| right > left) {
                 self.fill(
                     ui,
@@ -168,7 +168,7 @@ impl Patterns {
         }
     }
 
-    /// A small square of a part's colour.
+    /// Draws a small square in the colour of a part.
     pub fn key(&mut self, ui: &Ui, rect: Rect, class: u8) {
         let theme = Theme {
             dark: ui.visuals().dark_mode,

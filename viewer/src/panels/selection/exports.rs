@@ -1,15 +1,15 @@
-//! What is copied and saved of the rows that are shown: in the order in which they stand.
+//! Copies and saves the visible rows in their visible order.
 
 use crate::model::{Opened, Window};
 use crate::panels::background::{Background, DIED, Polled};
 use egui::{Context, RichText, Ui};
-use rankscope_collector::report::selection_rows::SelectionTable;
-use rankscope_collector::report::table_export;
-use rankscope_collector::report::units::counted;
+use rankscope_analysis::model::units::counted;
+use rankscope_report::selection_rows::SelectionTable;
+use rankscope_report::table_export;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Copies and files, and what became of them.
+/// The running export and the result of the last one.
 #[derive(Default)]
 pub struct Exports {
     saving: Option<Background<Result<PathBuf, String>>>,
@@ -17,8 +17,10 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// The buttons and what became of the last one. `tables` are made when one is clicked: the first is written as CSV, all of
-    /// them as Markdown. `shape` and the window name the file.
+    /// Draws the buttons and the result of the last export.
+    ///
+    /// Calls `tables` when a button is clicked. CSV contains the first table, Markdown all of them. `shape` and the
+    /// window are part of the file name.
     pub fn show(
         &mut self,
         ui: &mut Ui,
@@ -66,12 +68,12 @@ impl Exports {
         }
     }
 
-    /// Forgets what became of the last one: it was of other rows.
+    /// Drops the result of the last export, which was about other rows.
     pub fn forget(&mut self) {
         self.told = None;
     }
 
-    /// True while a file is being written.
+    /// Returns true while a file is being written.
     pub fn is_busy(&self) -> bool {
         self.saving.is_some()
     }
@@ -97,7 +99,7 @@ impl Exports {
     }
 }
 
-/// The first table as CSV, and how many rows it has.
+/// Returns the first table as CSV, and its number of rows.
 fn first(tables: Vec<SelectionTable>) -> Result<(String, usize), String> {
     let Some(table) = tables.first() else {
         return Ok((String::new(), 0));
@@ -106,8 +108,10 @@ fn first(tables: Vec<SelectionTable>) -> Result<(String, usize), String> {
     Ok((text, table.rows.len()))
 }
 
-/// Beside the session in its run, so that merging anew does not remove it; in it where it stands alone. The name says what
-/// it is of: ns on the axis.
+/// Returns the path of a CSV file. The name contains the range in nanoseconds on the axis.
+///
+/// The file is in the run directory, next to the session, so that another merge does not remove it. For a session
+/// without a run directory it is inside the session.
 fn path_of(session: &Path, shape: &str, window: Window) -> PathBuf {
     let folder = match session.parent() {
         Some(run) if session.file_name().is_some_and(|name| name == "session") => run,
@@ -119,7 +123,7 @@ fn path_of(session: &Path, shape: &str, window: Window) -> PathBuf {
     ))
 }
 
-/// Whole or not at all.
+/// Writes a file completely or not at all.
 fn write(path: &Path, text: &str) -> Result<PathBuf, String> {
     let unfinished = path.with_extension("csv.unfinished");
     fs::write(&unfinished, text)

@@ -1,7 +1,7 @@
-//! Rows under headings, of which only those are drawn that are seen. A heading sorts; a row is a way to what it tells of.
+//! A table that draws only its visible rows. A click on a heading sorts, a click on a row goes to what it shows.
 //!
-//! The rows together are one place for the keys: arrows choose a row, Enter goes to it. With a stop per row nobody would get
-//! past a table of thousands with Tab.
+//! For the keyboard, all rows together are one widget: arrows choose a row, Enter goes to it. If each row were a tab
+//! stop, nobody could leave a table of thousands of rows with Tab.
 
 use super::bar::{Patterns, class_of};
 use super::meaning::meaning;
@@ -14,54 +14,54 @@ use egui::{
     Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use egui_extras::{Column, TableBuilder, TableRow};
-use rankscope_collector::report::selection_rows::{Heading, Value};
+use rankscope_report::selection_rows::{Heading, Value};
 
-/// Letters of cells, points.
+/// Font size of cells, in points.
 const LETTERS: f32 = 11.5;
-/// Height of a row without what is between rows, points.
+/// Height of a row without spacing, in points.
 const ROW: f32 = 16.0;
-/// Height of the headings, points.
+/// Height of the headings, in points.
 const HEAD: f32 = 20.0;
-/// Around the text of a cell, left and right, points.
+/// Padding of a cell on the left and right, in points.
 const AROUND: f32 = 7.0;
-/// Room for the arrow in a heading, points.
+/// Width of the arrow in a heading, in points.
 const ARROW: f32 = 11.0;
-/// A square of a part's colour in a heading, points.
+/// Side of the square in the colour of a part in a heading, in points.
 const KEY: f32 = 8.0;
-/// Letters of a name that are shown at most; all of it is told under the mouse.
+/// Maximum number of visible characters of a name. The tooltip shows all of it.
 const MOST_LETTERS: usize = 36;
-/// The bar is at least so wide, points.
+/// Minimum width of the bar, in points.
 const BAR: f32 = 140.0;
 
-/// What is drawn.
+/// A table to draw.
 pub struct Grid<'a> {
-    /// What the rows are of, for people: tells one table from another.
+    /// Displayed title of the table. It also identifies the table.
     pub title: &'static str,
-    /// The rows.
+    /// Rows of the table.
     pub rows: &'a Rows,
-    /// In which order.
+    /// Order of the rows.
     pub order: &'a [u32],
-    /// By which column that is.
+    /// Column that defines the order.
     pub sort: Option<Sort>,
-    /// Which columns, from left to right.
+    /// Columns from left to right.
     pub columns: &'a [usize],
-    /// With the bars of the parts.
+    /// Whether to draw the bars of the breakdowns.
     pub has_bars: bool,
-    /// Which row stands for what is picked.
+    /// Returns whether a row is the current pick.
     pub is_picked: &'a dyn Fn(Target) -> bool,
 }
 
-/// What a person does with it.
+/// What the user did with the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Rows are to be sorted by this column.
+    /// Column to sort by.
     pub heading: Option<usize>,
-    /// This row is gone to: its position among the rows, whatever the order.
+    /// Row to go to: its position among the rows, independent of the order.
     pub row: Option<usize>,
 }
 
 impl Grid<'_> {
-    /// Draws it into the room that there is. `cursor` is where the keys are: a place in the order.
+    /// Draws the table into the available space. `cursor` is the keyboard cursor, a position in the order.
     pub fn show(&self, ui: &mut Ui, patterns: &mut Patterns, cursor: &mut Option<usize>) -> Touched {
         let mut touched = Touched::default();
         ScrollArea::horizontal()
@@ -96,7 +96,7 @@ impl Grid<'_> {
             .auto_shrink([false, false])
             .min_scrolled_height(0.0)
             .animate_scrolling(false);
-        // Without bars there is room left, so that stripes go on to the edge.
+        // Without bars this column takes the rest, so that the stripes reach the edge.
         let room = width - widths.iter().sum::<f32>() - AROUND;
         let room = room.max(if self.has_bars { BAR } else { 0.0 });
         let (before, behind) = widths.split_at(self.before_bars().len());
@@ -139,7 +139,8 @@ impl Grid<'_> {
         touched
     }
 
-    /// Names come first, then the bar: it says most, and is seen also where there is little room.
+    /// Returns the columns to the left of the bar, which are the names. The bar is the most informative column, so it
+    /// is visible even in a narrow panel.
     fn before_bars(&self) -> &[usize] {
         let is_number = |column: &usize| {
             let heading = self.rows.table.headings.get(*column);
@@ -158,7 +159,7 @@ impl Grid<'_> {
         self.order.get(place).map(|&row| row as usize)
     }
 
-    /// Arrows choose a row, Enter goes to it. True if another row was chosen.
+    /// Moves the cursor with the arrow keys; Enter goes to the row. Returns true if the cursor moved.
     fn follow_keys(
         &self,
         ui: &Ui,
@@ -180,7 +181,7 @@ impl Grid<'_> {
             return false;
         };
         let before = *cursor;
-        // The first key shows where they are.
+        // The first key press only shows the cursor.
         let place = match before {
             None => 0,
             Some(place) => (place + down).saturating_sub(up).min(last),
@@ -222,7 +223,7 @@ impl Grid<'_> {
         self.has_bars && class_of(heading.name).is_some()
     }
 
-    /// True if it is clicked.
+    /// Draws a heading. Returns true if it was clicked.
     fn heading(&self, ui: &mut Ui, patterns: &mut Patterns, column: usize) -> bool {
         let Some(heading) = self.rows.table.headings.get(column) else {
             return false;
@@ -255,7 +256,7 @@ impl Grid<'_> {
             .painter()
             .layout_no_wrap(heading.shown.to_owned(), font, colour);
         let (size, middle) = (galley.size(), rect.center().y);
-        // The arrow stands on the side where cells have no text.
+        // The arrow is on the side where cells have no text.
         let (left, arrow) = if heading.is_number {
             (
                 rect.right() - AROUND - size.x,
@@ -311,7 +312,7 @@ impl Grid<'_> {
         });
     }
 
-    /// True if it is clicked.
+    /// Draws a row. Returns true if it was clicked.
     fn row(&self, row: &mut TableRow<'_, '_>, patterns: &mut Patterns, has_keys: bool) -> bool {
         let Some(at) = self.row_at(row.index()) else {
             return false;
@@ -381,7 +382,7 @@ impl Grid<'_> {
         ui.painter().galley(at, galley, colour);
     }
 
-    /// Why a number is not known, and all of a name that has no room.
+    /// Adds tooltips: the reason of an unknown number, and the full text of a truncated name.
     fn tell_more(&self, response: Response, row: usize, column: usize) {
         let Some(cell) = self.rows.cell(row, column) else {
             return;
@@ -414,7 +415,8 @@ impl Grid<'_> {
     }
 }
 
-/// Where the keys are among rows: wherever the rows stand, so that they stay there.
+/// Returns the ID of the keyboard focus among rows. It does not depend on their place, so that the focus survives
+/// changes of the layout.
 pub fn id_of_rows(title: &str) -> Id {
     Id::unique(("rows of the selection", title))
 }
@@ -436,7 +438,7 @@ fn width_of(ui: &Ui, text: &str, font: FontId) -> f32 {
         .x
 }
 
-/// A triangle: down where the largest is first.
+/// Draws the triangle of the sort order. It points down if the largest value is first.
 fn arrow_at(ui: &Ui, middle: Pos2, is_descending: bool, colour: Color32) {
     let down = if is_descending { 1.0 } else { -1.0 };
     let corners = vec![

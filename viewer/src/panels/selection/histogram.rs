@@ -1,60 +1,61 @@
-//! How the times of one class of operations are distributed: a bar per bin over a logarithmic axis of time. Bins are chosen
-//! with the mouse, by a click or a drag, or with the arrows; those instances are then marked on the timeline.
+//! Distribution of the times of one class of operations: one bar per bin over a logarithmic time axis.
+//!
+//! The user chooses bins by a click, a drag, or the arrow keys. Their instances are then marked on the timeline.
 
 use crate::theme::Theme;
 use egui::{
     Align2, EventFilter, FontId, Key, Modifiers, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, Ui,
     WidgetInfo, pos2, vec2,
 };
-use rankscope_collector::report::units;
+use rankscope_analysis::model::units;
 use rankscope_formats::session::TimeBin;
 use std::ops::{Range, RangeInclusive};
 
-/// Letters below and above, points.
+/// Font size of the labels, in points.
 const LETTERS: f32 = 10.0;
-/// Room for the letters below, points.
+/// Height of the labels below, in points.
 const BELOW: f32 = 15.0;
-/// Room for the largest count above, points.
+/// Height of the largest count above, in points.
 const ABOVE: f32 = 14.0;
-/// A bin in which something lies is at least so high, points.
+/// Minimum height of a non-empty bin, in points.
 const LOWEST: f32 = 2.0;
-/// Between two values below, points.
+/// Minimum distance of two labels, in points.
 const APART: f32 = 10.0;
 
-/// Bins as they are drawn.
+/// A histogram to draw.
 pub struct Histogram<'a> {
-    /// The bins in which something lies, the shortest times first.
+    /// Non-empty bins, the shortest times first.
     pub bins: &'a [TimeBin],
-    /// The times whose instances are marked, ns.
+    /// Range of times whose instances are marked, in nanoseconds.
     pub marked: Option<Range<i64>>,
-    /// What is counted, for people.
+    /// Displayed name of what is counted.
     pub title: &'a str,
 }
 
-/// Where the mouse and the keys are; positions of bins.
+/// Positions of the mouse and the keyboard cursor, as bins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pointing {
-    /// Where a drag began.
+    /// Bin in which a drag started.
     from: Option<usize>,
-    /// Where the keys are, and where they were when Shift went down.
+    /// Bin of the keyboard cursor, and its bin when Shift was pressed.
     keys: Option<(usize, usize)>,
 }
 
-/// What a person asks for.
+/// Request of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Mark the instances of these times, ns.
+    /// Mark the instances with these times, in nanoseconds.
     Mark(Range<i64>),
-    /// Mark none.
+    /// Remove the marks.
     Clear,
 }
 
-/// How far into the axis a time is: its binary logarithm.
+/// Returns the position of a time on the axis: its binary logarithm.
 fn depth(ns: i64) -> f64 {
     (ns.max(1) as f64).log2()
 }
 
-/// The axis: which times stand at its ends.
+/// The axis, from the position of its left end to that of its right end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Axis {
     from: f64,
@@ -65,7 +66,7 @@ impl Axis {
     fn of(bins: &[TimeBin]) -> Option<Self> {
         let (first, last) = (bins.first()?, bins.last()?);
         let (from, to) = (depth(first.from_ns), depth(last.below_ns));
-        // A single bin is not as wide as everything.
+        // A single bin must not fill the whole width.
         let around = ((4.0 - (to - from)) / 2.0).max(0.1);
         Some(Self {
             from: (from - around).max(0.0),
@@ -81,7 +82,7 @@ impl Axis {
         (self.from + f64::from(share) * (self.to - self.from)).exp2()
     }
 
-    /// Values for people: 1, 2 and 5 times powers of ten, all of them if they are few, else the powers.
+    /// Returns the labelled values: 1, 2 and 5 times powers of ten on a short axis, fewer on a longer one.
     fn values(&self) -> Vec<i64> {
         let steps: &[i64] = match self.to - self.from {
             width if width < 7.0 => &[1, 2, 5],
@@ -102,7 +103,7 @@ impl Axis {
     }
 }
 
-/// The bin in which a time lies, and the nearest one to it, if that is asked for.
+/// Returns the bin of a time. With `takes_nearest`, a time between bins gives the next one, or else the last one.
 fn bin_at(bins: &[TimeBin], ns: f64, takes_nearest: bool) -> Option<usize> {
     let next = bins.partition_point(|bin| bin.below_ns as f64 <= ns);
     let is_in = |at: usize| bins.get(at).is_some_and(|bin| bin.from_ns as f64 <= ns);
@@ -112,13 +113,13 @@ fn bin_at(bins: &[TimeBin], ns: f64, takes_nearest: bool) -> Option<usize> {
     takes_nearest.then(|| bins.len().checked_sub(1)).flatten()
 }
 
-/// Times from the begin of the first bin to the end of the last one.
+/// Returns the range of times from the start of the first bin to the end of the last one.
 fn times(bins: &[TimeBin], of: &RangeInclusive<usize>) -> Option<Range<i64>> {
     Some(bins.get(*of.start())?.from_ns..bins.get(*of.end())?.below_ns)
 }
 
 impl Histogram<'_> {
-    /// Draws it into the room that there is.
+    /// Draws the histogram into the available space.
     pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<Asked> {
         let axis = Axis::of(self.bins)?;
         let room = ui.available_size();
@@ -157,7 +158,7 @@ impl Histogram<'_> {
         asked_by_keys.or(asked_by_mouse)
     }
 
-    /// Arrows choose a bin, with Shift several; Enter marks them.
+    /// Moves the cursor with the arrow keys. Shift extends the choice, Enter marks it.
     fn follow_keys(&self, ui: &Ui, response: &Response, pointing: &mut Pointing) -> Option<Asked> {
         let arrows = EventFilter {
             horizontal_arrows: true,
@@ -207,7 +208,7 @@ impl Histogram<'_> {
         None
     }
 
-    /// The bins of a drag that goes on.
+    /// Returns the bins of a drag that is in progress.
     fn dragged(
         &self,
         response: &Response,
@@ -219,7 +220,7 @@ impl Histogram<'_> {
         Some(from.min(to)..=from.max(to))
     }
 
-    /// What is marked is cleared, anything else is marked.
+    /// Toggles the marks of bins: clears them if they are marked already.
     fn asked(&self, of: &RangeInclusive<usize>) -> Option<Asked> {
         let times = times(self.bins, of)?;
         let is_marked = self
@@ -273,7 +274,7 @@ impl Histogram<'_> {
         for (at, bin) in self.bins.iter().enumerate() {
             let high = (plot.height() * bin.count as f32 / largest as f32).max(LOWEST);
             let (left, right) = (x_of(bin.from_ns), x_of(bin.below_ns));
-            // A gap tells bins apart where there is room for one.
+            // A gap separates wide bins.
             let right = if right - left > 4.0 * pixel {
                 right - pixel
             } else {
@@ -344,7 +345,7 @@ impl Histogram<'_> {
     }
 }
 
-/// A round time: `50 µs`.
+/// Formats a round time, such as `50 µs`.
 fn value_text(ns: i64) -> String {
     let (value, unit) = match ns {
         ..1_000 => (ns, "ns"),

@@ -1,21 +1,21 @@
-//! The instances of bins that were chosen, to be marked on the timeline: looked for in the table on another thread.
+//! Marks the instances of chosen bins on the timeline. A background thread searches them in the table.
 
 use super::summed::Summed;
 use crate::model::{Action, Opened, State};
 use crate::panels::background::{Background, DIED, Polled};
 use egui::Context;
-use rankscope_collector::report::units;
-use rankscope_collector::selection::{Marks, Wanted, marks};
+use rankscope_analysis::model::units;
+use rankscope_analysis::selection::{Marks, Wanted, marks};
 use rankscope_formats::session::SelectedOperations;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Instances that are marked at most: of more nobody sees which they are.
+/// Maximum number of marked instances. More marks cannot be distinguished.
 const MOST: usize = 4_096;
 
-/// What tells a class of operations from others, in any selection.
+/// Identity of a class of operations in any selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassKey {
     library: String,
@@ -28,7 +28,7 @@ pub struct ClassKey {
 }
 
 impl ClassKey {
-    /// Of a class.
+    /// Returns the identity of a class.
     pub fn of(class: &SelectedOperations) -> Self {
         Self {
             library: class.library.clone(),
@@ -41,7 +41,7 @@ impl ClassKey {
         }
     }
 
-    /// True of a class that it was made of.
+    /// Returns true if this is the identity of `class`.
     pub fn is_of(&self, class: &SelectedOperations) -> bool {
         self.library == class.library
             && self.operation == class.operation
@@ -77,17 +77,17 @@ impl Drop for Running {
 
 struct Marked {
     class: ClassKey,
-    /// The selection in which they were looked for, ns.
+    /// Selection in which the instances were searched, in nanoseconds.
     window: (i64, i64),
     times_ns: Range<i64>,
     instances: Arc<BTreeSet<u64>>,
     total: u64,
-    /// They are those that the timeline shows; before that they are on their way to it.
+    /// Whether the timeline shows these marks already.
     is_shown: bool,
 }
 
 impl Marking {
-    /// Looks for the instances of a class whose times lie between two, ns, in the selection that was summed up.
+    /// Searches instances of a class with times in `times_ns`, in nanoseconds, in the selection that was summed up.
     pub fn start(
         &mut self,
         ctx: &Context,
@@ -125,13 +125,13 @@ impl Marking {
         });
     }
 
-    /// Marks nothing any more.
+    /// Removes the marks.
     pub fn clear(&mut self, actions: &mut Vec<Action>) {
         (self.running, self.marked, self.error) = (None, None, None);
         actions.push(Action::Mark(Arc::default()));
     }
 
-    /// Takes what was found; forgets what others have marked over.
+    /// Takes over the result. Forgets the marks if others replaced them.
     pub fn poll(&mut self, state: &State, actions: &mut Vec<Action>) {
         if let Some(marked) = &mut self.marked {
             let is_shown = Arc::ptr_eq(&marked.instances, &state.marked);
@@ -168,7 +168,7 @@ impl Marking {
         self.running = None;
     }
 
-    /// The times whose instances are marked, ns, or will be soon.
+    /// Returns the times whose instances are marked or being searched, in nanoseconds.
     pub fn times_of(&self, class: &SelectedOperations) -> Option<Range<i64>> {
         let running = self
             .running
@@ -182,7 +182,7 @@ impl Marking {
         of.is_of(class).then(|| times.clone())
     }
 
-    /// What came of it, for people who look at this selection, ns.
+    /// Returns the displayed result. `window` is the current selection, in nanoseconds.
     pub fn words(&self, class: &SelectedOperations, window: (i64, i64)) -> Option<Result<String, String>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
@@ -203,7 +203,7 @@ impl Marking {
         }))
     }
 
-    /// True while instances are being looked for.
+    /// Returns true while instances are being searched.
     pub fn is_busy(&self) -> bool {
         self.running.is_some()
     }

@@ -1,6 +1,6 @@
-//! What the number under a heading means, in the words of METRICS.md.
+//! Explanations of the headings, in the words of METRICS.md.
 
-/// Of a heading, by its name for programs; sums over ranks have names of their own.
+/// Returns the explanation of a heading by its machine-readable name. Sums over ranks have separate names.
 pub fn meaning(name: &str) -> &'static str {
     match name {
         "rank" => "Name of the rank. Click a row and keys and panels refer to it",

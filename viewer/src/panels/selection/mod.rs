@@ -1,10 +1,13 @@
-//! What a selected range of time adds up to: where each rank's time went, the operations, the stalls, and who was late. The
-//! numbers are those of `rankscope report --range`, from the same code; nothing is computed here but sums over ranks.
+//! Panels of a selected time range: breakdown per rank, operations, stalls and lateness.
 //!
-//! In the order of the data: [`worker`] has what was asked for last computed on another thread, [`summed`] is that, with its
-//! [`rows`] (and [`roll_up`], sums of them) in an [`order`]; [`grid`] draws them, with a [`bar`] each and what a heading
-//! [`meaning`]s; [`histogram`] draws the times of a class of operations, and [`marking`] finds the instances of its bins;
-//! [`exports`] copies and saves.
+//! The numbers are those of `rankscope report --range`, from the same code. Only sums over ranks are computed here.
+//!
+//! In the order of the data:
+//! - [`worker`] computes the latest request on a background thread.
+//! - [`summed`] is the result with its [`rows`] in an [`order`]. [`roll_up`] adds sums over ranks.
+//! - [`grid`] draws the rows, each with a [`bar`], and explains its headings ([`meaning`]).
+//! - [`histogram`] draws the times of a class of operations, and [`marking`] finds the instances of its bins.
+//! - [`exports`] copies and saves.
 
 mod bar;
 mod exports;
@@ -31,26 +34,26 @@ use grid::{Grid, Touched};
 use histogram::{Asked, Histogram, Pointing};
 use marking::{ClassKey, Marking};
 use order::{Order, Sort};
-use rankscope_collector::report::selection_rows::{SelectionTable, Which};
-use rankscope_collector::report::units;
-use rankscope_collector::report::words::Mood;
+use rankscope_analysis::model::units;
 use rankscope_formats::session::SelectedOperations;
+use rankscope_report::selection_rows::{SelectionTable, Which};
+use rankscope_report::words::Mood;
 use roll_up::{By, has_stages};
 use rows::{Shape, Target};
 use std::sync::Arc;
 use summed::Summed;
 use worker::{Known, Worker};
 
-/// Room around a stall that is shown, as a share of it.
+/// Margin around a stall that is shown, as a share of its length.
 const AROUND_STALL: f64 = 0.5;
-/// Room around an instance that is shown, as a share of it.
+/// Margin around an instance that is shown, as a share of its length.
 const AROUND_INSTANCE: f64 = 1.0;
-/// What is older than what is asked for is drawn so faintly.
+/// Opacity of a result that does not belong to the current selection.
 const OLDER: f32 = 0.45;
-/// Width of the causes of stalls at most, points.
+/// Maximum width of the table of stall causes, in points.
 const CAUSES: f32 = 330.0;
 
-/// The panels of the drawer that tell of a selected range of time.
+/// Panels of the drawer that describe the selected time range.
 #[derive(Default)]
 pub struct SelectionPanels {
     session: Option<SessionKey>,
@@ -61,15 +64,15 @@ pub struct SelectionPanels {
     class: Option<ClassKey>,
     pointing: Pointing,
     marking: Marking,
-    /// The stall that was gone to last: its rank and its begin, ns.
+    /// The stall that was shown last: its rank and its start, in nanoseconds.
     stall: Option<(u32, i64)>,
     exports: Exports,
-    /// What `exports` told last is of.
+    /// The table and time range of the last export.
     exported: Option<(usize, Window)>,
     patterns: Patterns,
 }
 
-/// What is remembered of each shape of rows.
+/// State that is kept per shape of rows.
 #[derive(Default)]
 struct OfShape {
     sort: Option<Sort>,
@@ -78,10 +81,10 @@ struct OfShape {
 }
 
 impl SelectionPanels {
-    /// Draws the panel of the tab that the state names into the room there is, and asks for what is clicked. Nothing is
-    /// computed unless this is called.
+    /// Draws the panel of the current tab into the available space, and adds the actions of clicks. Nothing is computed
+    /// without this call.
     pub fn show(&mut self, ui: &mut Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
-        // That tab is another panel's.
+        // Another panel draws this tab.
         if state.view.tab == PanelTab::HeatMaps {
             return;
         }
@@ -129,7 +132,8 @@ impl SelectionPanels {
         });
     }
 
-    /// True when what the state asks for is there, or it is known why not: what a picture of the window waits for.
+    /// Returns true if the requested result is visible, or known to be unavailable. Pictures of the window wait for
+    /// this.
     pub fn is_ready(&self, state: &State) -> bool {
         let is_whole = self.worker.latest().is_none_or(|summed| summed.coming.is_empty());
         self.worker.is_ready(state.selected())
@@ -155,7 +159,7 @@ impl SelectionPanels {
         };
     }
 
-    /// What is shown of a tab; of stalls the list.
+    /// Returns the rows that a tab shows; for stalls those of the list.
     fn shape(&self, tab: PanelTab) -> Shape {
         match tab {
             PanelTab::Time => Shape {
@@ -177,7 +181,7 @@ impl SelectionPanels {
         }
     }
 
-    /// One line: which range, what it adds up to, how it is rolled up, and where it can be taken.
+    /// Draws the head line: time range, totals, grouping and export.
     fn head(
         &mut self,
         ui: &mut Ui,
@@ -245,7 +249,7 @@ impl SelectionPanels {
         }
     }
 
-    /// Rows of ranks, or of sums of them.
+    /// Draws rows of ranks or of groups.
     fn ranks(
         &mut self,
         ui: &mut Ui,
@@ -341,7 +345,7 @@ impl SelectionPanels {
         }
     }
 
-    /// How the times of a class are distributed.
+    /// Draws the distribution of the times of a class.
     fn times(
         &mut self,
         ui: &mut Ui,
@@ -400,7 +404,7 @@ impl SelectionPanels {
         }
     }
 
-    /// Rows of one shape; what is gone to.
+    /// Draws rows of one shape. Returns the target of a click.
     fn grid(
         &mut self,
         ui: &mut Ui,
@@ -444,7 +448,7 @@ impl SelectionPanels {
     }
 }
 
-/// What is copied and saved: in the order that is shown, of stalls the list and then the causes.
+/// Returns the tables to copy and save, in the visible order. For stalls these are the list and the causes.
 fn tables_of(summed: &Summed, shape: Shape, shapes: &[OfShape]) -> Vec<SelectionTable> {
     let of = |shape: Shape| {
         let rows = summed.rows(shape.which, shape.by)?;
@@ -462,7 +466,7 @@ fn tables_of(summed: &Summed, shape: Shape, shapes: &[OfShape]) -> Vec<Selection
         .collect()
 }
 
-/// A range for people: where it is and how long.
+/// Describes a time range: its place and length.
 fn words_of(window: Window, state: &State) -> String {
     let length = duration_text(window.length_ns());
     if window == state.whole {
@@ -476,7 +480,7 @@ fn words_of(window: Window, state: &State) -> String {
     format!("{from} … {to}, {length}")
 }
 
-/// What all rows of a tab add up to.
+/// Returns the totals over all rows of a tab.
 fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
     let selection = &summed.selection;
     match tab {
@@ -511,7 +515,7 @@ fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
     }
 }
 
-/// A class of operations in a few words.
+/// Returns a short name of a class of operations.
 fn name_of(rows: &rows::Rows, at: usize) -> String {
     let text = |name: &str| {
         let column = rows
@@ -528,7 +532,7 @@ fn name_of(rows: &rows::Rows, at: usize) -> String {
     }
 }
 
-/// A way to the instance that took longest.
+/// Draws a link to the slowest instance.
 fn slowest(ui: &mut Ui, class: &SelectedOperations, actions: &mut Vec<Action>) {
     let Some(slowest) = class.slowest else {
         return;

@@ -1,23 +1,24 @@
-//! The order of rows: found once when a column is chosen, not in every frame.
+//! The order of rows. It is computed once per choice of a column, not in every frame.
 
 use super::rows::{Rows, Target};
 use super::summed::Summed;
-use rankscope_collector::report::selection_rows::{Cell, Heading, SelectionTable, Value};
+use rankscope_report::selection_rows::{Cell, Heading, SelectionTable, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// By which column rows are sorted.
+/// Sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sort {
     /// Position of the column.
     pub column: usize,
-    /// The largest first.
+    /// Whether the largest value is first.
     pub is_descending: bool,
 }
 
 impl Sort {
-    /// After a click on a heading: numbers begin with the largest, words with the first; a second click turns them round.
+    /// Returns the order after a click on a heading. Numbers start with the largest, words with the first; another
+    /// click reverses the order.
     pub fn after_click(before: Option<Self>, column: usize, is_number: bool) -> Self {
         let is_descending = match before {
             Some(before) if before.column == column => !before.is_descending,
@@ -30,7 +31,7 @@ impl Sort {
     }
 }
 
-/// An order of the rows of one selection.
+/// A cached order of the rows of one selection.
 #[derive(Default)]
 pub struct Order {
     of: Option<(Arc<Summed>, Option<Sort>)>,
@@ -38,7 +39,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Positions of the rows in the order that is asked for; without one that of the library.
+    /// Returns the positions of the rows in the requested order, or in the library's order without a request.
     pub fn of(&mut self, summed: &Arc<Summed>, rows: &Rows, sort: Option<Sort>) -> Arc<[u32]> {
         let is_known = self
             .of
@@ -52,7 +53,7 @@ impl Order {
     }
 }
 
-/// Sorted by the library: what is not known stands last in either direction.
+/// Returns the sorted positions, as the library sorts: unknown values are last in both directions.
 pub fn order_of(rows: &Rows, sort: Option<Sort>) -> Vec<u32> {
     let count = rows.table.rows.len() as u32;
     let Some(sort) = sort.filter(|sort| sort.column < rows.table.headings.len()) else {
@@ -88,7 +89,7 @@ pub fn order_of(rows: &Rows, sort: Option<Sort>) -> Vec<u32> {
     numbers.collect()
 }
 
-/// Words by their place among all of the column's, ranks by their number.
+/// Returns the sort key of a row: words by their place among all words of the column, ranks by their number.
 fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
     let Some(cell) = rows.cell(row, column) else {
         return Value::Unknown(String::new());
@@ -107,7 +108,7 @@ fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
     }
 }
 
-/// The words of a column, each once, in the order in which people expect them.
+/// Returns the distinct words of a column in natural order.
 fn places_of_words(rows: &Rows, column: usize) -> Vec<&str> {
     let words = rows
         .table
@@ -122,7 +123,7 @@ fn places_of_words(rows: &Rows, column: usize) -> Vec<&str> {
     places
 }
 
-/// Words with numbers in them by these numbers: 2 stands before 10.
+/// Compares words in natural order: numbers inside them by value, so 2 is before 10.
 fn compare(one: &str, other: &str) -> Ordering {
     let (mut a, mut b) = (one.chars().peekable(), other.chars().peekable());
     loop {
@@ -161,7 +162,7 @@ mod tests {
     use super::super::rows::{Shape, tests::selection};
     use super::*;
     use proptest::prelude::*;
-    use rankscope_collector::report::selection_rows::Which;
+    use rankscope_report::selection_rows::Which;
 
     fn rows(which: Which) -> Rows {
         let (selection, session) = selection();

@@ -1,25 +1,27 @@
-//! Ranks put together: by host, and by the stage of the pipeline that they hold. Sums only, so that every group adds up to its
-//! ranks; what is not known of one rank is not known of a group with it, as in the whole report.
+//! Groups ranks by host or by pipeline stage.
+//!
+//! Groups contain only sums, so each group adds up to its ranks. A figure that is unknown for one rank is unknown for
+//! its group too, as in the report.
 
 use rankscope_formats::session::{Figure, Parts, RankLateness, Selection, Session};
 
-/// What ranks are put together by.
+/// Grouping of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Each by itself.
+    /// No grouping.
     #[default]
     Rank,
-    /// Those on one host.
+    /// Ranks on the same host.
     Host,
-    /// Those that hold the same stage of a pipeline.
+    /// Ranks of the same pipeline stage.
     Stage,
 }
 
 impl By {
-    /// In the order in which they are offered.
+    /// All groupings in display order.
     pub const ALL: [Self; 3] = [Self::Rank, Self::Host, Self::Stage];
 
-    /// For people, and in names of files.
+    /// Returns the name for display and for file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rank => "rank",
@@ -28,56 +30,56 @@ impl By {
         }
     }
 
-    /// Position in [`Self::ALL`].
+    /// Returns the position in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// Which rank is in which group.
+/// Assignment of ranks to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// What they are called.
+    /// Displayed names of the groups.
     pub names: Vec<String>,
-    /// Position in `names` of each rank of the session.
+    /// Position in `names` for each rank of the session.
     of_rank: Vec<usize>,
 }
 
-/// Where the time of a group's ranks went.
+/// Breakdown of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartsOfGroup {
     /// Position in [`Groups::names`].
     pub group: usize,
-    /// As of a rank: `device` or `host`.
+    /// Level as for a rank: `device` or `host`.
     pub level: String,
-    /// Ranks in the sum.
+    /// Number of ranks in the sum.
     pub ranks: u64,
-    /// Sums over them, rank-ns; from the first begin to the last end.
+    /// Sums over the ranks, in rank-ns. The window is from the first start to the last end.
     pub parts: Figure<Parts>,
 }
 
-/// Who was last and who waited, summed over a group's ranks.
+/// Last arrivals and waits of a group, summed over its ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatenessOfGroup {
     /// Position in [`Groups::names`].
     pub group: usize,
-    /// Ranks in the sum.
+    /// Number of ranks in the sum.
     pub ranks: u64,
-    /// Launches in which one of them arrived last.
+    /// Number of launches in which a rank of the group arrived last.
     pub last_arrivals: u64,
-    /// Exposed wait of all members in these, rank-ns.
+    /// Exposed wait of all members in these launches, in rank-ns.
     pub exposed_wait_where_last_rank_ns: i64,
-    /// What they waited themselves, rank-ns.
+    /// Exposed wait of the group's own ranks, in rank-ns.
     pub exposed_wait_rank_ns: Figure<i64>,
 }
 
-/// True if some ranks hold stages of a pipeline.
+/// Returns true if a pipeline was detected.
 pub fn has_stages(session: &Session) -> bool {
     session.structure.iter().any(|world| !world.pipelines.is_empty())
 }
 
 impl Groups {
-    /// Of a session; `None` where ranks stand alone, or no stages are known.
+    /// Groups the ranks of a session. `None` without grouping, or if no stages are known.
     pub fn new(session: &Session, by: By) -> Option<Self> {
         match by {
             By::Rank => None,
@@ -113,7 +115,7 @@ impl Groups {
                     format!("pipeline {number}, stage {at} of {of}")
                 });
                 for &rank in &stage.ranks {
-                    // A rank in two pipelines counts once: sums must add up to the ranks.
+                    // A rank in two pipelines counts once, because groups must add up to the ranks.
                     if let Some(of @ None) = of_rank.get_mut(rank as usize) {
                         *of = Some(names.len() - 1);
                     }
@@ -130,7 +132,7 @@ impl Groups {
         }
     }
 
-    /// Sums of the parts, in the order of groups, of each level apart.
+    /// Returns the summed breakdowns in the order of groups, separately for each level.
     pub fn parts(&self, selection: &Selection, session: &Session) -> Vec<PartsOfGroup> {
         let mut sums: Vec<PartsOfGroup> = Vec::new();
         for entry in &selection.parts {
@@ -158,7 +160,7 @@ impl Groups {
         sums
     }
 
-    /// Sums of who was last, in the order of groups.
+    /// Returns the summed lateness in the order of groups.
     pub fn lateness(&self, selection: &Selection, session: &Session) -> Vec<LatenessOfGroup> {
         let mut sums: Vec<Option<LatenessOfGroup>> = vec![None; self.names.len()];
         for entry in &selection.lateness {
@@ -185,12 +187,12 @@ impl Groups {
     }
 }
 
-/// The figure of a rank: a reason says of which.
+/// Adds the name of the rank to the reason of an unknown figure.
 fn told_of<T>(figure: Figure<T>, session: &Session, rank: u32) -> Figure<T> {
     match (figure.value, figure.reason) {
         (Some(value), _) => Figure::known(value),
         (None, reason) => {
-            let name = rankscope_collector::report::words::rank_name(session, rank);
+            let name = rankscope_analysis::model::labels::rank_name(session, rank);
             Figure::unknown(format!("{name}: {}", reason.as_deref().unwrap_or("not computed")))
         }
     }
@@ -300,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Every number of the parts, in one order.
+    /// Returns all numbers of a breakdown in a fixed order.
     fn numbers(parts: &Parts) -> [i64; 8] {
         [
             parts.window_ns,
@@ -347,7 +349,7 @@ mod tests {
             groups.names[..2],
             ["pipeline 1, stage 0 of 2", "pipeline 1, stage 1 of 2"]
         );
-        // Each rank counts in the first pipeline that has it.
+        // Each rank counts in the first pipeline that contains it.
         assert_eq!(groups.of_rank[..4], [0, 1, 0, 1]);
         assert!(Groups::new(&Job::new(4, 1).session(), By::Stage).is_none());
     }

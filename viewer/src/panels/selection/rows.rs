@@ -1,42 +1,42 @@
-//! The rows of a panel: those of the library, or sums of them, with what each row is a way to, and how wide its columns are.
+//! Rows of a panel: those of the library or sums of them, with the target of each row and the widths of the columns.
 
 use super::bar::Bar;
 use super::roll_up::{By, Groups};
 use crate::model::moment_text;
-use rankscope_collector::report::selection_rows::{Cell, Heading, SelectionTable, Value, Which, table_of};
-use rankscope_collector::report::units;
+use rankscope_analysis::model::units;
 use rankscope_formats::session::{Figure, Parts, Selection, Session};
+use rankscope_report::selection_rows::{Cell, Heading, SelectionTable, Value, Which, table_of};
 
-/// Begins of stalls are told so finely, ns.
+/// Displayed precision of the starts of stalls, in nanoseconds.
 const MOMENT_NS: i64 = 10_000;
 
-/// Which rows.
+/// A kind of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Which of the library's.
+    /// Table of the library.
     pub which: Which,
-    /// Of ranks, or of sums of them; of the others [`By::Rank`].
+    /// Grouping of ranks; [`By::Rank`] for tables that are not about ranks.
     pub by: By,
 }
 
 impl Shape {
-    /// How many there are, with those that no panel shows.
+    /// Number of shapes, including those that no panel shows.
     pub const COUNT: usize = Which::ALL.len() * By::ALL.len();
 
-    /// All of them.
+    /// Returns all shapes.
     pub fn all() -> impl Iterator<Item = Self> {
         Which::ALL
             .into_iter()
             .flat_map(|which| By::ALL.map(|by| Self { which, by }))
     }
 
-    /// Position in [`Self::all`].
+    /// Returns the position in [`Self::all`].
     pub fn index(self) -> usize {
         let which = Which::ALL.iter().position(|which| *which == self.which);
         which.unwrap_or(0) * By::ALL.len() + self.by.index()
     }
 
-    /// In names of files.
+    /// Returns the name for file names.
     pub fn name(self) -> String {
         let which = match self.which {
             Which::Parts => "time",
@@ -52,51 +52,51 @@ impl Shape {
     }
 }
 
-/// What a row is a way to.
+/// Target of a click on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing.
+    /// No target.
     Nothing,
     /// A rank.
     Rank(u32),
-    /// A stretch of time of a rank, ns on the axis.
+    /// A time range of a rank, in nanoseconds on the axis.
     Stall {
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// Its begin.
+        /// Start of the stall.
         from_ns: i64,
-        /// Its end.
+        /// End of the stall.
         to_ns: i64,
     },
-    /// Position of a class among the selection's operations.
+    /// A class: its position among the operations of the selection.
     Class(usize),
 }
 
-/// How many letters of a monospaced font a column's cells need.
+/// Width of a column, in characters of a monospaced font.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Letters {
-    /// Of all.
+    /// Total width.
     pub all: usize,
-    /// Of the longest unit, with the space before it: cells are padded to it, so that the digits stand below each other.
+    /// Width of the longest unit and the space before it. Cells are padded to it, so that the digits are aligned.
     pub unit: usize,
 }
 
 /// Rows of one shape.
 pub struct Rows {
-    /// As the library has them, for what is copied and sorted.
+    /// Rows as the library returns them, for copying and sorting.
     pub table: SelectionTable,
-    /// What each is a way to.
+    /// Target of each row.
     pub targets: Vec<Target>,
-    /// Their bars; none of other shapes than parts, and of what is not known.
+    /// Bar of each row. `None` for other shapes than breakdowns, and for unknown figures.
     pub bars: Vec<Option<Bar>>,
-    /// How wide the columns are.
+    /// Width of each column.
     pub letters: Vec<Letters>,
-    /// Columns that are not the same detail in all rows.
+    /// Columns to show by default: all but details that are equal in all rows.
     pub telling: Vec<usize>,
 }
 
 impl Rows {
-    /// Of a selection; `None` of a shape that there is not.
+    /// Creates the rows of a selection. `None` if the shape does not exist.
     pub fn new(selection: &Selection, session: &Session, shape: Shape) -> Option<Self> {
         if shape.by == By::Rank {
             return Some(Self::of_library(selection, session, shape.which));
@@ -236,7 +236,7 @@ impl Rows {
         }
     }
 
-    /// A cell as it is drawn: numbers end where their column's longest unit would end.
+    /// Returns the text of a cell for drawing. Numbers are padded to the longest unit of the column.
     pub fn padded(&self, row: usize, column: usize) -> String {
         let Some(cell) = self.cell(row, column) else {
             return String::new();
@@ -248,12 +248,12 @@ impl Rows {
         format!("{}{:pad$}", cell.text, "")
     }
 
-    /// A cell.
+    /// Returns a cell.
     pub fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
         self.table.rows.get(row)?.get(column)
     }
 
-    /// A row as it is read aloud.
+    /// Returns the text of a row for screen readers.
     pub fn words(&self, row: usize) -> String {
         let Some(cells) = self.table.rows.get(row) else {
             return String::new();
@@ -268,7 +268,7 @@ impl Rows {
         told.collect::<Vec<_>>().join(", ")
     }
 
-    /// The rows in an order, as a table of their own: for what is copied and saved.
+    /// Returns the rows in an order as a separate table, for copying and saving.
     pub fn in_order(&self, order: &[u32]) -> SelectionTable {
         let rows = order.iter().filter_map(|&row| self.table.rows.get(row as usize));
         SelectionTable {
@@ -280,7 +280,7 @@ impl Rows {
     }
 }
 
-/// Three digits of a second tell no stall from the next.
+/// Shows the starts of stalls with more digits. Three digits of a second would not distinguish neighbours.
 fn tell_begins_finely(table: &mut SelectionTable) {
     let Some(column) = table
         .headings
@@ -296,7 +296,7 @@ fn tell_begins_finely(table: &mut SelectionTable) {
     }
 }
 
-/// Letters of the unit at the end of a text, with the space before it.
+/// Returns the number of characters of the unit at the end of a text, including the space before it.
 fn unit_of(text: &str) -> usize {
     text.rsplit_once(' ')
         .map_or(0, |(_, unit)| unit.chars().count() + 1)

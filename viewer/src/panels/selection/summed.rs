@@ -1,30 +1,30 @@
-//! A window summed up, on another thread: the `Selection` of the library, and its rows as the panels show them.
+//! Sums up a window on a background thread: the library's `Selection`, and its rows as the panels show them.
 
 use super::roll_up::By;
 use super::rows::{Rows, Shape};
 use crate::model::{Opened, View, Window};
-use rankscope_collector::report::selection_rows::Which;
-use rankscope_collector::selection::{SelectError, Wanted, select};
+use rankscope_analysis::selection::{SelectError, Wanted, select};
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::Selection;
+use rankscope_report::selection_rows::Which;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A window summed up.
+/// Summary of a window.
 pub struct Summed {
-    /// As the library has it.
+    /// Result of the library.
     pub selection: Selection,
-    /// Of each shape, by [`Shape::index`].
+    /// Rows of each shape, by [`Shape::index`].
     rows: Vec<Option<Rows>>,
-    /// Ranks whose index was still being made: their parts are not in it.
+    /// Ranks whose index was not available yet. Their breakdowns are missing.
     pub coming: Vec<u32>,
-    /// Parts that do not add up to their window: a bug.
+    /// Number of breakdowns that do not add up to their window: a bug.
     pub wrong: u64,
 }
 
 impl Summed {
-    /// Sums a window up: of all ranks, also of those that are not shown.
+    /// Sums up a window over all ranks, including hidden ones.
     pub fn compute(opened: &Opened, window: Window, cancelled: &AtomicBool) -> Result<Self, SelectError> {
         let coming = RefCell::new(Vec::new());
         let view = |rank: u32| -> Option<Arc<ViewFile>> {
@@ -57,14 +57,14 @@ impl Summed {
         })
     }
 
-    /// The rows of a shape.
+    /// Returns the rows of a shape.
     pub fn rows(&self, which: Which, by: By) -> Option<&Rows> {
         self.rows.get(Shape { which, by }.index())?.as_ref()
     }
 
-    /// True if an index is there by now that was not when this was summed up.
+    /// Returns true if an index is available now that was missing in the summary.
     pub fn is_stale(&self, opened: &Opened) -> bool {
-        // Asked for before: this opens nothing.
+        // These indices were requested before, so this opens no file.
         self.coming
             .iter()
             .any(|&rank| !matches!(opened.view(rank), View::Coming))

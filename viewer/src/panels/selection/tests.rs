@@ -5,18 +5,18 @@ use crate::panels::test_support::{Made, Stage, keep, of, run_until};
 use egui::{Event, Key, Modifiers, OutputCommand, PointerButton, Pos2, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT, Queryable};
-use rankscope_collector::report::selection_rows::table_of;
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewWriter, part, view_path};
 use rankscope_formats::session::{
     DeviceActivity, Figure, InstanceRow, InstanceState, Pipeline, Selection, Session, Stage as PipelineStage,
     StallCause, StallRow, TableWriter, WaitClass, WorldStructure, part_path, rank_path,
 };
 use rankscope_ranklog::Operation;
+use rankscope_report::selection_rows::table_of;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 const MS: i64 = 1_000_000;
-/// Parts of a rank's time are pieces of this length, ns.
+/// Length of the pieces of a rank's time, in nanoseconds.
 const PIECE: i64 = 10 * MS;
 
 fn activity(rank: u32, stalls: u64) -> DeviceActivity {
@@ -35,7 +35,7 @@ fn activity(rank: u32, stalls: u64) -> DeviceActivity {
 }
 
 fn instance(number: u64, start_ns: i64, ranks: u32) -> InstanceRow {
-    // Any numbers that look like none in particular.
+    // Pseudo-random numbers.
     let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let operation = [
         Operation::AllReduce,
@@ -79,7 +79,7 @@ fn instance(number: u64, start_ns: i64, ranks: u32) -> InstanceRow {
     }
 }
 
-/// A run of so many ranks with operations, stalls and parts, of which the later ones wait less.
+/// Builds a run with this many ranks, with operations, stalls and breakdowns. Later ranks wait less.
 fn made(ranks: u32, with_stages: bool) -> Made {
     let mut session = Job {
         ranks,
@@ -143,7 +143,7 @@ fn made(ranks: u32, with_stages: bool) -> Made {
         ];
         let mut from_ns = 0;
         for piece in 0..(end_ns / PIECE) {
-            // The first rank waits most.
+            // The first rank waits longest.
             let shift = i64::from(rank) * MS / i64::from(ranks.max(1));
             let to_ns = (from_ns
                 + if piece % 3 == 2 {
@@ -211,7 +211,7 @@ fn selection_of(made: &Made, window: Window) -> Selection {
         .selection
 }
 
-/// For the tests of rows.
+/// Returns a selection for the tests of rows.
 pub fn made_selection() -> (Selection, Session) {
     let made = made(6, true);
     (selection_of(&made, whole(&made)), made.opened.session.clone())
@@ -226,7 +226,7 @@ fn harness<'a>(made: Made, tab: PanelTab, size: Vec2) -> Panels<'a> {
         |ui, stage: &mut Stage<SelectionPanels>| {
             let opened = stage.made.opened.clone();
             stage.panel.show(ui, &opened, &stage.state, &mut stage.actions);
-            // As the window does; what was asked for stays in the list.
+            // Apply marks as the window does. The actions stay in the list.
             for action in &stage.actions {
                 if let Action::Mark(instances) = action {
                     stage.state.marked = instances.clone();
@@ -245,7 +245,7 @@ fn ready(harness: &mut Panels<'_>) {
 
 const SIZE: Vec2 = egui::vec2(1200.0, 420.0);
 
-/// Names of the ranks from top to bottom, as they are read aloud.
+/// Returns the accessibility labels of the rows from top to bottom.
 fn first_words(harness: &Panels<'_>) -> Vec<String> {
     let rows = harness.query_all_by_role(egui::Role::Row);
     let mut rows: Vec<(f32, String)> = rows
@@ -401,7 +401,7 @@ fn bins_that_are_dragged_over_are_marked_and_cleared_by_a_click() {
     assert_eq!(marked.len() as u64, all);
     let words = format!("{all} instances are marked");
     harness.get_by_label(&words);
-    // What is marked is cleared from the keyboard too.
+    // The keyboard can clear the marks too.
     harness.get_by_label_contains("histogram").focus();
     harness.run();
     harness.key_press(Key::ArrowRight);
@@ -539,7 +539,7 @@ fn of_thousands_of_rows_those_are_drawn_that_are_seen() {
         harness.step();
     }
     harness.run();
-    // Two rows of each rank; the keys begin at the first.
+    // Each rank has two rows. The cursor starts at the first.
     let shown = first_words(&harness);
     assert!(
         shown.iter().any(|label| label.starts_with("rank 60, host")),
@@ -613,7 +613,7 @@ fn pictures_of_what_people_do() {
     }
     let few = made(8, true);
     let size = egui::vec2(1180.0, 270.0);
-    // A range that is dragged on and on.
+    // A range that the user keeps dragging.
     let mut state = few.state();
     let (mut panel, mut frame) = (SelectionPanels::default(), 0);
     keep("selection-dragged", size, |ui| {
@@ -674,7 +674,7 @@ fn picture(name: &str, made: &Made, tab: PanelTab, size: Vec2, set: impl Fn(&mut
     state.rank = Some(2);
     let mut current: Option<(bool, SelectionPanels)> = None;
     keep(&format!("selection-{name}"), size, |ui| {
-        // Textures belong to a context, and each theme has its own.
+        // Textures belong to an egui context, and each theme has its own context.
         let dark = ui.visuals().dark_mode;
         if current.as_ref().is_none_or(|(of, _)| *of != dark) {
             let mut panel = SelectionPanels::default();

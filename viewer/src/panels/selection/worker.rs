@@ -1,31 +1,33 @@
-//! What is computed of the window that was asked for last: on another thread, not before the mouse rests, and not a second
-//! time for the last few windows. Whoever is superseded is told so.
+//! Computes a result for the window that was requested last, on a background thread.
+//!
+//! A computation starts only when the mouse rests. The results of the last few windows are cached, and computations
+//! that are out of date are cancelled.
 
 use crate::model::Window;
 use crate::panels::background::{Background, DIED, Polled};
 use egui::Context;
-use rankscope_collector::selection::SelectError;
+use rankscope_analysis::selection::SelectError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Windows whose results are kept: some MB each of a job of thousands of ranks.
+/// Number of cached results. Each has some MB for a job of thousands of ranks.
 const KEPT: usize = 4;
-/// A window must have been asked for so long, seconds, before a slow computation begins.
+/// Minimum time since the request before a slow computation starts, in seconds.
 const REST_S: f64 = 0.15;
-/// What was incomplete is not computed anew more often than this, seconds.
+/// Minimum time between two computations of an incomplete result, in seconds.
 const AGAIN_S: f64 = 0.5;
 
-/// What is computed of windows.
+/// Computes and caches the results of windows.
 pub struct Worker<T> {
-    /// Asked for last, and since when, seconds of the window's clock.
+    /// Window of the last request, and the time of its first request, in seconds of the window's clock.
     wanted: Option<(Window, f64)>,
     running: Option<Running<T>>,
-    /// The one that was used last is the last one.
+    /// Cached results, the most recently used at the end.
     kept: VecDeque<(Window, Arc<T>)>,
     failed: Option<(Window, String)>,
-    /// How long the last one took that was not cancelled.
+    /// Duration of the last computation that was not cancelled.
     took: Duration,
     began_s: f64,
 }
@@ -38,7 +40,7 @@ struct Running<T> {
 
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
-        // Without effect on what has ended.
+        // This has no effect on a computation that has ended.
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }
@@ -56,19 +58,21 @@ impl<T> Default for Worker<T> {
     }
 }
 
-/// What is known of the window that was asked for.
+/// State of the requested window.
 pub enum Known<T> {
-    /// It.
+    /// The result.
     Computed(Arc<T>),
-    /// It comes; until then that of the window before, if there is one.
+    /// The result is being computed. Until then, the latest result of another window, if there is one.
     Coming(Option<(Window, Arc<T>)>),
-    /// Why it cannot be computed.
+    /// The reason why it cannot be computed.
     Failed(String),
 }
 
 impl<T: Send + Sync + 'static> Worker<T> {
-    /// What is known of a window, to be asked in every frame. `compute` runs on another thread, and ends soon after it was
-    /// cancelled; `is_stale` tells of a result that it would be better by now.
+    /// Requests the result of a window. Call it in every frame.
+    ///
+    /// `compute` runs on a background thread, and ends soon after it is cancelled. `is_stale` returns true if another
+    /// computation would give a more complete result.
     pub fn ask(
         &mut self,
         ctx: &Context,
@@ -95,7 +99,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
             AGAIN_S + self.began_s - now_s
         } else {
             let since_s = self.wanted.map_or(now_s, |(_, since_s)| since_s);
-            // What takes a frame or two follows the mouse.
+            // A computation of a frame or two follows the mouse immediately.
             (2.0 * self.took.as_secs_f64()).min(REST_S) + since_s - now_s
         };
         if !is_good && self.running.is_none() && self.failed.is_none() {
@@ -112,24 +116,24 @@ impl<T: Send + Sync + 'static> Worker<T> {
         }
     }
 
-    /// True if what is known of this window will not change by itself.
+    /// Returns true if the state of this window will not change by itself.
     pub fn is_ready(&self, window: Window) -> bool {
         let is_known = self.kept.iter().any(|(of, _)| *of == window);
         let has_failed = self.failed.as_ref().is_some_and(|(of, _)| *of == window);
         self.running.is_none() && (is_known || has_failed)
     }
 
-    /// What was shown last: of the window that was asked for, or of one before.
+    /// Returns the latest result, of the requested window or of an earlier one.
     pub fn latest(&self) -> Option<&Arc<T>> {
         self.kept.back().map(|(_, known)| known)
     }
 
-    /// Forgets why the last one failed, so that it is tried again.
+    /// Forgets the last failure, so that it is retried.
     pub fn retry(&mut self) {
         self.failed = None;
     }
 
-    /// What is kept of a window; it is then the one that was used last.
+    /// Returns the cached result of a window, which becomes the most recently used.
     fn take_out(&mut self, window: Window) -> Option<Arc<T>> {
         let at = self.kept.iter().position(|(of, _)| *of == window)?;
         let entry = self.kept.remove(at)?;
@@ -183,7 +187,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
                 }
                 self.kept.push_back((window, Arc::new(known)));
             }
-            // Only what was superseded is cancelled, and that is not waited for.
+            // Only computations that are out of date are cancelled, and nobody waits for their result.
             Err(SelectError::Cancelled) => {}
             Err(error) => self.failed = Some((window, error.to_string())),
         }
@@ -197,7 +201,7 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
-    /// A worker with a clock of its own, and what it began.
+    /// A worker with a simulated clock, and a log of its computations.
     struct Bench {
         ctx: Context,
         worker: Worker<i64>,
@@ -215,7 +219,7 @@ mod tests {
             }
         }
 
-        /// A computation that takes as long as asked for, and says whether it was cancelled.
+        /// Requests a computation of the given duration that logs whether it was cancelled.
         fn ask(&mut self, at_s: f64, from_ns: i64, lasts: Duration) -> Known<i64> {
             let input = RawInput {
                 time: Some(at_s),
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn while_it_is_dragged_only_the_newest_is_begun() {
         let mut bench = Bench::new();
-        // Nothing is known of how long it takes: the first begins at once.
+        // The duration is unknown at first, so the first computation starts at once.
         assert_eq!(bench.wait(0.0, 1), 1);
         for (at_s, from_ns) in [(1.0, 2), (1.02, 3), (1.04, 4), (1.06, 5)] {
             let known = bench.ask(at_s, from_ns, Duration::ZERO);

@@ -1,0 +1,539 @@
+//! From counter ticks to nanoseconds on one axis, with a stated error.
+//!
+//! Inside a host all processes share one conversion: the line through the calibrations of all of them, so that stamps
+//! of two processes differ by what their counter says and by nothing else. Between hosts the wall clock is the start:
+//! each host's line is moved by the median of REALTIME − MONOTONIC_RAW. What the job's own messages say then corrects it
+//! ([`crate::clocks`]), and the error says how well that is known.
+
+use crate::clocks::correction::Correction;
+use crate::clocks::learnt::Learnt;
+use rankscope_formats::session::{Axis, Figure};
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::reader::RankLog;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// adjtimex status bit: the wall clock is not synchronised.
+const STA_UNSYNC: u32 = 0x40;
+/// Binary digits behind the point of [`Line::ns_per_tick`].
+const FRACTION_BITS: u32 = 40;
+
+/// Times are cut to ± this, two years: a stamp beyond it is damage, and sums of times must not overflow.
+const FARTHEST_NS: i64 = 1 << 56;
+
+/// Ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`, in integers so that differences are exact to the nanosecond;
+/// where there are several hosts, corrected from there to the axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    ticks0: u64,
+    ns0: i64,
+    ns_per_tick: i128,
+    correction: Option<Arc<Correction>>,
+}
+
+impl Line {
+    /// Time of a stamp, ns on the axis.
+    #[inline]
+    pub fn ns(&self, ticks: u64) -> i64 {
+        let ns = self
+            .uncut(ticks)
+            .clamp(i128::from(-FARTHEST_NS), i128::from(FARTHEST_NS)) as i64;
+        match &self.correction {
+            None => ns,
+            Some(correction) => correction.axis_ns(ns).clamp(-FARTHEST_NS, FARTHEST_NS),
+        }
+    }
+
+    /// The stamp of a time that no correction moves, about: what [`Line::ns`] says of it is no later.
+    pub(crate) fn ticks(&self, ns: i64) -> u64 {
+        let since = (i128::from(ns) - i128::from(self.ns0)) << FRACTION_BITS;
+        let ticks = i128::from(self.ticks0) + since.div_euclid(self.ns_per_tick.max(1));
+        u64::try_from(ticks.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// How long so many ticks are, ns.
+    pub fn duration_ns(&self, ticks: u64) -> i64 {
+        let ns = (i128::from(ticks) * self.ns_per_tick) >> FRACTION_BITS;
+        ns.clamp(0, i128::from(FARTHEST_NS)) as i64
+    }
+
+    #[inline]
+    fn uncut(&self, ticks: u64) -> i128 {
+        let delta = i128::from(ticks) - i128::from(self.ticks0);
+        let ns = match (i64::try_from(delta), i64::try_from(self.ns_per_tick)) {
+            // One multiplication: what is not damaged is small.
+            (Ok(delta), Ok(rate)) => i128::from(delta) * i128::from(rate),
+            _ => delta * self.ns_per_tick,
+        };
+        i128::from(self.ns0) + (ns >> FRACTION_BITS)
+    }
+
+    /// The time before an origin was chosen: since boot, or since 1970.
+    fn absolute(&self, ticks: u64) -> i64 {
+        i64::try_from(self.uncut(ticks)).unwrap_or(0)
+    }
+
+    fn moved(&self, by: i64) -> Self {
+        Self {
+            ns0: self.ns0.saturating_add(by),
+            ..self.clone()
+        }
+    }
+}
+
+/// One clock: the processes of one kernel and time namespace.
+#[derive(Clone, Debug)]
+pub struct HostClock {
+    /// Name for people.
+    pub name: String,
+    /// Boot id, where known.
+    pub boot_id: Option<String>,
+    /// Time-namespace inode, where known.
+    pub time_namespace: Option<String>,
+    /// Counter that most of its logs use.
+    pub counter: Counter,
+    /// Frequency of that counter.
+    pub ticks_per_second: Figure<f64>,
+    /// Calibrations used.
+    pub calibrations: u32,
+    /// Error of the conversion to MONOTONIC_RAW, ± ns.
+    pub error_ns: i64,
+    /// Error of its wall clock, ± ns.
+    pub realtime_error_ns: Figure<i64>,
+    /// How far two stamps of this host may be off against each other, ns: rounding in its logs, and where its processes
+    /// use several counters the error of their conversions.
+    pub stamp_error_ns: i64,
+    /// The kernel stopped trusting the counter.
+    pub distrusted: bool,
+    /// Positions of its logs.
+    pub logs: Vec<usize>,
+}
+
+/// The axis of a session: hosts, and one line per log.
+pub struct Clocks {
+    /// Hosts in order of their first log.
+    pub hosts: Vec<HostClock>,
+    /// Host of each log.
+    pub host_of: Vec<usize>,
+    lines: Vec<Line>,
+    /// What the summary says; start and end are filled in by the merge.
+    pub axis: Axis,
+    /// What could not be calibrated.
+    pub problems: Vec<String>,
+    /// What the hosts' messages say about their clocks; `None` where that was not asked.
+    learnt: Option<Learnt>,
+}
+
+impl Clocks {
+    /// What the hosts' messages said, where there are several.
+    pub fn learnt(&self) -> Option<&Learnt> {
+        self.learnt.as_ref()
+    }
+
+    /// The conversion of a log.
+    pub fn line(&self, log: usize) -> Line {
+        self.lines[log].clone()
+    }
+
+    /// How far wrong a distance may be that is shown from a stamp of host `one` to one of host `other` about that time:
+    /// the true distance is shorter by at most the first and longer by at most the second, ns; `i64::MAX` where it is
+    /// unknown.
+    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (i64, i64) {
+        if one == other {
+            return (0, 0);
+        }
+        match &self.learnt {
+            Some(learnt) => {
+                let (less, more) = learnt.network.error_at(one, other, axis_ns);
+                (
+                    less.map_or(i64::MAX, i64::saturating_neg),
+                    more.unwrap_or(i64::MAX),
+                )
+            }
+            None => {
+                let error = self.error_between(one, other);
+                (error, error)
+            }
+        }
+    }
+
+    /// Largest error between the clocks of two hosts, ± ns: 0 for one and the same, `i64::MAX` where it is unknown. Moments
+    /// at which a clock jumped are not looked at.
+    pub fn error_between(&self, one: usize, other: usize) -> i64 {
+        if one == other {
+            return 0;
+        }
+        if let Some(learnt) = &self.learnt {
+            return learnt.network.largest_error(one, other).unwrap_or(i64::MAX);
+        }
+        let error = |host: usize| self.hosts[host].realtime_error_ns.value;
+        match (error(one), error(other)) {
+            (Some(one), Some(other)) => one.saturating_add(other),
+            _ => i64::MAX,
+        }
+    }
+
+    /// Puts what the hosts' messages say into effect.
+    pub fn correct(&mut self, learnt: Learnt) {
+        for &host in &learnt.network.wrong_wall_clocks {
+            self.problems.push(format!(
+                "host {host} ({}): its wall clock says that it is right within {} ns, and contradicts what it did together \
+                 with other hosts; it was not used",
+                self.hosts[host].name,
+                self.hosts[host].realtime_error_ns.value.unwrap_or(0)
+            ));
+        }
+        if learnt.network.contradictions > 0 {
+            self.problems.push(format!(
+                "in {} stretches of time what pairs of hosts prove about their clocks cannot be put together: times there \
+                 may be wrong",
+                learnt.network.contradictions
+            ));
+        }
+        for (host, known) in self.hosts.iter().enumerate() {
+            let correction = learnt.network.correction(host);
+            if correction == Correction::default() {
+                continue;
+            }
+            let correction = Arc::new(correction);
+            for &log in &known.logs {
+                self.lines[log].correction = Some(Arc::clone(&correction));
+            }
+        }
+        if !learnt.pairs.is_empty() {
+            "messages".clone_into(&mut self.axis.method);
+        }
+        self.learnt = Some(learnt);
+        self.state_errors();
+    }
+
+    /// Brings all logs onto one axis whose zero is the earliest calibration.
+    pub fn align(logs: &[RankLog]) -> Self {
+        // Boot id, time namespace, and where there is no boot id the name.
+        type Key = (Option<String>, Option<String>, Option<String>);
+        let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+        for (index, log) in logs.iter().enumerate() {
+            let property = |key: &str| log.properties.get(key).cloned();
+            let boot_id = property("boot_id");
+            // Without a boot id the name is all there is to tell hosts apart.
+            let name = if boot_id.is_none() { property("host") } else { None };
+            groups
+                .entry((boot_id, property("time_namespace"), name))
+                .or_default()
+                .push(index);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, members)| members[0]);
+        let mut clocks = Self {
+            hosts: Vec::new(),
+            host_of: vec![0; logs.len()],
+            lines: vec![
+                Line {
+                    ticks0: 0,
+                    ns0: 0,
+                    ns_per_tick: 1 << FRACTION_BITS,
+                    correction: None,
+                };
+                logs.len()
+            ],
+            axis: Axis {
+                origin_unix_ns: 0,
+                start_ns: 0,
+                end_ns: 0,
+                error_between_hosts_ns: Figure::known(0),
+                error_inside_host_ns: 0,
+                method: if groups.len() > 1 { "realtime" } else { "one-host" }.to_owned(),
+                evidence: None,
+            },
+            problems: Vec::new(),
+            learnt: None,
+        };
+        for ((boot_id, time_namespace, _), members) in groups {
+            clocks.add_host(logs, boot_id, time_namespace, members);
+        }
+        clocks.place_origin(logs);
+        clocks
+    }
+
+    fn add_host(
+        &mut self,
+        logs: &[RankLog],
+        boot_id: Option<String>,
+        time_namespace: Option<String>,
+        members: Vec<usize>,
+    ) {
+        let host = self.hosts.len();
+        let mut wall_offsets: Vec<i64> = Vec::new();
+        let mut wall_error = Some(0i64);
+        let mut host_error = 0;
+        let mut stamp_error = 0;
+        let mut calibrations = 0;
+        let mut ticks_per_second = Figure::unknown("no calibration");
+        let mut distrusted = false;
+        // All conversions of a host lead to its MONOTONIC_RAW, also where its processes chose different counters.
+        let mut by_counter: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for &log in &members {
+            by_counter.entry(logs[log].counter as u32).or_default().push(log);
+        }
+        let most = by_counter.values().map(Vec::len).max().unwrap_or(0);
+        for of_counter in by_counter.values() {
+            let counter = logs[of_counter[0]].counter;
+            let mut entries: Vec<Calibration> = of_counter
+                .iter()
+                .flat_map(|&log| logs[log].calibrations.iter().copied())
+                .collect();
+            entries.sort_by_key(|entry| entry.ticks);
+            entries.dedup();
+            let fit = fit_line(counter, &entries);
+            if fit.rate_unknown {
+                self.problems.push(format!(
+                    "host {}: the logs hold {} calibration(s) of {}, too few to know its frequency; its ticks were \
+                     taken for nanoseconds",
+                    logs[of_counter[0]].properties.get("host").map_or("unknown", String::as_str),
+                    entries.len(),
+                    counter.name()
+                ));
+            }
+            for &log in of_counter {
+                self.lines[log] = fit.line.clone();
+                self.host_of[log] = host;
+            }
+            calibrations += entries.len() as u32;
+            host_error = host_error.max(fit.error_ns);
+            stamp_error = stamp_error.max(fit.stamp_error_ns);
+            if of_counter.len() == most && !fit.rate_unknown && !entries.is_empty() {
+                ticks_per_second = Figure::known(fit.ticks_per_second);
+            }
+            distrusted |= entries.iter().any(|entry| entry.counter_trusted == 0);
+            for entry in &entries {
+                wall_offsets.push(entry.realtime_ns.saturating_sub(entry.monotonic_raw_ns));
+                let half = (f64::from(entry.half_width_ticks) + f64::from(entry.realtime_half_width_ticks))
+                    / fit.ticks_per_second
+                    * 1e9;
+                let synchronised =
+                    entry.adjtimex_status & STA_UNSYNC == 0 && entry.realtime_maxerror_us != u32::MAX;
+                wall_error = wall_error.filter(|_| synchronised).map(|error| {
+                    error.max(half.ceil() as i64 + i64::from(entry.realtime_maxerror_us) * 1000)
+                });
+            }
+        }
+        wall_offsets.sort_unstable();
+        let wall_offset = wall_offsets.get(wall_offsets.len() / 2).copied().unwrap_or(0);
+        // Slewing and steps of the wall clock during the run are part of its error.
+        let spread = wall_offsets
+            .iter()
+            .map(|offset| offset.abs_diff(wall_offset))
+            .max()
+            .unwrap_or(0) as i64;
+        for &log in &members {
+            self.lines[log] = self.lines[log].moved(wall_offset);
+        }
+        let realtime_error_ns = match wall_error {
+            Some(error) if calibrations > 0 => Figure::known(error.saturating_add(spread)),
+            Some(_) => Figure::unknown("no calibration in its logs"),
+            None => Figure::unknown("the kernel says that its wall clock is not synchronised"),
+        };
+        let first = &logs[members[0]];
+        self.hosts.push(HostClock {
+            name: first
+                .properties
+                .get("host")
+                .cloned()
+                .unwrap_or_else(|| "unknown".to_owned()),
+            boot_id,
+            time_namespace,
+            counter: by_counter
+                .values()
+                .find(|of_counter| of_counter.len() == most)
+                .map_or(first.counter, |of_counter| logs[of_counter[0]].counter),
+            ticks_per_second,
+            calibrations,
+            error_ns: host_error,
+            realtime_error_ns,
+            // Processes that read one counter are converted by one line, however wrong that is.
+            stamp_error_ns: if by_counter.len() > 1 {
+                stamp_error.saturating_add(host_error)
+            } else {
+                stamp_error
+            },
+            distrusted,
+            logs: members,
+        });
+    }
+
+    fn place_origin(&mut self, logs: &[RankLog]) {
+        let first = logs
+            .iter()
+            .enumerate()
+            .filter_map(|(index, log)| Some(self.lines[index].absolute(log.calibrations.first()?.ticks)))
+            .min();
+        let origin = first.unwrap_or(0);
+        for line in &mut self.lines {
+            *line = line.moved(origin.saturating_neg());
+        }
+        self.axis.origin_unix_ns = origin;
+        self.axis.error_inside_host_ns = self.hosts.iter().map(|host| host.error_ns).max().unwrap_or(0);
+        self.state_errors();
+    }
+
+    fn state_errors(&mut self) {
+        let mut worst = 0;
+        for one in 0..self.hosts.len() {
+            for other in one + 1..self.hosts.len() {
+                worst = worst.max(self.error_between(one, other));
+            }
+        }
+        self.axis.error_between_hosts_ns = if worst == i64::MAX {
+            Figure::unknown(if self.learnt.is_some() {
+                "neither messages nor wall clocks tie some hosts to each other"
+            } else {
+                "a host's wall clock is not synchronised, or its logs hold no calibration"
+            })
+        } else {
+            Figure::known(worst)
+        };
+    }
+}
+
+struct Fit {
+    line: Line,
+    ticks_per_second: f64,
+    error_ns: i64,
+    /// Rounding of stamps: logs round to what one reading of the counter costs, which is less than a bracket of two.
+    stamp_error_ns: i64,
+    rate_unknown: bool,
+}
+
+/// The line ticks → MONOTONIC_RAW. Slope: median over pairs of sharp calibrations far apart; offset: median of the
+/// residuals. Both are medians because one calibration taken while the machine was busy must not bend the axis.
+fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
+    let identity = |ticks0, ns0| Line {
+        ticks0,
+        ns0,
+        ns_per_tick: 1 << FRACTION_BITS,
+        correction: None,
+    };
+    let Some(first) = entries.first() else {
+        return Fit {
+            line: identity(0, 0),
+            ticks_per_second: 1e9,
+            error_ns: 0,
+            stamp_error_ns: 1,
+            rate_unknown: counter != Counter::MonotonicRaw,
+        };
+    };
+    let sharpest = entries
+        .iter()
+        .map(|entry| entry.half_width_ticks)
+        .min()
+        .unwrap_or(0);
+    let limit = sharpest.saturating_mul(4).max(64);
+    let sharp: Vec<&Calibration> = entries
+        .iter()
+        .filter(|entry| entry.half_width_ticks <= limit)
+        .collect();
+    let (ticks0, raw0) = sharp
+        .first()
+        .map_or((first.ticks, first.monotonic_raw_ns), |entry| {
+            (entry.ticks, entry.monotonic_raw_ns)
+        });
+    let rate = if counter == Counter::MonotonicRaw {
+        Some(1.0)
+    } else {
+        median_slope(&sharp)
+    };
+    let ns_per_tick = rate.unwrap_or(1.0);
+    let scaled = (ns_per_tick * (1u64 << FRACTION_BITS) as f64).round() as i128;
+    let line = Line {
+        ticks0,
+        ns0: raw0,
+        ns_per_tick: scaled,
+        correction: None,
+    };
+    let mut residuals: Vec<i64> = sharp
+        .iter()
+        .map(|entry| entry.monotonic_raw_ns.saturating_sub(line.absolute(entry.ticks)))
+        .collect();
+    residuals.sort_unstable();
+    let shift = residuals.get(residuals.len() / 2).copied().unwrap_or(0);
+    let off = residuals
+        .iter()
+        .map(|residual| residual.abs_diff(shift))
+        .max()
+        .unwrap_or(0) as i64;
+    let half = (f64::from(sharpest) * ns_per_tick).ceil() as i64;
+    Fit {
+        line: line.moved(shift),
+        ticks_per_second: 1e9 / ns_per_tick,
+        error_ns: off.saturating_add(half),
+        stamp_error_ns: half.saturating_mul(2).saturating_add(1),
+        rate_unknown: rate.is_none(),
+    }
+}
+
+/// Median slope over pairs half the list apart (after Siegel and Theil, at linear cost); `None` without a base.
+fn median_slope(sharp: &[&Calibration]) -> Option<f64> {
+    let half = sharp.len() / 2;
+    if half == 0 {
+        return None;
+    }
+    let mut slopes: Vec<f64> = (0..sharp.len() - half)
+        .filter_map(|start| {
+            let (one, other) = (sharp[start], sharp[start + half]);
+            let ticks = other.ticks.checked_sub(one.ticks)?;
+            let ns = other.monotonic_raw_ns.checked_sub(one.monotonic_raw_ns)?;
+            // A base shorter than a hundred brackets would tell the bracket's noise, not the counter's rate.
+            let noise = u64::from(one.half_width_ticks) + u64::from(other.half_width_ticks);
+            (ticks > 100 * noise.max(1) && ns > 0).then(|| ns as f64 / ticks as f64)
+        })
+        .collect();
+    slopes.sort_unstable_by(f64::total_cmp);
+    slopes.get(slopes.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(ticks: u64, raw: i64) -> Calibration {
+        Calibration {
+            ticks,
+            monotonic_raw_ns: raw,
+            realtime_ns: raw + 1_000_000,
+            half_width_ticks: 30,
+            counter_trusted: 1,
+            ..Calibration::default()
+        }
+    }
+
+    #[test]
+    fn one_bad_calibration_does_not_bend_the_line() {
+        let mut entries: Vec<Calibration> = (0..20u64)
+            .map(|n| {
+                entry(
+                    1_000_000_007 + n * 2_500_000_000,
+                    5_000_000 + n as i64 * 1_000_000_000,
+                )
+            })
+            .collect();
+        entries[7].monotonic_raw_ns += 80_000;
+        let fit = fit_line(Counter::TimeStampCounter, &entries);
+        assert!(
+            (fit.ticks_per_second - 2.5e9).abs() < 10.0,
+            "{}",
+            fit.ticks_per_second
+        );
+        let last = entries[19];
+        assert!(fit.line.ns(last.ticks).abs_diff(last.monotonic_raw_ns) <= 1);
+        assert!(fit.error_ns >= 80_000, "the error is stated: {}", fit.error_ns);
+    }
+
+    #[test]
+    fn ticks_of_an_uncalibrated_counter_are_a_problem_and_nanoseconds_are_not() {
+        assert!(fit_line(Counter::TimeStampCounter, &[entry(5, 5)]).rate_unknown);
+        let fit = fit_line(Counter::MonotonicRaw, &[entry(5, 5)]);
+        assert!(!fit.rate_unknown);
+        assert_eq!(fit.line.ns(1005), 1005);
+        assert_eq!(fit.line.ns(u64::MAX), FARTHEST_NS);
+    }
+}

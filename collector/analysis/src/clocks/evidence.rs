@@ -1,0 +1,460 @@
+//! Which calls prove what about clocks: `leave ≥ enter` for whom an operation needs (METRICS.md, section 4).
+
+use super::hull::Bound;
+use crate::model::operation::{NO_TIME, RankOperation};
+use rankscope_formats::session::OperationState;
+use rankscope_ranklog::{Operation, Pattern};
+use std::collections::BTreeMap;
+
+/// Members up to which those of variable operations are looked at one by one.
+const MOST_ONE_BY_ONE: usize = 64;
+
+/// One proof: a member of host `from` had entered by `enter_ns` of its clock before one of host `to` left at `leave_ns`
+/// of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Host that entered.
+    pub from: usize,
+    /// By its clock, ns.
+    pub enter_ns: i64,
+    /// Host that left later.
+    pub to: usize,
+    /// By its clock, ns.
+    pub leave_ns: i64,
+}
+
+/// What one instance (or message) says about the clocks of two hosts, the first of which has the lower number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// About when, by the first clock.
+    pub at_ns: i64,
+    /// About when, by the second.
+    pub other_ns: i64,
+    /// The offset (second minus first) is at most this.
+    pub upper: Option<Bound>,
+    /// The offset is at least this.
+    pub lower: Option<Bound>,
+    /// By how much the first leave of the second host comes after the first host's: the offset, if they coincide.
+    pub leaves_ns: Option<i64>,
+}
+
+/// The proofs of an instance between hosts, and the first leave of each host where everybody leaves together. Reused.
+#[derive(Default)]
+pub struct Instance {
+    hosts: Vec<(usize, Ends)>,
+    /// Between hosts, at most one per ordered pair.
+    pub proofs: Vec<Proof>,
+    /// All members leave about together.
+    pub leave_together: bool,
+    /// Inside a host somebody left before one that it needed had entered: it proves nothing about other hosts.
+    pub contradicts_itself: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The latest enter of members that all others need.
+    enter: Option<i64>,
+    /// The first leave of members that need all others.
+    leave: Option<i64>,
+}
+
+/// No later than the call began.
+fn enter_of(member: &RankOperation) -> i64 {
+    // A device's clock may tell its begin too late; the call that asked for it is a host's stamp.
+    if member.called_ns == NO_TIME {
+        member.enter_ns.saturating_sub(i64::from(member.clock_error_ns))
+    } else {
+        member.called_ns
+    }
+}
+
+impl Instance {
+    /// Reads the proofs of a complete instance. `host` says where a rank runs.
+    pub fn read(&mut self, members: &[RankOperation], host: impl Fn(u32) -> usize) {
+        self.hosts.clear();
+        self.proofs.clear();
+        self.leave_together = false;
+        self.contradicts_itself = false;
+        let [first, ..] = members else { return };
+        let operation = first.operation;
+        let carries = |member: &RankOperation| {
+            operation == Operation::Barrier || operation.is_variable() || member.known_bytes() != Some(0)
+        };
+        let is_done = |member: &RankOperation| {
+            member.state == OperationState::Completed && member.leave_ns != NO_TIME && !member.failed()
+        };
+        if members.len() < 2 || !members.iter().all(is_done) {
+            return;
+        }
+        let reduces_scattered = matches!(operation, Operation::ReduceScatter | Operation::ReduceScatterV);
+        if !reduces_scattered && !members.iter().any(carries) {
+            return;
+        }
+        let root = usize::try_from(first.peer).ok();
+        match operation.pattern() {
+            Pattern::AllToAll if operation.is_variable() && operation != Operation::ReduceScatterV => {
+                if members.iter().all(|member| member.counts.len() == members.len()) {
+                    let sends = |from: usize, to: usize| {
+                        let counted = if operation == Operation::AllToAllV {
+                            to
+                        } else {
+                            from
+                        };
+                        members[from].counts[counted] > 0
+                    };
+                    self.one_by_one(members, &host, sends);
+                }
+            }
+            Pattern::AllToAll => {
+                let receives = |number: usize, member: &RankOperation| match member.counts.get(number) {
+                    Some(&bytes) => bytes > 0,
+                    None => carries(member),
+                };
+                self.leave_together = true;
+                self.all(
+                    members,
+                    &host,
+                    |_, _| true,
+                    |number, member| !reduces_scattered || receives(number, member),
+                );
+            }
+            Pattern::FromRoot if operation != Operation::ScatterV => {
+                self.all(members, &host, |number, _| Some(number) == root, |_, _| true);
+            }
+            Pattern::ToRoot if operation != Operation::GatherV => {
+                self.all(members, &host, |_, _| true, |number, _| Some(number) == root);
+            }
+            Pattern::FromRoot => {
+                let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
+                let receives = |to: usize| {
+                    counts
+                        .and_then(|counts| counts.get(to))
+                        .is_some_and(|&bytes| bytes > 0)
+                };
+                self.all(
+                    members,
+                    &host,
+                    |number, _| Some(number) == root,
+                    |number, _| receives(number),
+                );
+            }
+            Pattern::ToRoot => {
+                let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
+                let sends = |from: usize| {
+                    counts
+                        .and_then(|counts| counts.get(from))
+                        .is_some_and(|&bytes| bytes > 0)
+                };
+                self.all(
+                    members,
+                    &host,
+                    |number, _| sends(number),
+                    |number, _| Some(number) == root,
+                );
+            }
+            Pattern::Scan => self.one_by_one(members, &host, |from, to| from < to),
+            // The sender stands first.
+            Pattern::PointToPoint => self.one_by_one(members, &host, |from, to| from == 0 && to == 1),
+            Pattern::OneSided | Pattern::Unknown => {}
+        }
+    }
+
+    /// Everybody who `leaves` needs everybody who `enters`.
+    fn all(
+        &mut self,
+        members: &[RankOperation],
+        host: &impl Fn(u32) -> usize,
+        enters: impl Fn(usize, &RankOperation) -> bool,
+        leaves: impl Fn(usize, &RankOperation) -> bool,
+    ) {
+        for (number, member) in members.iter().enumerate() {
+            let host = host(member.rank);
+            let at = match self.hosts.iter().position(|known| known.0 == host) {
+                Some(at) => at,
+                None => {
+                    self.hosts.push((
+                        host,
+                        Ends {
+                            enter: None,
+                            leave: None,
+                        },
+                    ));
+                    self.hosts.len() - 1
+                }
+            };
+            let ends = &mut self.hosts[at].1;
+            if enters(number, member) {
+                ends.enter = ends.enter.max(Some(enter_of(member)));
+            }
+            if leaves(number, member) {
+                ends.leave = ends.leave.into_iter().chain([member.leave_ns]).min();
+            }
+        }
+        // In a host an instance that contradicts itself proves nothing: its members do not belong together.
+        let is_sane = self.hosts.iter().all(|(_, ends)| match (ends.enter, ends.leave) {
+            (Some(enter), Some(leave)) => enter <= leave,
+            _ => true,
+        });
+        if !is_sane {
+            self.hosts.clear();
+            self.leave_together = false;
+            self.contradicts_itself = true;
+            return;
+        }
+        for &(from, of_from) in &self.hosts {
+            for &(to, of_to) in &self.hosts {
+                if from != to
+                    && let (Some(enter_ns), Some(leave_ns)) = (of_from.enter, of_to.leave)
+                {
+                    self.proofs.push(Proof {
+                        from,
+                        enter_ns,
+                        to,
+                        leave_ns,
+                    });
+                }
+            }
+        }
+    }
+
+    fn one_by_one(
+        &mut self,
+        members: &[RankOperation],
+        host: &impl Fn(u32) -> usize,
+        needs: impl Fn(usize, usize) -> bool,
+    ) {
+        if members.len() > MOST_ONE_BY_ONE {
+            return;
+        }
+        for (sender, from) in members.iter().enumerate() {
+            for (receiver, to) in members.iter().enumerate() {
+                let (from_host, to_host) = (host(from.rank), host(to.rank));
+                if from_host == to_host || sender == receiver || !needs(sender, receiver) {
+                    continue;
+                }
+                let new = Proof {
+                    from: from_host,
+                    enter_ns: enter_of(from),
+                    to: to_host,
+                    leave_ns: to.leave_ns,
+                };
+                let slack = |proof: &Proof| i128::from(proof.leave_ns) - i128::from(proof.enter_ns);
+                match self
+                    .proofs
+                    .iter_mut()
+                    .find(|known| known.from == from_host && known.to == to_host)
+                {
+                    Some(known) if slack(&new) < slack(known) => *known = new,
+                    Some(_) => {}
+                    None => self.proofs.push(new),
+                }
+            }
+        }
+    }
+
+    /// A message by itself.
+    pub fn message(&mut self, proof: Proof) {
+        self.hosts.clear();
+        self.proofs.clear();
+        self.proofs.push(proof);
+        self.leave_together = false;
+    }
+
+    /// Of an instance of more hosts than that, keeps pairs at distances that are powers of two and those of the first:
+    /// the others are bounded through third ones.
+    pub fn thin_out(&mut self, most_hosts: usize) {
+        if self.hosts.len() <= most_hosts {
+            return;
+        }
+        let position: BTreeMap<usize, usize> = self.hosts.iter().map(|known| known.0).zip(0..).collect();
+        let at = |host: usize| position.get(&host).copied().unwrap_or(0);
+        self.proofs.retain(|proof| {
+            let (one, other) = (at(proof.from), at(proof.to));
+            one.min(other) == 0 || one.abs_diff(other).is_power_of_two()
+        });
+    }
+
+    /// True if somebody left before one that it needed had entered, by the times as they are.
+    pub fn is_violated(&self, stamp_error_ns: impl Fn(usize) -> i64) -> bool {
+        self.proofs.iter().any(|proof| {
+            let error = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
+            proof.leave_ns.saturating_add(error) < proof.enter_ns
+        })
+    }
+
+    /// What it says about each pair of hosts. `loosened_ns` is the error of a host's stamps.
+    pub fn sightings(
+        &self,
+        loosened_ns: impl Fn(usize) -> i64,
+        mut take: impl FnMut(usize, usize, Sighting),
+    ) {
+        let mut places: BTreeMap<(usize, usize), &Proof> = BTreeMap::new();
+        let are_many = self.proofs.len() > 8;
+        if are_many {
+            places.extend(self.proofs.iter().map(|proof| ((proof.from, proof.to), proof)));
+        }
+        for proof in &self.proofs {
+            let back = if are_many {
+                places.get(&(proof.to, proof.from)).copied()
+            } else {
+                self.proofs
+                    .iter()
+                    .find(|other| other.from == proof.to && other.to == proof.from)
+            };
+            if proof.from > proof.to && back.is_some() {
+                continue;
+            }
+            let loosened = loosened_ns(proof.from).saturating_add(loosened_ns(proof.to));
+            let (first, second) = (proof.from.min(proof.to), proof.from.max(proof.to));
+            let mut sighting = Sighting {
+                at_ns: 0,
+                other_ns: 0,
+                upper: None,
+                lower: None,
+                leaves_ns: None,
+            };
+            for one in [Some(proof), back].into_iter().flatten() {
+                let ahead = one.leave_ns.saturating_sub(one.enter_ns).saturating_add(loosened);
+                if one.from == first {
+                    (sighting.at_ns, sighting.other_ns) = (one.enter_ns, one.leave_ns);
+                    sighting.upper = Some(Bound {
+                        at_ns: one.enter_ns,
+                        value_ns: ahead,
+                    });
+                } else {
+                    if sighting.upper.is_none() {
+                        (sighting.at_ns, sighting.other_ns) = (one.leave_ns, one.enter_ns);
+                    }
+                    sighting.lower = Some(Bound {
+                        at_ns: one.leave_ns,
+                        value_ns: ahead.saturating_neg(),
+                    });
+                }
+            }
+            if self.leave_together {
+                let leave = |host: usize| {
+                    let found = self.hosts.iter().find(|known| known.0 == host);
+                    found.and_then(|(_, ends)| ends.leave)
+                };
+                sighting.leaves_ns = leave(second)
+                    .zip(leave(first))
+                    .map(|(two, one)| two.saturating_sub(one));
+            }
+            take(first, second, sighting);
+        }
+    }
+}
+
+/// True for the half of the instances that are not fitted, by which the axis is judged afterwards. A hash of the key, so
+/// that it is the same half in whatever order they come.
+pub fn is_held_out(first: &RankOperation) -> bool {
+    let mut hash = u64::from(first.communicator) << 32 | u64::from(first.operation as u8);
+    for part in [
+        u64::from(first.tag) << 32 | u64::from(first.sequence),
+        u64::from(first.peer as u32),
+    ] {
+        hash = (hash ^ part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash ^= hash >> 29;
+    }
+    hash.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 63 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(members: &[RankOperation]) -> Vec<(usize, i64, usize, i64)> {
+        let mut instance = Instance::default();
+        // Ranks 0 and 1 on host 0, 2 on host 1, …
+        instance.read(members, |rank| (rank / 2) as usize);
+        let mut proofs: Vec<_> = instance
+            .proofs
+            .iter()
+            .map(|proof| (proof.from, proof.enter_ns, proof.to, proof.leave_ns))
+            .collect();
+        proofs.sort_unstable();
+        proofs
+    }
+
+    fn three(operation: Operation, peer: i32) -> [RankOperation; 3] {
+        let times = [(10, 100), (30, 90), (1020, 1080)];
+        [0, 1, 2].map(|number| RankOperation {
+            operation,
+            peer,
+            ..RankOperation::sample(number, times[number as usize].0, times[number as usize].1)
+        })
+    }
+
+    #[test]
+    fn each_operation_proves_what_its_meaning_allows() {
+        assert_eq!(
+            read(&three(Operation::AllReduce, -1)),
+            [(0, 30, 1, 1080), (1, 1020, 0, 90)],
+            "the latest enter and the earliest leave of each host"
+        );
+        assert_eq!(read(&three(Operation::Broadcast, 0)), [(0, 10, 1, 1080)]);
+        assert_eq!(read(&three(Operation::Reduce, 2)), [(0, 30, 1, 1080)]);
+        assert_eq!(read(&three(Operation::Scan, -1)), [(0, 30, 1, 1080)]);
+        let mut scattered = three(Operation::ReduceScatter, -1);
+        scattered[2].bytes = 0;
+        assert_eq!(
+            read(&scattered),
+            [(1, 1020, 0, 90)],
+            "who receives nothing needs nobody"
+        );
+        let mut sent = three(Operation::AllToAllV, -1);
+        for member in &mut sent {
+            member.counts = vec![0, 0, 0].into();
+        }
+        sent[1].counts[2] = 8;
+        assert_eq!(read(&sent), [(0, 30, 1, 1080)]);
+        sent[0].counts = Box::default();
+        assert_eq!(read(&sent), [], "counts that are not known prove nothing");
+    }
+
+    #[test]
+    fn what_did_not_run_proves_nothing() {
+        let mut members = three(Operation::AllReduce, -1);
+        members[1].state = OperationState::Failed;
+        assert_eq!(read(&members), []);
+        let mut members = three(Operation::AllReduce, -1);
+        members.iter_mut().for_each(|member| member.bytes = 0);
+        assert_eq!(read(&members), []);
+        members
+            .iter_mut()
+            .for_each(|member| member.operation = Operation::Barrier);
+        assert_eq!(read(&members).len(), 2);
+        // Rank 1 leaves before rank 0 of its own host enters: they are not of one instance.
+        members[1].leave_ns = 5;
+        assert_eq!(read(&members), []);
+    }
+
+    #[test]
+    fn a_sighting_bounds_the_offset_from_both_sides() {
+        let mut instance = Instance::default();
+        instance.read(&three(Operation::AllReduce, -1), |rank| (rank / 2) as usize);
+        let mut seen = Vec::new();
+        instance.sightings(
+            |host| 1 + host as i64,
+            |one, other, sighting| seen.push((one, other, sighting)),
+        );
+        let [(0, 1, sighting)] = seen[..] else {
+            panic!("one pair: {seen:?}")
+        };
+        assert_eq!(
+            sighting.upper,
+            Some(Bound {
+                at_ns: 30,
+                value_ns: 1050 + 3
+            })
+        );
+        assert_eq!(
+            sighting.lower,
+            Some(Bound {
+                at_ns: 90,
+                value_ns: 930 - 3
+            })
+        );
+        assert_eq!(sighting.leaves_ns, Some(990));
+    }
+}

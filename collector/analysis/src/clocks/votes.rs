@@ -1,0 +1,322 @@
+//! Instances that were put together wrongly, and clocks that jumped: both contradict their neighbours. A mismatch
+//! contradicts those before and those after it, and is left out; behind a jump all contradict all before it, and a new
+//! segment begins. Where a rank is always late bounds are too wide to contradict anything; there leaves tell, which come
+//! together in every instance but a mismatched one.
+//!
+//! Leaving out a true sighting would do no harm, it only widens; so the vote may be generous.
+
+use super::MOST_DRIFT_PPM;
+use super::evidence::Sighting;
+use std::collections::VecDeque;
+
+/// Neighbours that are asked on each side.
+pub const NEIGHBOURS: usize = 12;
+/// So many of them must have something to say.
+const QUORUM: usize = 3;
+/// Leaves that are so many times farther from the middle of their neighbours' than these are at the median are apart …
+const APART: i64 = 12;
+/// … if they are at least that far, ns.
+const LEAST_APART_NS: i64 = 100_000;
+/// Who contradicts one in so many is left out: a true sighting contradicts only mismatches, which are fewer.
+const SUSPICIOUS: usize = 7;
+/// Sightings that are judged together.
+const BLOCK: usize = 64;
+/// Sightings that wait for others that come out of order: those of a pair are put together from logs that are read by
+/// turns, messages when both ends and instances when all members were met.
+const WAITING: usize = 128;
+
+/// What became of a sighting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It agrees with its neighbours.
+    Fits,
+    /// It agrees with those behind it, and these contradict what lies before.
+    FitsAfterJump,
+    /// It contradicts its neighbours.
+    Mismatch,
+    /// Its neighbours were judged long ago.
+    Late,
+}
+
+/// Judges the sightings of one pair, in order of time.
+#[derive(Default)]
+pub struct Votes {
+    /// The last that were found to fit.
+    before: VecDeque<Sighting>,
+    waiting: Vec<Sighting>,
+    /// The latest that was judged, by the first clock, ns.
+    judged_ns: Option<i64>,
+}
+
+/// True if both cannot be, whatever the drift; `None` if they bound the same side only.
+fn contradict(one: &Sighting, other: &Sighting) -> Option<bool> {
+    let above = |upper: &Sighting, lower: &Sighting| {
+        let (upper, lower) = (upper.upper?, lower.lower?);
+        let apart = (i128::from(upper.at_ns) - i128::from(lower.at_ns)).abs();
+        let drift = apart * i128::from(MOST_DRIFT_PPM) / 1_000_000 + 1;
+        Some(i128::from(upper.value_ns) + drift < i128::from(lower.value_ns))
+    };
+    match (above(one, other), above(other, one)) {
+        (None, None) => None,
+        (one, other) => Some(one == Some(true) || other == Some(true)),
+    }
+}
+
+/// How many had something to say, and how many of them contradict.
+#[derive(Clone, Copy)]
+struct Count {
+    asked: usize,
+    against: usize,
+}
+
+impl Count {
+    fn of<'a>(sighting: &Sighting, others: impl Iterator<Item = &'a Sighting>) -> Self {
+        let mut count = Self { asked: 0, against: 0 };
+        for other in others {
+            if let Some(contradicts) = contradict(sighting, other) {
+                count.asked += 1;
+                count.against += usize::from(contradicts);
+            }
+        }
+        count
+    }
+
+    /// Do most contradict? `None` without a quorum.
+    fn most(self) -> Option<bool> {
+        (self.asked >= QUORUM).then_some(2 * self.against > self.asked)
+    }
+
+    fn is_suspicious(self) -> bool {
+        self.against >= QUORUM && self.against * SUSPICIOUS > self.asked
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            asked: self.asked + other.asked,
+            against: self.against + other.against,
+        }
+    }
+}
+
+/// Do the leaves of a sighting lie apart from those of others? `None` without a quorum.
+fn leaves_apart<'a>(
+    sighting: &Sighting,
+    others: impl Iterator<Item = &'a Sighting>,
+    scratch: &mut Vec<i64>,
+) -> Option<bool> {
+    let own = sighting.leaves_ns?;
+    scratch.clear();
+    scratch.extend(others.filter_map(|other| other.leaves_ns));
+    if scratch.len() < QUORUM {
+        return None;
+    }
+    scratch.sort_unstable();
+    let middle = scratch[scratch.len() / 2];
+    scratch
+        .iter_mut()
+        .for_each(|leaves_ns| *leaves_ns = leaves_ns.saturating_sub(middle).saturating_abs());
+    scratch.sort_unstable();
+    let spread = scratch[scratch.len() / 2];
+    let limit = spread.saturating_mul(APART).max(LEAST_APART_NS);
+    Some(own.saturating_sub(middle).saturating_abs() > limit)
+}
+
+impl Votes {
+    /// Takes a sighting; hands on what could be judged.
+    pub fn take(&mut self, sighting: Sighting, mut hand_on: impl FnMut(Sighting, Verdict)) {
+        // Among neighbours that lie behind it, it would look like a jump back.
+        if self.judged_ns.is_some_and(|judged_ns| sighting.at_ns < judged_ns) {
+            hand_on(sighting, Verdict::Late);
+            return;
+        }
+        self.waiting.push(sighting);
+        if self.waiting.len() >= BLOCK + WAITING {
+            self.judge(WAITING, hand_on);
+        }
+    }
+
+    /// Nothing comes any more.
+    pub fn finish(&mut self, hand_on: impl FnMut(Sighting, Verdict)) {
+        self.judge(0, hand_on);
+    }
+
+    /// Neighbours of both sides; of those behind it that contradict only who agrees with those before it: others are
+    /// mismatches themselves, or stand behind a jump.
+    fn of_both(&self, sighting: &Sighting, of_before: Count, of_after: Count, after: &[Sighting]) -> Count {
+        if of_after.against == 0 {
+            return of_before.and(of_after);
+        }
+        let against = after
+            .iter()
+            .filter(|other| contradict(sighting, other) == Some(true))
+            .filter(|other| Count::of(other, self.before.iter()).most() != Some(true))
+            .count();
+        of_before.and(Count { against, ..of_after })
+    }
+
+    /// Judges all that wait but the last `keep`.
+    fn judge(&mut self, keep: usize, mut hand_on: impl FnMut(Sighting, Verdict)) {
+        // They come nearly in order.
+        self.waiting.sort_by_key(|sighting| sighting.at_ns);
+        let count = self.waiting.len().saturating_sub(keep);
+        let mut scratch = Vec::with_capacity(NEIGHBOURS);
+        for at in 0..count {
+            let sighting = self.waiting[at];
+            let after = &self.waiting[at + 1..self.waiting.len().min(at + 1 + NEIGHBOURS)];
+            let of_before = Count::of(&sighting, self.before.iter());
+            let of_after = Count::of(&sighting, after.iter());
+            let verdict = match of_before.most() {
+                Some(true) => {
+                    let agree = after
+                        .iter()
+                        .filter(|other| Count::of(other, self.before.iter()).most() == Some(true))
+                        .count();
+                    let is_jump = 2 * agree > after.len()
+                        && agree >= QUORUM
+                        && of_after.most() == Some(false)
+                        && !of_after.is_suspicious();
+                    if is_jump {
+                        Verdict::FitsAfterJump
+                    } else {
+                        Verdict::Mismatch
+                    }
+                }
+                // Those behind it contradict: nobody stands before it, or a clock will jump.
+                _ if of_after.most() == Some(true) => {
+                    if of_before.asked < QUORUM || of_before.against > 0 {
+                        Verdict::Mismatch
+                    } else {
+                        Verdict::Fits
+                    }
+                }
+                _ if self
+                    .of_both(&sighting, of_before, of_after, after)
+                    .is_suspicious() =>
+                {
+                    Verdict::Mismatch
+                }
+                _ => {
+                    let apart_before = leaves_apart(&sighting, self.before.iter(), &mut scratch);
+                    let apart_after = leaves_apart(&sighting, after.iter(), &mut scratch);
+                    match (apart_before, apart_after) {
+                        (Some(true) | None, Some(true)) | (Some(true), None) => Verdict::Mismatch,
+                        _ => Verdict::Fits,
+                    }
+                }
+            };
+            if verdict == Verdict::FitsAfterJump {
+                self.before.clear();
+            }
+            if verdict != Verdict::Mismatch {
+                if self.before.len() == NEIGHBOURS {
+                    self.before.pop_front();
+                }
+                self.before.push_back(sighting);
+            }
+            hand_on(sighting, verdict);
+        }
+        self.judged_ns = count
+            .checked_sub(1)
+            .and_then(|last| self.waiting.get(last))
+            .map(|last| last.at_ns)
+            .or(self.judged_ns);
+        self.waiting.drain(..count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clocks::hull::Bound;
+
+    /// Between 100 µs below and 100 µs above the offset.
+    fn sighting(at_ns: i64, offset_ns: i64) -> Sighting {
+        Sighting {
+            at_ns,
+            other_ns: at_ns + offset_ns,
+            upper: Some(Bound {
+                at_ns,
+                value_ns: offset_ns + 100_000,
+            }),
+            lower: Some(Bound {
+                at_ns,
+                value_ns: offset_ns - 100_000,
+            }),
+            leaves_ns: None,
+        }
+    }
+
+    fn judged(sightings: impl Iterator<Item = Sighting>) -> Vec<Verdict> {
+        let mut votes = Votes::default();
+        let mut out = Vec::new();
+        for sighting in sightings {
+            votes.take(sighting, |_, verdict| out.push(verdict));
+        }
+        votes.finish(|_, verdict| out.push(verdict));
+        out
+    }
+
+    #[test]
+    fn mismatches_are_told_from_a_jump() {
+        // Every 10 ms; every seventh is 10 ms off, in turn ahead and behind; a second is gained before the 501st.
+        let off = |n: i64| {
+            if n % 7 == 3 {
+                if n % 2 == 0 { 10_000_000 } else { -10_000_000 }
+            } else {
+                0
+            }
+        };
+        let base = |n: i64| if n < 501 { 0 } else { 1_000_000_000 };
+        let verdicts = judged((0..1000).map(|n| sighting(n * 10_000_000, 5 + base(n) + off(n))));
+        for (n, &verdict) in (0i64..).zip(&verdicts) {
+            let expected = if off(n) != 0 {
+                Verdict::Mismatch
+            } else if n == 501 {
+                Verdict::FitsAfterJump
+            } else {
+                Verdict::Fits
+            };
+            assert_eq!(verdict, expected, "{n}");
+        }
+        assert_eq!(verdicts.len(), 1000);
+    }
+
+    /// As sightings come that are put together from logs read by turns: around a jump, those of the time before among
+    /// those behind it, and some when all is over.
+    #[test]
+    fn who_comes_out_of_order_is_no_jump() {
+        let base = |n: i64| if n < 500 { 0 } else { -3_000_000_000 };
+        let in_order = |n: i64| sighting(n * 10_000_000, base(n));
+        let shuffled = (0..1000i64).map(|n| in_order(n / 100 * 100 + n % 100 * 37 % 100));
+        let verdicts = judged(shuffled.chain([in_order(7), in_order(499)]));
+        let count = |verdict: Verdict| verdicts.iter().filter(|&&other| other == verdict).count();
+        assert_eq!(
+            (
+                count(Verdict::FitsAfterJump),
+                count(Verdict::Mismatch),
+                count(Verdict::Late)
+            ),
+            (1, 0, 2)
+        );
+    }
+
+    #[test]
+    fn drift_is_no_contradiction_and_one_side_alone_never_is() {
+        let drifting = (0..300).map(|n| sighting(n * 1_000_000_000, n * 199_000));
+        assert!(judged(drifting).iter().all(|&verdict| verdict == Verdict::Fits));
+        let uppers = (0..300).map(|n| Sighting {
+            lower: None,
+            ..sighting(n * 1_000_000, (n % 9) * 50_000_000)
+        });
+        assert!(judged(uppers).iter().all(|&verdict| verdict == Verdict::Fits));
+    }
+
+    #[test]
+    fn the_first_of_all_is_judged_by_those_behind_it() {
+        let verdicts = judged((0..20).map(|n| sighting(n * 1_000_000, if n < 2 { 30_000_000 } else { 0 })));
+        assert_eq!(
+            verdicts[..3],
+            [Verdict::Mismatch, Verdict::Mismatch, Verdict::Fits]
+        );
+    }
+}

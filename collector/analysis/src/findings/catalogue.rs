@@ -1,0 +1,88 @@
+//! All rules, with what is said of each: the documentation is printed from here.
+
+use super::rule::Rule;
+
+/// All rules. Those that say what exactly is wrong stand before those that tell a symptom: seconds that both tell count for
+/// the former.
+pub const RULES: &[Rule] = &[
+    crate::findings::ranks::slow_host::RULE,
+    crate::findings::ranks::lateness::LATE_RANK,
+    crate::findings::network::slow_link::RULE,
+    crate::findings::ranks::pipeline_imbalance::RULE,
+    crate::findings::steps::unused_parameters::RULE,
+    crate::findings::devices::synchronising::RULE,
+    crate::findings::steps::named_pauses::INPUT,
+    crate::findings::steps::named_pauses::CHECKPOINT,
+    crate::findings::steps::named_pauses::EVALUATION,
+    crate::findings::steps::named_pauses::GARBAGE,
+    crate::findings::steps::periodic_pause::RULE,
+    crate::findings::network::small_buckets::RULE,
+    crate::findings::network::small_messages::RULE,
+    crate::findings::network::declared_limits::LOW_BANDWIDTH,
+    crate::findings::ranks::imbalance::RULE,
+    crate::findings::ranks::lateness::ROTATING,
+    crate::findings::steps::recurring_stall::RULE,
+    crate::findings::devices::utilisation::RULE,
+    crate::findings::network::exposed_communication::RULE,
+    crate::findings::steps::restart::RULE,
+    crate::findings::steps::slow_start::RULE,
+    crate::findings::network::never_finished::RULE,
+    crate::findings::network::mismatches::MISMATCHED,
+    crate::findings::network::mismatches::REPLAYS,
+    crate::findings::network::failed_operations::RULE,
+    crate::findings::network::mismatches::UNMATCHED,
+    crate::findings::network::declared_limits::SLOW_CLASS,
+    crate::findings::environment::different_versions::RULE,
+    crate::findings::environment::unread_variables::RULE,
+    crate::findings::recording::another_profiler::RULE,
+    crate::findings::environment::crowded_host::RULE,
+    crate::findings::recording::coverage::MISSING_RANKS,
+    crate::findings::recording::coverage::LOSSES,
+    crate::findings::recording::coverage::RANK_MISMATCH,
+    crate::findings::recording::coverage::BREAKDOWN,
+];
+
+/// Rules that cannot be built on what is recorded today, and what is missing.
+pub const NOT_YET: &[(&str, &str)] = &[
+    (
+        "pauses that nothing names",
+        "garbage collection, input and evaluation are known by marks, ranges and annotations only, checkpoints besides by torch.save and \
+         torch.load; others at regular distances are found as periodic-pause, whatever they are",
+    ),
+    (
+        "time-sliced devices",
+        "the identity of a device (its UUID) is not recorded, only its number in the process",
+    ),
+    (
+        "slow links inside one collective",
+        "a collective tells when it began and ended, not which of its links was slow; NCCL's proxies tell waits per peer, but their \
+         steps overlap",
+    ),
+    (
+        "communicators that fail to be built in time",
+        "time limits are not recorded",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_rule_has_a_name_of_its_own_and_says_when_it_is_silent() {
+        let names: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
+        assert_eq!(names.len(), RULES.len());
+        for rule in RULES {
+            assert!(
+                rule.id.chars().all(|c| c.is_ascii_lowercase() || c == '-'),
+                "{}",
+                rule.id
+            );
+            assert!(rule.find.is_some() != rule.of_stated.is_some(), "{}", rule.id);
+            for text in [rule.title, rule.means, rule.fires, rule.silent] {
+                assert!(!text.is_empty() && !text.contains("  "), "{}: {text}", rule.id);
+            }
+        }
+    }
+}

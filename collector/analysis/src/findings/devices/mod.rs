@@ -1,0 +1,4 @@
+//! Findings about devices.
+
+pub mod synchronising;
+pub mod utilisation;

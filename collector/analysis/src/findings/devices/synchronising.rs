@@ -1,0 +1,106 @@
+//! Calls that wait for the device, after which the device has nothing to do.
+
+use crate::findings::draft::part::{HOST, IDLE};
+use crate::findings::rule::Rule;
+use crate::findings::shown::{percent, some};
+use crate::findings::{Draft, Facts, shown};
+use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
+use std::collections::BTreeMap;
+
+/// Idle time after such calls from which it is told, percent of the recorded steps.
+const LEAST_IDLE_PERCENT: i64 = 5;
+/// Calls per step.
+const LEAST_PER_STEP: f64 = 1.0;
+
+/// Synchronising calls.
+pub const RULE: Rule = Rule {
+    id: "synchronising-calls",
+    title: "The host waits for the device, and then the device for the host",
+    means: "A call returns when the device is done (cudaStreamSynchronize, a copy to the host): what comes next is launched only \
+            then, and the device stands still until it comes.",
+    fires: "Per step there is at least one gap on a stream of compute in which such a call returned and whose next kernel was \
+            launched only then, and such gaps take at least 5 % of the recorded time of the devices.",
+    silent: "Calls that wait while the next kernels are queued already, gaps for other reasons (recurring-stall), and runs \
+             without --kernels.",
+    find: Some(find),
+    of_stated: None,
+};
+
+fn find(facts: &Facts<'_>) -> Vec<Draft> {
+    let (mut window, mut ranks_known, mut steps) = (0, 0, 0);
+    let mut by_call: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+    let mut ranks = Vec::new();
+    for entry in facts.session.activity.iter().filter(|entry| entry.window_ns > 0) {
+        let Some(activity) = facts
+            .sums(entry.rank as usize)
+            .and_then(|sums| sums.activity.as_ref())
+        else {
+            continue;
+        };
+        window += entry.window_ns;
+        ranks_known += 1;
+        steps += activity.steps;
+        // Gaps of several streams may lie side by side: together they are not more than what the device idled.
+        let all: i64 = activity.after_waits.values().map(|&(_, ns)| ns).sum();
+        let idle = entry.idle_ns.max(0);
+        for (&position, &(count, ns)) in &activity.after_waits {
+            let ns = if all > idle {
+                (ns as f64 * idle as f64 / all as f64) as i64
+            } else {
+                ns
+            };
+            let Some(function) = CUDA_FUNCTIONS.get(position) else {
+                continue;
+            };
+            let sum = by_call.entry(function.name).or_default();
+            sum.0 += count;
+            sum.1 += ns;
+        }
+        if !activity.after_waits.is_empty() {
+            ranks.push(entry.rank);
+        }
+    }
+    let gaps: u64 = by_call.values().map(|&(count, _)| count).sum();
+    let idle: i64 = by_call.values().map(|&(_, ns)| ns).sum();
+    let per_step = gaps as f64 / steps.max(1) as f64;
+    if steps == 0 || per_step < LEAST_PER_STEP || idle * 100 < window * LEAST_IDLE_PERCENT {
+        return Vec::new();
+    }
+    let mut calls: Vec<(&str, (u64, i64))> = by_call.into_iter().collect();
+    calls.sort_by_key(|&(_, (_, ns))| std::cmp::Reverse(ns));
+    let told: Vec<String> = calls
+        .iter()
+        .map(|(name, (count, ns))| format!("{name}: {count} times, {} without work after it", shown(*ns)))
+        .collect();
+    let first = calls.first().map_or("calls that wait", |(name, _)| name);
+    let draft = Draft::new(
+        RULE.id,
+        first,
+        format!(
+            "after calls that wait for the device it has nothing to do for {} of its time, {per_step:.1} times per step",
+            percent(idle, window)
+        ),
+    )
+    .evidence(some(&told))
+    .evidence(format!("on {}", some(&facts.names(&ranks))))
+    .cause("the program asks for a result of the device in the middle of the step: .item(), .cpu(), print(tensor), a condition on a tensor")
+    .advice(
+        "keep results on the device, read them once per some steps or from an earlier step; torch.cuda.set_sync_debug_mode(\"warn\") \
+         names the lines",
+    )
+    .holds("such gaps per step", per_step, ">=", LEAST_PER_STEP, "")
+    .holds(
+        "of the devices' time",
+        idle as f64 / window as f64 * 100.0,
+        ">=",
+        LEAST_IDLE_PERCENT as f64,
+        "%",
+    )
+    .ranks(ranks)
+    .cost(
+        idle / ranks_known,
+        "time from the end of the last kernel to the begin of the next in such gaps, by the mean rank",
+        &[HOST, IDLE],
+    );
+    vec![draft]
+}

@@ -1,0 +1,6 @@
+//! Findings about hosts, versions and environment variables.
+
+pub mod crowded_host;
+pub mod different_versions;
+pub mod nccl_variables;
+pub mod unread_variables;

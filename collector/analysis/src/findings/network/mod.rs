@@ -1,0 +1,10 @@
+//! Findings about transfers, messages and the matching of operations.
+
+pub mod declared_limits;
+pub mod exposed_communication;
+pub mod failed_operations;
+pub mod mismatches;
+pub mod never_finished;
+pub mod slow_link;
+pub mod small_buckets;
+pub mod small_messages;

@@ -1,0 +1,104 @@
+//! Many operations that carry next to nothing.
+
+use super::small_buckets::transfer_rank_ns;
+use crate::findings::draft::part::TRANSFER;
+use crate::findings::facts::exposed_transfer_ns;
+use crate::findings::rule::Rule;
+use crate::findings::{Draft, Facts};
+use rankscope_formats::session::OperationClass;
+
+/// Operations below this are tiny: what they take is latency.
+const TINY_BYTES: u64 = 1 << 12;
+/// Share of operations that are tiny, percent.
+const LEAST_TINY_PERCENT: u64 = 50;
+/// Share of step time in them, percent.
+const LEAST_TIME_PERCENT: f64 = 5.0;
+/// Tiny operations of a rank in a step.
+const LEAST_PER_STEP: f64 = 16.0;
+
+/// A flood of small messages.
+pub const RULE: Rule = Rule {
+    id: "small-messages",
+    title: "A flood of tiny operations",
+    means: "Most operations carry less than 4 KiB; each takes about as long as one of a hundred times its size.",
+    fires: "At least half of the operations (barriers apart) carry less than 4 KiB, a rank has at least 16 of them per step, and \
+            their transfers take at least 5 % of step time.",
+    silent: "A few scalars per step, floods that hide no time, and operations without times.",
+    find: Some(find),
+    of_stated: None,
+};
+
+fn is_tiny(class: &&OperationClass) -> bool {
+    class.size_below_bytes.is_some_and(|below| below <= TINY_BYTES)
+}
+
+fn find(facts: &Facts<'_>) -> Vec<Draft> {
+    let session = facts.session;
+    let entries = facts.in_steps();
+    let window: i64 = entries.iter().map(|entry| entry.window_ns).sum();
+    let steps: u64 = entries.iter().map(|entry| entry.steps).sum();
+    if window == 0 {
+        return Vec::new();
+    }
+    let carrying = || {
+        session
+            .operations
+            .iter()
+            .filter(|class| class.operation != "barrier")
+    };
+    let single = || carrying().filter(|class| !class.launches);
+    let all: u64 = single().map(|class| class.operations).sum();
+    let tiny: u64 = single().filter(is_tiny).map(|class| class.operations).sum();
+    let transfer = transfer_rank_ns(carrying().filter(is_tiny));
+    let time_percent = transfer / window as f64 * 100.0;
+    let per_step = tiny as f64 / steps as f64;
+    if tiny * 100 < all * LEAST_TINY_PERCENT || per_step < LEAST_PER_STEP || time_percent < LEAST_TIME_PERCENT
+    {
+        return Vec::new();
+    }
+    let ranks = entries.len() as i64;
+    let exposed = exposed_transfer_ns(&entries) / ranks;
+    let cost = (transfer as i64 / ranks).min(exposed);
+    let mut kinds: Vec<&OperationClass> = single().filter(is_tiny).collect();
+    kinds.sort_by_key(|class| std::cmp::Reverse(class.operations));
+    let most: Vec<String> = kinds
+        .iter()
+        .take(3)
+        .map(|class| format!("{} × {}", class.operations, class.operation))
+        .collect();
+    let slowest = kinds.iter().find_map(|class| class.slowest.clone());
+    let draft = Draft::new(
+        RULE.id,
+        "tiny operations",
+        format!(
+            "{tiny} of {all} operations carry less than 4 KiB, {per_step:.0} per rank and step; their transfers take \
+             {time_percent:.1} % of step time"
+        ),
+    )
+    .evidence(format!("most of them: {}", most.join(", ")))
+    .cause("values are sent one by one: each operation pays the latency of the path")
+    .advice(
+        "put values together before they are sent: one flat tensor, coalesced collectives \
+         (torch.distributed._coalescing_manager, ncclGroupStart), metrics once per some steps",
+    )
+    .holds(
+        "operations below 4 KiB",
+        tiny as f64 / all.max(1) as f64 * 100.0,
+        ">=",
+        LEAST_TINY_PERCENT as f64,
+        "%",
+    )
+    .holds("of them per rank and step", per_step, ">=", LEAST_PER_STEP, "")
+    .holds("step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
+    .ranks(entries.iter().map(|entry| entry.rank))
+    .look_at(slowest)
+    .cost(
+        cost,
+        "at most: the transfers of these operations as far as transfer was exposed at all, by the mean rank",
+        &[TRANSFER],
+    );
+    vec![match session.steps.median_ns.value {
+        Some(median) => draft.of_step(cost * ranks / (steps as i64).max(1), median),
+        None => draft,
+    }]
+}

@@ -1,0 +1,171 @@
+//! Stages of a pipeline with unequal work: the slowest one sets the pace of all (METRICS.md, section 8).
+
+use crate::findings::draft::part::{HOST, WAITING};
+use crate::findings::rule::Rule;
+use crate::findings::shown::percent;
+use crate::findings::{Draft, Facts, shown};
+use crate::measures::stages::own_per_step;
+use rankscope_formats::session::{Pipeline, Stage};
+
+/// Cost from which it is told, percent of the step.
+const LEAST_COST_PERCENT: i64 = 5;
+/// The slowest stage's own time is so many standard errors above the mean of the stages.
+const STANDARD_ERRORS: f64 = 5.0;
+/// Steps, or groups of steps, to tell noise by.
+const FEWEST_COLUMNS: usize = 20;
+
+/// The stages' work is uneven.
+pub const RULE: Rule = Rule {
+    id: "pipeline-imbalance",
+    title: "One stage of the pipeline has more to do than the others",
+    means: "Each micro-batch waits for the slowest stage: the others idle for the difference, in every step, beside the bubble \
+            that an ideal pipeline has too.",
+    fires: "A stage's own time, by the mean over its ranks, is above the mean of the stages by five standard errors over at least \
+            20 steps, and (m − 1) / m of that for m micro-batches a step is at least 5 % of the median step.",
+    silent: "A stage of which only one replica is late (late-rank), stages that wait without being the cause, the bubble of a \
+             balanced pipeline, and steps whose number of micro-batches changes.",
+    find: Some(find),
+    of_stated: None,
+};
+
+fn find(facts: &Facts<'_>) -> Vec<Draft> {
+    let mut out = Vec::new();
+    for structure in &facts.session.structure {
+        for pipeline in &structure.pipelines {
+            out.extend(uneven(facts, structure.world, pipeline));
+        }
+    }
+    out
+}
+
+/// Own times of a stage's replica that has the least, by column, ns per step: one late replica makes no slow stage.
+fn own_times(facts: &Facts<'_>, world: u32, stage: &Stage) -> Option<Vec<f64>> {
+    let board = facts.parts.analysis.boards.get(world as usize)?;
+    let known = facts.parts.identities.worlds.get(world as usize)?;
+    let rows: Vec<usize> = stage
+        .ranks
+        .iter()
+        .map(|rank| known.ranks.iter().position(|of_world| of_world == rank))
+        .collect::<Option<_>>()?;
+    let of_column = |column: &crate::measures::step_board::Column| {
+        let own = rows
+            .iter()
+            .filter_map(|&row| column.cells.get(row))
+            .map(|cell| cell.host_ns);
+        own.min().map(|ns| ns as f64 / f64::from(column.steps.max(1)))
+    };
+    board.columns.iter().map(of_column).collect()
+}
+
+fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
+    let worlds = facts.worlds();
+    let steps = worlds.iter().find(|steps| steps.world == world)?;
+    let micro = i64::from(pipeline.micro_batches.value?);
+    own_per_step(&pipeline.stages)?;
+    if facts.in_steps().len() < steps.ranks.len() {
+        return None;
+    }
+    let times: Vec<Vec<f64>> = pipeline
+        .stages
+        .iter()
+        .map(|stage| own_times(facts, world, stage))
+        .collect::<Option<_>>()?;
+    let columns = times
+        .iter()
+        .map(Vec::len)
+        .min()
+        .filter(|&columns| columns >= FEWEST_COLUMNS)?;
+    let own: Vec<f64> = times
+        .iter()
+        .map(|of| of.iter().sum::<f64>() / of.len() as f64)
+        .collect();
+    let (slowest, &largest) = own
+        .iter()
+        .enumerate()
+        .max_by(|one, other| one.1.total_cmp(other.1))?;
+    let mean = own.iter().sum::<f64>() / own.len() as f64;
+    let excess: Vec<f64> = (0..columns)
+        .map(|column| {
+            let all: f64 = times.iter().map(|of| of[column]).sum();
+            times[slowest][column] - all / times.len() as f64
+        })
+        .collect();
+    let (mean_excess, errors) = standard_errors(&excess);
+    let per_step = (largest - mean) as i64 * (micro - 1) / micro;
+    if per_step * 100 < steps.median_ns * LEAST_COST_PERCENT || errors < STANDARD_ERRORS {
+        return None;
+    }
+    let stage = &pipeline.stages[slowest];
+    let name = format!("stage {slowest} of {}", pipeline.stages.len());
+    let each: Vec<String> = own
+        .iter()
+        .enumerate()
+        .map(|(stage, &ns)| format!("stage {stage} {}", shown(ns as i64)))
+        .collect();
+    let bubbles: Vec<String> = pipeline
+        .stages
+        .iter()
+        .enumerate()
+        .filter_map(|(stage, known)| {
+            let bubble = known.bubble.value?;
+            Some(format!(
+                "stage {stage} {}",
+                percent(bubble.numerator, bubble.denominator)
+            ))
+        })
+        .collect();
+    let ideal = pipeline.ideal_bubble.value?;
+    let draft = Draft::new(
+        RULE.id,
+        &name,
+        format!(
+            "{name} has more to do than the others: {} per step ({} of a step of {})",
+            shown(per_step),
+            percent(per_step, steps.median_ns),
+            shown(steps.median_ns)
+        ),
+    )
+    .evidence(format!("own time per step: {}", each.join(", ")))
+    .evidence(format!(
+        "waiting in receives along the chain: {}; an ideal pipeline of {} stages and {micro} micro-batches: {}",
+        bubbles.join(", "),
+        pipeline.stages.len(),
+        percent(ideal.numerator, ideal.denominator)
+    ))
+    .cause("the layers are not divided evenly: embedding, loss or a long block makes this stage's micro-batches longest")
+    .advice(format!("move layers from {name} to its neighbours, or use more and smaller micro-batches"))
+    .holds("columns of steps", columns as f64, ">=", FEWEST_COLUMNS as f64, "")
+    .holds(
+        "own time above the mean of the stages, in standard errors",
+        errors,
+        ">=",
+        STANDARD_ERRORS,
+        "",
+    )
+    .holds(
+        "cost per step",
+        per_step as f64,
+        ">=",
+        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        "ns",
+    )
+    .holds("own time above the mean of the stages", mean_excess, ">", 0.0, "ns")
+    .ranks(stage.ranks.iter().copied())
+    .look_at(facts.worst_steps(world, *stage.ranks.first()?))
+    .cost(
+        per_step * steps.board.count as i64,
+        "(m − 1) / m of what the slowest stage has to do more than the mean of the stages, over all whole steps: what dividing \
+         the work evenly would win",
+        &[WAITING, HOST],
+    )
+    .of_step(per_step, steps.median_ns);
+    Some(draft)
+}
+
+/// Mean of values, and how many of its standard errors that is from 0.
+fn standard_errors(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, mean / (variance / n).sqrt().max(1.0))
+}

@@ -1,0 +1,160 @@
+//! Every so many steps all ranks take far longer.
+
+use crate::findings::draft::part::HOST;
+use crate::findings::rule::Rule;
+use crate::findings::shown::percent;
+use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::session::{LookAt, StepSummary};
+
+/// A step is long from this multiple of the median on, percent.
+const LONG_PERCENT: i64 = 150;
+/// Long steps that are needed.
+const FEWEST_LONG: usize = 3;
+/// Steps that are needed.
+const FEWEST_STEPS: usize = 20;
+/// Share of the distances between long steps that are the same, give or take one step, percent.
+const REGULAR_PERCENT: usize = 80;
+/// Fewer steps from one to the next are a pattern of the steps themselves.
+const SHORTEST_DISTANCE: u64 = 4;
+/// Cost from which it is told, percent of all steps.
+const LEAST_COST_PERCENT: i64 = 2;
+/// Part of the excess that may be waiting for peers, percent.
+const MOST_WAITING_PERCENT: i64 = 30;
+
+/// A pause at regular distances.
+pub const RULE: Rule = Rule {
+    id: "periodic-pause",
+    title: "Every so many steps all ranks pause",
+    means: "At regular distances a step takes far longer on all ranks at once, which is what checkpoints, evaluations and calls of \
+            the garbage collector do.",
+    fires: "At least three of at least 20 steps take 1.5 times the median or more, and half as much more than it as the third \
+            longest; at least four fifths of their distances are the \
+            same give or take one step and at least four, less than a third of the additional time is waiting for peers, and \
+            together it is at least 2 % of all steps' time.",
+    silent: "Long steps at irregular distances, a first step that warms up, steps that are long because one rank is late, and runs \
+             of so many steps that several share an entry.",
+    find: Some(find),
+    of_stated: None,
+};
+
+fn find(facts: &Facts<'_>) -> Vec<Draft> {
+    let steps = &facts.session.steps;
+    let Some(median) = steps
+        .median_ns
+        .value
+        .filter(|&median| median > 0 && steps.steps_per_entry == 1)
+    else {
+        return Vec::new();
+    };
+    let worlds = facts.worlds();
+    worlds
+        .iter()
+        .filter_map(|world| {
+            let list: Vec<&StepSummary> = steps
+                .list
+                .iter()
+                .filter(|step| step.world == world.world)
+                .collect();
+            pauses(&list, median, world.ranks.len() as i64)
+        })
+        .collect()
+}
+
+fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
+    if list.len() < FEWEST_STEPS {
+        return None;
+    }
+    // Steps that are long for other reasons must not hide the rhythm: of the longest ones half of the excess is needed.
+    let mut durations: Vec<i64> = list.iter().map(|step| step.duration_ns).collect();
+    durations.sort_unstable_by_key(|&duration| std::cmp::Reverse(duration));
+    let longest = durations[FEWEST_LONG - 1];
+    let least = (median * LONG_PERCENT / 100).max(median + (longest - median) / 2);
+    let long: Vec<&StepSummary> = list
+        .iter()
+        .copied()
+        .filter(|step| step.duration_ns >= least)
+        .collect();
+    if long.len() < FEWEST_LONG {
+        return None;
+    }
+    let mut distances: Vec<u64> = long.windows(2).map(|pair| pair[1].step - pair[0].step).collect();
+    distances.sort_unstable();
+    let usual = distances[distances.len() / 2];
+    let alike = distances
+        .iter()
+        .filter(|&&distance| distance.abs_diff(usual) <= 1)
+        .count();
+    let excess: i64 = long.iter().map(|step| step.duration_ns - median).sum();
+    let usual_wait = {
+        let mut waits: Vec<i64> = list
+            .iter()
+            .map(|step| step.exposed_wait_rank_ns / ranks)
+            .collect();
+        waits.sort_unstable();
+        waits[waits.len() / 2]
+    };
+    let waiting: i64 = long
+        .iter()
+        .map(|step| (step.exposed_wait_rank_ns / ranks - usual_wait).max(0))
+        .sum();
+    let all: i64 = list.iter().map(|step| step.duration_ns).sum();
+    let regular = alike * 100 / distances.len();
+    if usual < SHORTEST_DISTANCE
+        || regular < REGULAR_PERCENT
+        || waiting * 100 >= excess * MOST_WAITING_PERCENT
+        || excess * 100 < all * LEAST_COST_PERCENT
+    {
+        return None;
+    }
+    let each = excess / long.len() as i64;
+    let mut moments: Vec<&StepSummary> = long.clone();
+    moments.sort_by_key(|step| std::cmp::Reverse(step.duration_ns));
+    let draft = Draft::new(
+        RULE.id,
+        format!("a pause every {usual} steps"),
+        format!(
+            "every {usual} steps all ranks take {} longer: {} of all steps' time",
+            shown(each),
+            percent(excess, all)
+        ),
+    )
+    .evidence(format!(
+        "{} of {} steps take at least 1.5 times the median of {}; {} of it is waiting for peers",
+        long.len(),
+        list.len(),
+        shown(median),
+        percent(waiting, excess)
+    ))
+    .cause("something that is done every so many steps: a checkpoint, an evaluation, the garbage collector; which one is not recorded")
+    .advice(
+        "mark the program's parts with NVTX ranges to see which; write checkpoints asynchronously, evaluate less often, call \
+         gc.freeze() after start-up and gc.collect() between epochs",
+    )
+    .holds("long steps", long.len() as f64, ">=", FEWEST_LONG as f64, "")
+    .holds("distances that are the same", regular as f64, ">=", REGULAR_PERCENT as f64, "%")
+    .holds(
+        "waiting for peers of the additional time",
+        waiting as f64 / excess as f64 * 100.0,
+        "<",
+        MOST_WAITING_PERCENT as f64,
+        "%",
+    )
+    .holds(
+        "of all steps' time",
+        excess as f64 / all as f64 * 100.0,
+        ">=",
+        LEAST_COST_PERCENT as f64,
+        "%",
+    )
+    .look_at(moments.iter().map(|step| LookAt {
+        what: format!("a step of {}", shown(step.duration_ns)),
+        rank: None,
+        instance: None,
+        step: Some(step.step),
+        start_ns: step.start_ns,
+        end_ns: step.end_ns,
+    }))
+    .cost(excess, "what the long steps take beyond the median step", &[HOST])
+    .severity(if excess * 10 >= all { "critical" } else { "warning" });
+    Some(draft)
+}

@@ -1,0 +1,611 @@
+//! Who is who: communicators across logs, worlds, attempts, ranks.
+//!
+//! Numbers come from communicators: the largest set that was connected numbers a world. The environment names what
+//! communicators leave open and is compared with them otherwise. Two rank 0s of different worlds stay two ranks.
+
+use crate::clocks::clock::Clocks;
+use rankscope_formats::session::MissingRank;
+use rankscope_ranklog::Library;
+use rankscope_ranklog::definition::{Communicator, IdentitySource};
+use rankscope_ranklog::reader::RankLog;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Environment variables that state a rank, in the order in which they are believed.
+const RANK_VARIABLES: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+/// Environment variables that state a world size.
+const SIZE_VARIABLES: [&str; 4] = ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
+
+/// More members than any job has; a definition that says more is damaged.
+const MOST_MEMBERS: u32 = 1 << 20;
+
+/// A communicator as all logs together know it.
+#[derive(Clone, Debug)]
+pub struct GlobalCommunicator {
+    /// Whose it is.
+    pub library: Library,
+    /// Identity on all members.
+    pub identity: [u8; 16],
+    /// How sure that is.
+    pub source: IdentitySource,
+    /// Number of members.
+    pub size: u32,
+    /// Rank (position in [`Identities::ranks`]) of each member, where its log was seen.
+    pub members: Vec<Option<u32>>,
+    /// Name it was made under.
+    pub name: String,
+    /// What it is for: `world`, `self`, or what [`crate::structure`] learns of it, `sub-group` until then.
+    pub role: &'static str,
+    /// How that was learnt: `size`, `name`, `operations` or `none`.
+    pub role_source: &'static str,
+    /// `inside-host`, `across-hosts`, `mixed` or `unknown`.
+    pub scope: &'static str,
+    /// World it belongs to.
+    pub world: Option<u32>,
+    /// First creation, ns on the axis.
+    pub created_ns: i64,
+}
+
+impl GlobalCommunicator {
+    /// True if its seen members are of more than one host; `host_of` tells a rank's.
+    pub fn spans_hosts(&self, host_of: &[usize]) -> bool {
+        let mut hosts = self.members.iter().flatten().map(|&rank| host_of[rank as usize]);
+        let first = hosts.next();
+        hosts.any(|host| Some(host) != first)
+    }
+}
+
+/// A rank: one log that communicated.
+#[derive(Clone, Debug)]
+pub struct RankIdentity {
+    /// Position of its log.
+    pub log: usize,
+    /// Position in [`Identities::worlds`].
+    pub world: Option<u32>,
+    /// Position in [`Identities::attempts`].
+    pub attempt: u32,
+    /// Its number in its world; the lowest, if the process drives several ranks of it.
+    pub number: Option<u32>,
+    /// The other numbers that its process drives: what it did is told once, under the lowest.
+    pub also: Vec<u32>,
+    /// Rank that the environment states.
+    pub environment_rank: Option<u32>,
+    /// Communicator index in its log → (position in [`Identities::communicators`], member number).
+    pub communicators: BTreeMap<u32, (u32, u32)>,
+    /// Name for people.
+    pub name: String,
+}
+
+/// A set of ranks that one communicator (or the environment) numbers.
+#[derive(Clone, Debug)]
+pub struct WorldIdentity {
+    /// Position in [`Identities::attempts`].
+    pub attempt: u32,
+    /// Ranks it has.
+    pub size: u32,
+    /// Seen ranks, by number.
+    pub ranks: Vec<u32>,
+    /// The communicator that numbers it.
+    pub communicator: Option<u32>,
+    /// `communicator`, `environment` or `order`.
+    pub source: &'static str,
+}
+
+/// One incarnation of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptIdentity {
+    /// Elastic run id.
+    pub run_id: Option<String>,
+    /// Restart count.
+    pub restart: u32,
+}
+
+/// Everything about identity.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    /// Ranks, ordered by attempt, world, number.
+    pub ranks: Vec<RankIdentity>,
+    /// Communicators in order of creation.
+    pub communicators: Vec<GlobalCommunicator>,
+    /// Worlds.
+    pub worlds: Vec<WorldIdentity>,
+    /// Attempts in order of time.
+    pub attempts: Vec<AttemptIdentity>,
+    /// Logs without a communicator and without a place in a world.
+    pub logs_without_rank: Vec<usize>,
+    /// Ranks of worlds without a log.
+    pub missing: Vec<MissingRank>,
+    /// What does not fit: (log, what).
+    pub problems: Vec<(Option<usize>, String)>,
+}
+
+/// A number that the environment stated when the first communicator was made, or else at the start.
+fn environment_number(log: &RankLog, names: &[&str]) -> Option<u32> {
+    ["env_at_communicator", "env"].iter().find_map(|source| {
+        names.iter().find_map(|name| {
+            log.properties
+                .get(&format!("{source}.{name}"))?
+                .trim()
+                .parse()
+                .ok()
+        })
+    })
+}
+
+/// Elastic run id and restart count of a log.
+fn elastic(log: &RankLog) -> Option<AttemptIdentity> {
+    let get = |name: &str| log.properties.get(&format!("env.{name}"));
+    let run_id = get("TORCHELASTIC_RUN_ID")?.clone();
+    let restart = get("TORCHELASTIC_RESTART_COUNT")
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0);
+    Some(AttemptIdentity {
+        run_id: Some(run_id),
+        restart,
+    })
+}
+
+/// Members of one communicator before ranks have positions.
+struct Draft {
+    library: Library,
+    identity: [u8; 16],
+    source: IdentitySource,
+    size: u32,
+    /// Member number → log.
+    logs: BTreeMap<u32, usize>,
+    name: String,
+    created_ns: i64,
+}
+
+type LocalNames = Vec<BTreeMap<u32, (usize, u32)>>;
+
+/// Joins the communicators of all logs by identity.
+fn join_communicators(
+    logs: &[RankLog],
+    clocks: &Clocks,
+    problems: &mut Vec<(Option<usize>, String)>,
+) -> (Vec<Draft>, LocalNames) {
+    // What is not an identity by itself is one only inside its attempt; what is made again under the same identity
+    // is the next occurrence of it.
+    type Key = (u8, [u8; 16], Option<String>, u32);
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut known: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut local: LocalNames = vec![BTreeMap::new(); logs.len()];
+    // What some members know by another identity than the rest.
+    let aliases: BTreeMap<[u8; 16], [u8; 16]> = logs
+        .iter()
+        .flat_map(|log| {
+            log.communicator_aliases
+                .iter()
+                .filter_map(|(&alias, index)| Some((alias, log.communicators.get(index)?.identity)))
+        })
+        .collect();
+    for (index, log) in logs.iter().enumerate() {
+        let mut made: Vec<&Communicator> = log.communicators.values().collect();
+        made.sort_by_key(|communicator| (communicator.created_ticks, communicator.index));
+        let mut occurrences: BTreeMap<([u8; 16], u32), u32> = BTreeMap::new();
+        for communicator in made {
+            if communicator.size > MOST_MEMBERS {
+                let what = format!(
+                    "communicator {} says it has {} members: damage",
+                    communicator.index, communicator.size
+                );
+                problems.push((Some(index), what));
+                continue;
+            }
+            let identity = aliases
+                .get(&communicator.identity)
+                .copied()
+                .unwrap_or(communicator.identity);
+            let seen = occurrences.entry((identity, communicator.rank)).or_insert(0);
+            let occurrence = *seen;
+            *seen += 1;
+            let qualifier = match communicator.identity_source {
+                IdentitySource::KeyAndBlob | IdentitySource::UniqueId => None,
+                IdentitySource::Partial | IdentitySource::Ordinal => {
+                    Some(elastic(log).map_or_else(String::new, |attempt| {
+                        format!("{}/{}", attempt.run_id.unwrap_or_default(), attempt.restart)
+                    }))
+                }
+                IdentitySource::SelfOnly => Some(format!("log {index}")),
+            };
+            let key: Key = (communicator.library as u8, identity, qualifier, occurrence);
+            let created_ns = clocks.line(index).ns(communicator.created_ticks);
+            let position = *known.entry(key).or_insert_with(|| {
+                drafts.push(Draft {
+                    library: communicator.library,
+                    identity,
+                    source: communicator.identity_source,
+                    size: communicator.size,
+                    logs: BTreeMap::new(),
+                    name: communicator.name.clone(),
+                    created_ns,
+                });
+                drafts.len() - 1
+            });
+            let draft = &mut drafts[position];
+            draft.created_ns = draft.created_ns.min(created_ns);
+            if draft.size != communicator.size || communicator.rank >= draft.size {
+                problems.push((
+                    Some(index),
+                    format!(
+                        "communicator {} says rank {} of {}, other members say size {}: its operations are not matched",
+                        communicator.index, communicator.rank, communicator.size, draft.size
+                    ),
+                ));
+                continue;
+            }
+            if let Some(&other) = draft.logs.get(&communicator.rank) {
+                problems.push((
+                    Some(index),
+                    format!(
+                        "communicator {}: its rank {} is also claimed by {}: its operations are not matched",
+                        communicator.index,
+                        communicator.rank,
+                        logs[other].path.display()
+                    ),
+                ));
+                continue;
+            }
+            draft.logs.insert(communicator.rank, index);
+            local[index].insert(communicator.index, (position, communicator.rank));
+        }
+    }
+    (drafts, local)
+}
+
+/// Sets of logs that communicators connect.
+struct Components(Vec<usize>);
+
+impl Components {
+    fn of(logs: usize, drafts: &[Draft]) -> Self {
+        let mut components = Self((0..logs).collect());
+        for draft in drafts {
+            let mut members = draft.logs.values();
+            if let Some(&first) = members.next() {
+                for &other in members {
+                    let (one, other) = (components.root(first), components.root(other));
+                    components.0[one.max(other)] = one.min(other);
+                }
+            }
+        }
+        components
+    }
+
+    fn root(&mut self, mut log: usize) -> usize {
+        while self.0[log] != log {
+            self.0[log] = self.0[self.0[log]];
+            log = self.0[log];
+        }
+        log
+    }
+}
+
+/// A world before ranks have positions: numbers and logs.
+struct DraftWorld {
+    size: u32,
+    numbers: BTreeMap<u32, usize>,
+    draft: Option<usize>,
+    source: &'static str,
+    start_ns: i64,
+}
+
+/// Divides one connected set of logs into worlds.
+fn worlds_of(
+    members: &[usize],
+    logs: &[RankLog],
+    drafts: &[Draft],
+    of_component: &[usize],
+) -> Vec<DraftWorld> {
+    let mut worlds = Vec::new();
+    let mut placed: BTreeSet<usize> = BTreeSet::new();
+    let mut by_size: Vec<usize> = of_component.to_vec();
+    by_size.sort_by_key(|&draft| {
+        (
+            std::cmp::Reverse(drafts[draft].size),
+            drafts[draft].created_ns,
+            draft,
+        )
+    });
+    // A job whose world was never one communicator (pipelines of pairs) is numbered by its launcher, if that agrees.
+    let stated: BTreeSet<Option<u32>> = members
+        .iter()
+        .map(|&log| environment_number(&logs[log], &SIZE_VARIABLES))
+        .collect();
+    let largest = by_size.first().map_or(0, |&draft| drafts[draft].size);
+    if let (1, Some(&Some(size))) = (stated.len(), stated.first())
+        && size > largest
+        && members.len() > 1
+    {
+        let mut numbers = BTreeMap::new();
+        for &log in members {
+            if let Some(number) =
+                environment_number(&logs[log], &RANK_VARIABLES).filter(|&number| number < size)
+            {
+                numbers.insert(number, log);
+            }
+        }
+        if numbers.len() == members.len() {
+            let start_ns = by_size
+                .iter()
+                .map(|&draft| drafts[draft].created_ns)
+                .min()
+                .unwrap_or(0);
+            return vec![DraftWorld {
+                size,
+                numbers,
+                draft: None,
+                source: "environment",
+                start_ns,
+            }];
+        }
+    }
+    for draft_index in by_size {
+        let draft = &drafts[draft_index];
+        if draft.logs.values().any(|log| placed.contains(log)) {
+            continue;
+        }
+        placed.extend(draft.logs.values());
+        worlds.push(DraftWorld {
+            size: draft.size,
+            numbers: draft.logs.clone(),
+            draft: Some(draft_index),
+            source: "communicator",
+            start_ns: draft.created_ns,
+        });
+    }
+    let rest: Vec<usize> = members
+        .iter()
+        .copied()
+        .filter(|log| !placed.contains(log))
+        .collect();
+    if !rest.is_empty() {
+        let numbers: BTreeMap<u32, usize> = rest
+            .iter()
+            .copied()
+            .enumerate()
+            .map(|(n, log)| (n as u32, log))
+            .collect();
+        let start_ns = worlds.iter().map(|world| world.start_ns).min().unwrap_or(0);
+        worlds.push(DraftWorld {
+            size: rest.len() as u32,
+            numbers,
+            draft: None,
+            source: "order",
+            start_ns,
+        });
+    }
+    worlds
+}
+
+impl Identities {
+    /// Learns who is who from all logs.
+    pub fn learn(logs: &[RankLog], clocks: &Clocks) -> Self {
+        let mut out = Self::default();
+        let (drafts, local) = join_communicators(logs, clocks, &mut out.problems);
+        let mut components = Components::of(logs.len(), &drafts);
+        let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut of_component: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for log in (0..logs.len()).filter(|&log| !local[log].is_empty()) {
+            members.entry(components.root(log)).or_default().push(log);
+        }
+        for (index, draft) in drafts.iter().enumerate() {
+            if let Some(&log) = draft.logs.values().next() {
+                of_component.entry(components.root(log)).or_default().push(index);
+            }
+        }
+        let mut worlds: Vec<DraftWorld> = members
+            .iter()
+            .flat_map(|(root, members)| {
+                worlds_of(
+                    members,
+                    logs,
+                    &drafts,
+                    of_component.get(root).map_or(&[][..], Vec::as_slice),
+                )
+            })
+            .collect();
+        worlds.sort_by_key(|world| (world.start_ns, world.numbers.values().next().copied()));
+        let attempt_of = out.divide_into_attempts(&worlds, logs);
+        out.place_logs_without_communicator(&mut worlds, &attempt_of, logs, &local);
+        out.number_ranks(&worlds, &attempt_of, logs, &local);
+        out.take_communicators(drafts, clocks);
+        out.compare_with_environment(logs);
+        out
+    }
+
+    /// The attempt of each world: elastic run and restart where a launcher told them. Worlds of other launchers are
+    /// attempts of their own; whether they overlap in time is known only after the records were read.
+    fn divide_into_attempts(&mut self, worlds: &[DraftWorld], logs: &[RankLog]) -> Vec<u32> {
+        let mut unnamed = 0;
+        worlds
+            .iter()
+            .map(|world| {
+                let attempt = world
+                    .numbers
+                    .values()
+                    .find_map(|&log| elastic(&logs[log]))
+                    .unwrap_or_else(|| {
+                        unnamed += 1;
+                        AttemptIdentity {
+                            run_id: None,
+                            restart: unnamed - 1,
+                        }
+                    });
+                let known = self.attempts.iter().position(|known| *known == attempt);
+                known.unwrap_or_else(|| {
+                    self.attempts.push(attempt);
+                    self.attempts.len() - 1
+                }) as u32
+            })
+            .collect()
+    }
+
+    /// A process that died before its first communicator still has a place if its launcher told it.
+    fn place_logs_without_communicator(
+        &mut self,
+        worlds: &mut [DraftWorld],
+        attempt_of: &[u32],
+        logs: &[RankLog],
+        local: &LocalNames,
+    ) {
+        for log in (0..logs.len()).filter(|&log| local[log].is_empty()) {
+            let number = environment_number(&logs[log], &RANK_VARIABLES);
+            let size = environment_number(&logs[log], &SIZE_VARIABLES);
+            let attempt = elastic(&logs[log]);
+            let mut fitting = worlds.iter_mut().enumerate().filter(|(index, world)| {
+                let of_world = &self.attempts[attempt_of[*index] as usize];
+                Some(world.size) == size
+                    && number
+                        .is_some_and(|number| number < world.size && !world.numbers.contains_key(&number))
+                    && attempt.as_ref().is_none_or(|attempt| attempt == of_world)
+            });
+            match (fitting.next(), fitting.next(), number) {
+                (Some((_, world)), None, Some(number)) => {
+                    world.numbers.insert(number, log);
+                }
+                _ => self.logs_without_rank.push(log),
+            }
+        }
+    }
+
+    fn number_ranks(
+        &mut self,
+        worlds: &[DraftWorld],
+        attempt_of: &[u32],
+        logs: &[RankLog],
+        local: &LocalNames,
+    ) {
+        let several_attempts = self.attempts.len() > 1;
+        let several_worlds = worlds.len() > self.attempts.len();
+        for (index, world) in worlds.iter().enumerate() {
+            let attempt = attempt_of[index];
+            let mut ranks = Vec::new();
+            let mut numbers_of: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+            for (&number, &log) in &world.numbers {
+                numbers_of.entry(log).or_default().push(number);
+            }
+            for (&number, &log) in &world.numbers {
+                let numbers = &numbers_of[&log];
+                if numbers.first() != Some(&number) {
+                    continue;
+                }
+                let mut name = format!("rank {number}");
+                if numbers.len() > 1 {
+                    name.push_str(&format!(" and {} more of its process", numbers.len() - 1));
+                }
+                if several_worlds {
+                    name.push_str(&format!(", world {index}"));
+                }
+                if several_attempts {
+                    name.push_str(&format!(", attempt {attempt}"));
+                }
+                ranks.push(self.ranks.len() as u32);
+                self.ranks.push(RankIdentity {
+                    log,
+                    world: Some(index as u32),
+                    attempt,
+                    number: Some(number),
+                    also: numbers[1..].to_vec(),
+                    environment_rank: environment_number(&logs[log], &RANK_VARIABLES),
+                    communicators: local[log]
+                        .iter()
+                        .map(|(&index, &(position, member))| (index, (position as u32, member)))
+                        .collect(),
+                    name,
+                });
+            }
+            let missing = (0..world.size).filter(|number| !world.numbers.contains_key(number));
+            self.missing.extend(missing.map(|number| MissingRank {
+                world: index as u32,
+                number,
+            }));
+            self.worlds.push(WorldIdentity {
+                attempt,
+                size: world.size,
+                ranks,
+                communicator: world.draft.map(|draft| draft as u32),
+                source: world.source,
+            });
+        }
+    }
+
+    fn take_communicators(&mut self, drafts: Vec<Draft>, clocks: &Clocks) {
+        let rank_of: BTreeMap<usize, u32> = self
+            .ranks
+            .iter()
+            .enumerate()
+            .map(|(position, rank)| (rank.log, position as u32))
+            .collect();
+        self.communicators = drafts
+            .into_iter()
+            .map(|draft| {
+                let mut members = vec![None; draft.size as usize];
+                let mut on_host: BTreeMap<usize, u32> = BTreeMap::new();
+                let mut world = None;
+                for (&number, log) in &draft.logs {
+                    members[number as usize] = rank_of.get(log).copied();
+                    *on_host.entry(clocks.host_of[*log]).or_insert(0) += 1;
+                    if let Some(&rank) = rank_of.get(log) {
+                        world = world.or(self.ranks[rank as usize].world);
+                    }
+                }
+                let complete = draft.logs.len() == draft.size as usize;
+                let scope = match (complete, on_host.len(), on_host.values().max()) {
+                    (false, _, _) => "unknown",
+                    (true, ..=1, _) => "inside-host",
+                    (true, _, Some(1)) => "across-hosts",
+                    _ => "mixed",
+                };
+                let world_size = world.map(|world| self.worlds[world as usize].size);
+                let role = match draft.size {
+                    1 => "self",
+                    size if Some(size) == world_size => "world",
+                    _ => "sub-group",
+                };
+                GlobalCommunicator {
+                    library: draft.library,
+                    identity: draft.identity,
+                    source: draft.source,
+                    size: draft.size,
+                    members,
+                    name: draft.name,
+                    role,
+                    role_source: if role == "sub-group" { "none" } else { "size" },
+                    scope,
+                    world,
+                    created_ns: draft.created_ns,
+                }
+            })
+            .collect();
+    }
+
+    fn compare_with_environment(&mut self, logs: &[RankLog]) {
+        for rank in &self.ranks {
+            if let (Some(number), Some(stated)) = (rank.number, rank.environment_rank)
+                && number != stated
+            {
+                self.problems.push((
+                    Some(rank.log),
+                    format!(
+                        "the environment says rank {stated}, its communicators say rank {number} ({})",
+                        logs[rank.log].path.display()
+                    ),
+                ));
+            }
+        }
+    }
+}
+/// The clock interval between the hosts of a world's ranks, ± ns.
+pub(crate) fn world_error(clocks: &Clocks, identities: &Identities, ranks: &[u32]) -> i64 {
+    let hosts: BTreeSet<usize> = ranks
+        .iter()
+        .map(|&rank| clocks.host_of[identities.ranks[rank as usize].log])
+        .collect();
+    let pairs = hosts
+        .iter()
+        .flat_map(|&one| hosts.iter().map(move |&other| (one, other)));
+    pairs
+        .map(|(one, other)| clocks.error_between(one, other))
+        .max()
+        .unwrap_or(0)
+}

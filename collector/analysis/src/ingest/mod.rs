@@ -1,0 +1,186 @@
+//! From directories to open rank logs: find them, complete them from live areas of this host, open them all.
+//!
+//! Nothing is lost quietly: a file that cannot be read becomes a problem, and the rest is read all the same.
+
+pub mod imported;
+pub mod open_files;
+pub mod part;
+
+use imported::NOTE;
+use rankscope_formats::session::ProblemSummary;
+use rankscope_ranklog::collect::{self, Collected};
+use rankscope_ranklog::place::SEGMENT_EXTENSION;
+use rankscope_ranklog::reader::{Ending, RankLog};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Logs are looked for in these many levels of folders below a run directory: one per node or attempt is usual.
+const MAX_DEPTH: usize = 3;
+
+/// A directory could not be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// The operating system refused.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no rank log in it.
+    #[error(
+        "no rank log (*.{SEGMENT_EXTENSION}) in {0}: either no process of the job loaded the recorder (is LD_PRELOAD \
+         passed on by the launcher?) or none of them communicated"
+    )]
+    Empty(String),
+}
+
+/// Open logs, in the order of their names, and what went wrong on the way.
+pub struct Ingested {
+    /// The logs.
+    pub logs: Vec<RankLog>,
+    /// What could not be read or completed.
+    pub problems: Vec<ProblemSummary>,
+}
+
+/// Finds, completes and opens the logs of these directories. A directory may also be a log itself.
+pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
+    open_all(directories, true)
+}
+
+/// The same with logs as they are, for who looks at a run again and again: live areas are read where they lie, and each log is
+/// gone through once.
+pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
+    open_all(directories, false)
+}
+
+fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, IngestError> {
+    let mut paths = BTreeSet::new();
+    let mut problems = Vec::new();
+    for directory in directories {
+        find_logs(directory, 0, &mut paths, &mut problems).map_err(|source| IngestError::Io {
+            path: directory.clone(),
+            source,
+        })?;
+    }
+    if paths.is_empty() {
+        let names: Vec<String> = directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        return Err(IngestError::Empty(names.join(", ")));
+    }
+    let mut logs = Vec::new();
+    // The same log reached by two ways (a link, a copy) is one log: its nonce is drawn by its process.
+    let mut known = BTreeSet::new();
+    for path in paths {
+        if completes {
+            complete(&path, &mut problems);
+        }
+        match RankLog::open(&path) {
+            Ok(log) => {
+                if !known.insert((log.nonce, log.pid)) {
+                    problems.push(problem(
+                        &path,
+                        "a copy of a log that was read already; left out".to_owned(),
+                    ));
+                    continue;
+                }
+                match log.ending {
+                    Ending::Torn => problems.push(problem(
+                        &path,
+                        "the process did not close this log and its live area was not found: its last records are \
+                         missing (a log of another machine is completed by `rankscope merge` on that machine)"
+                            .to_owned(),
+                    )),
+                    // Who looks again and again knows.
+                    Ending::Running if !completes => {}
+                    Ending::Running => problems.push(problem(
+                        &path,
+                        "the process is still running: what it records from now on is not in this session".to_owned(),
+                    )),
+                    Ending::Closed | Ending::LiveArea => {}
+                }
+                let notes = log
+                    .properties
+                    .range(NOTE.to_owned()..)
+                    .take_while(|(key, _)| key.starts_with(NOTE));
+                problems.extend(notes.map(|(_, note)| problem(&path, note.clone())));
+                logs.push(log);
+            }
+            Err(error) => problems.push(problem(&path, format!("not read: {error}"))),
+        }
+    }
+    Ok(Ingested { logs, problems })
+}
+
+/// Brings a dead process's live area into its log, so that the run directory holds all there is.
+fn complete(path: &Path, problems: &mut Vec<ProblemSummary>) {
+    match collect::collect(path) {
+        Ok(Collected::Nothing | Collected::StillRunning | Collected::Completed | Collected::Missing) => {}
+        // The live area stays where it is and is read in place by `open`.
+        Err(error) => problems.push(problem(path, error.to_string())),
+    }
+}
+
+fn problem(path: &Path, what: String) -> ProblemSummary {
+    ProblemSummary {
+        rank: None,
+        file: Some(path.display().to_string()),
+        offset_bytes: None,
+        what,
+    }
+}
+
+fn find_logs(
+    path: &Path,
+    depth: usize,
+    out: &mut BTreeSet<PathBuf>,
+    problems: &mut Vec<ProblemSummary>,
+) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        out.insert(path.to_path_buf());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?.path();
+        if entry
+            .extension()
+            .is_some_and(|extension| extension == SEGMENT_EXTENSION)
+        {
+            out.insert(entry);
+        } else if depth < MAX_DEPTH
+            && fs::symlink_metadata(&entry).is_ok_and(|meta| meta.is_dir())
+            && let Err(error) = find_logs(&entry, depth + 1, out, problems)
+        {
+            problems.push(problem(&entry, format!("cannot be read: {error}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_logs_says_what_to_look_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = ingest(&[folder.path().to_path_buf()]).err().expect("an error");
+        assert!(error.to_string().contains("LD_PRELOAD"));
+        assert!(ingest(&[folder.path().join("nothing")]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_a_log_is_a_problem() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("node1")).expect("mkdir");
+        fs::write(folder.path().join("node1/x.rslog"), b"not a log").expect("write");
+        let found = ingest(&[folder.path().to_path_buf()]).expect("ingest");
+        assert!(found.logs.is_empty());
+        assert_eq!(found.problems.len(), 2, "{:?}", found.problems);
+    }
+}

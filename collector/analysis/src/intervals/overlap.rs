@@ -1,0 +1,315 @@
+//! Where a host-only rank's time went (METRICS.md, section 5): unions of communication (M) and of blocked time (B),
+//! and the three parts that add up to the window. Streams: what lies before a safe moment is folded into sums.
+
+use crate::intervals::{Intervals, difference, intersection, length, union};
+use crate::model::pauses::COUNT;
+
+/// Intervals collected since the last fold. More are folded early, also without a step's end.
+const FOLD_AT: usize = 1 << 15;
+
+/// Time of one window, ns. `host + exposed + other` is the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The window.
+    pub window_ns: i64,
+    /// |window \ B|
+    pub host_ns: i64,
+    /// |M ∩ B|
+    pub exposed_ns: i64,
+    /// |B \ M|
+    pub other_blocked_ns: i64,
+    /// |M|
+    pub communication_ns: i64,
+    /// |queue|: union of issue..enter.
+    pub queued_ns: i64,
+}
+
+impl Parts {
+    /// Adds another window.
+    pub fn add(&mut self, other: &Self) {
+        self.window_ns += other.window_ns;
+        self.host_ns += other.host_ns;
+        self.exposed_ns += other.exposed_ns;
+        self.other_blocked_ns += other.other_blocked_ns;
+        self.communication_ns += other.communication_ns;
+        self.queued_ns += other.queued_ns;
+    }
+
+    /// Takes a window out again that was added.
+    pub fn take_out(&mut self, other: &Self) {
+        self.window_ns -= other.window_ns;
+        self.host_ns -= other.host_ns;
+        self.exposed_ns -= other.exposed_ns;
+        self.other_blocked_ns -= other.other_blocked_ns;
+        self.communication_ns -= other.communication_ns;
+        self.queued_ns -= other.queued_ns;
+    }
+
+    /// True if the parts are the window and lie inside it.
+    pub fn adds_up(&self) -> bool {
+        self.host_ns + self.exposed_ns + self.other_blocked_ns == self.window_ns
+            && self.host_ns >= 0
+            && self.exposed_ns >= 0
+            && self.other_blocked_ns >= 0
+            && self.communication_ns >= self.exposed_ns
+            && self.communication_ns <= self.window_ns
+    }
+}
+
+#[derive(Default)]
+struct Thread {
+    blocked: Intervals,
+    /// Blocked time ever, by which the busiest thread is chosen.
+    blocked_ns: i64,
+    exposed_ns: i64,
+    other_ns: i64,
+    /// Its own time by what names it, in the order of [`crate::model::pauses::KINDS`].
+    named_ns: [i64; COUNT],
+    training: bool,
+}
+
+/// The breakdown of one rank, while its records stream by.
+#[derive(Default)]
+pub struct Breakdown {
+    communication: Intervals,
+    queued: Intervals,
+    /// Named times of the host, by kind.
+    named: [Intervals; COUNT],
+    threads: Vec<Thread>,
+    /// Everything before is folded; `None` before the first fold.
+    folded_until: Option<i64>,
+    /// Sums of M and queue since the last cut.
+    communication_ns: i64,
+    queued_ns: i64,
+    window_ns: i64,
+    scratch: [Vec<(i64, i64)>; 2],
+    /// Named times of the window at hand, each moment under the first kind that names it.
+    named_now: [Vec<(i64, i64)>; COUNT],
+    /// Of the last cut: the busiest thread's own time by what names it.
+    pub named_ns: [i64; COUNT],
+    /// Named times since the last cut, blocked or not: what counts without any thread.
+    named_alone: [i64; COUNT],
+}
+
+impl Breakdown {
+    /// The window begins here. Later calls are ignored.
+    pub fn start(&mut self, ns: i64) {
+        self.folded_until.get_or_insert(ns);
+    }
+
+    /// The library communicated.
+    #[inline]
+    pub fn communicated(&mut self, start: i64, end: i64) {
+        self.communication.add(start, end);
+    }
+
+    /// An operation lay in a queue.
+    #[inline]
+    pub fn queued(&mut self, start: i64, end: i64) {
+        self.queued.add(start, end);
+    }
+
+    fn thread(&mut self, lane: u32) -> &mut Thread {
+        let lane = lane as usize;
+        if self.threads.len() <= lane {
+            self.threads.resize_with(lane + 1, Thread::default);
+        }
+        &mut self.threads[lane]
+    }
+
+    /// The lane's thread was blocked for communication.
+    pub fn blocked(&mut self, lane: u32, start: i64, end: i64) {
+        let thread = self.thread(lane);
+        thread.blocked.add(start, end);
+        thread.blocked_ns += (end - start).max(0);
+    }
+
+    /// The host's time has a name.
+    pub fn named(&mut self, kind: usize, start: i64, end: i64) {
+        if let Some(of_kind) = self.named.get_mut(kind) {
+            of_kind.add(start, end);
+        }
+    }
+
+    /// True if the lane's thread issues operations.
+    pub fn is_training(&self, lane: u32) -> bool {
+        self.threads
+            .get(lane as usize)
+            .is_some_and(|thread| thread.training)
+    }
+
+    /// The lane's thread issues operations.
+    #[inline]
+    pub fn trains(&mut self, lane: u32) {
+        self.thread(lane).training = true;
+    }
+
+    /// Threads that issue operations.
+    pub fn training_threads(&self) -> u32 {
+        self.threads.iter().filter(|thread| thread.training).count() as u32
+    }
+
+    /// True if so much has gathered that it should be folded at the next safe moment.
+    pub fn is_full(&self) -> bool {
+        self.communication.waiting() > FOLD_AT
+            || self.queued.waiting() > FOLD_AT
+            || self.named.iter().any(|named| named.waiting() > FOLD_AT)
+            || self
+                .threads
+                .iter()
+                .any(|thread| thread.blocked.waiting() > FOLD_AT)
+    }
+
+    /// Folds everything before `until` into the sums.
+    pub fn fold(&mut self, until: i64) {
+        let Some(from) = self.folded_until.filter(|&from| from < until) else {
+            return;
+        };
+        let is_named = self.name(from, until);
+        let [communication, other] = &mut self.scratch;
+        self.communication.take(from, until, communication);
+        self.communication_ns += length(communication);
+        for thread in &mut self.threads {
+            thread.blocked.take(from, until, other);
+            let exposed = intersection(communication, other);
+            thread.exposed_ns += exposed;
+            thread.other_ns += length(other) - exposed;
+            if is_named {
+                for (sum, named) in thread.named_ns.iter_mut().zip(&self.named_now) {
+                    *sum += length(named) - intersection(named, other);
+                }
+            }
+        }
+        if is_named {
+            for (sum, named) in self.named_alone.iter_mut().zip(&self.named_now) {
+                *sum += length(named);
+            }
+        }
+        self.queued.take(from, until, other);
+        self.queued_ns += length(other);
+        self.window_ns += until - from;
+        self.folded_until = Some(until);
+    }
+
+    /// Divides named times among their kinds; false if there are none.
+    fn name(&mut self, from: i64, until: i64) -> bool {
+        if self.named.iter().all(|named| named.waiting() == 0) {
+            return false;
+        }
+        let (mut known, mut own, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for (named, now) in self.named.iter_mut().zip(&mut self.named_now) {
+            named.take(from, until, &mut own);
+            difference(&own, &known, now);
+            union(&own, &known, &mut all);
+            std::mem::swap(&mut known, &mut all);
+        }
+        true
+    }
+
+    /// The parts since the last cut, for the thread that was blocked most; the next window begins at `until`.
+    pub fn cut(&mut self, until: i64) -> Parts {
+        self.fold(until);
+        let busiest = self.threads.iter().max_by_key(|thread| thread.blocked_ns);
+        let (exposed, other) = busiest.map_or((0, 0), |thread| (thread.exposed_ns, thread.other_ns));
+        let window = self.window_ns;
+        let parts = Parts {
+            window_ns: window,
+            host_ns: window - exposed - other,
+            exposed_ns: exposed,
+            other_blocked_ns: other,
+            communication_ns: self.communication_ns,
+            queued_ns: self.queued_ns,
+        };
+        self.named_ns = busiest.map_or_else(
+            // Nothing blocked any thread: all that is named is its own.
+            || self.named_alone,
+            |thread| thread.named_ns,
+        );
+        for thread in &mut self.threads {
+            thread.exposed_ns = 0;
+            thread.other_ns = 0;
+            thread.named_ns = [0; COUNT];
+        }
+        self.named_alone = [0; COUNT];
+        self.window_ns = 0;
+        self.communication_ns = 0;
+        self.queued_ns = 0;
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_parts_of_a_small_window_are_what_one_counts_by_hand() {
+        let mut breakdown = Breakdown::default();
+        breakdown.start(0);
+        breakdown.communicated(10, 30);
+        breakdown.communicated(20, 40);
+        breakdown.blocked(0, 35, 50);
+        breakdown.queued(5, 10);
+        let parts = breakdown.cut(100);
+        assert_eq!(
+            parts,
+            Parts {
+                window_ns: 100,
+                host_ns: 85,
+                exposed_ns: 5,
+                other_blocked_ns: 10,
+                communication_ns: 30,
+                queued_ns: 5
+            }
+        );
+    }
+
+    #[test]
+    fn named_times_are_parts_of_own_time_and_each_moment_has_one_name() {
+        let mut breakdown = Breakdown::default();
+        breakdown.start(0);
+        breakdown.communicated(60, 70);
+        breakdown.blocked(0, 60, 70);
+        // Input inside of an evaluation that is partly blocked, and one of its own.
+        breakdown.named(2, 40, 80);
+        breakdown.named(3, 45, 50);
+        breakdown.named(3, 10, 20);
+        breakdown.fold(47);
+        let parts = breakdown.cut(100);
+        assert_eq!(breakdown.named_ns, [0, 0, 30, 10, 0, 0]);
+        assert!(breakdown.named_ns.iter().sum::<i64>() <= parts.host_ns);
+        breakdown.named(3, 90, 120);
+        breakdown.cut(130);
+        assert_eq!(
+            breakdown.named_ns,
+            [0, 0, 0, 20, 0, 0],
+            "what lies before the cut is over"
+        );
+    }
+
+    proptest! {
+        /// Folding at any moments gives the sums of counting every nanosecond.
+        #[test]
+        fn any_folding_adds_up_to_the_brute_count(
+            communication in proptest::collection::vec((0i64..200, 0i64..40), 0..20),
+            blocked in proptest::collection::vec((0i64..200, 0i64..40), 0..20),
+            folds in proptest::collection::vec(0i64..300, 0..6),
+        ) {
+            let end = 300;
+            let mut breakdown = Breakdown::default();
+            breakdown.start(0);
+            let inside = |list: &[(i64, i64)], t: i64| list.iter().any(|&(start, length)| start <= t && t < start + length);
+            for &(start, length) in &communication { breakdown.communicated(start, start + length); }
+            for &(start, length) in &blocked { breakdown.blocked(3, start, start + length); }
+            for fold in folds { breakdown.fold(fold); }
+            let parts = breakdown.cut(end);
+            let count = |want: &dyn Fn(i64) -> bool| (0..end).filter(|&t| want(t)).count() as i64;
+            prop_assert!(parts.adds_up());
+            prop_assert_eq!(parts.communication_ns, count(&|t| inside(&communication, t)));
+            prop_assert_eq!(parts.exposed_ns, count(&|t| inside(&communication, t) && inside(&blocked, t)));
+            prop_assert_eq!(parts.other_blocked_ns, count(&|t| !inside(&communication, t) && inside(&blocked, t)));
+            prop_assert_eq!(parts.host_ns, count(&|t| !inside(&blocked, t)));
+        }
+    }
+}

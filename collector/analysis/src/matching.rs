@@ -1,0 +1,598 @@
+//! Instances: the calls of all members that belong together (METRICS.md, section 1), in bounded memory.
+//!
+//! Calls come in any order of the ranks. A key says which belong together; an instance is handed on when its last
+//! member has come, when a member can no longer come (its log ended or was never seen), or when too many wait.
+
+use crate::identity::GlobalCommunicator;
+use crate::model::members::Members;
+use crate::model::operation::RankOperation;
+use rankscope_formats::session::{InstanceState, OperationState};
+use rankscope_ranklog::{Library, Operation, Pattern};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Calls that wait for their peers at most. About 200 bytes each.
+pub const MOST_PENDING: usize = 1 << 19;
+
+/// What makes calls one instance on a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    /// Operation, and of messages their two ends.
+    what: u64,
+    /// Tag and sequence.
+    which: u64,
+}
+
+impl Key {
+    fn of(operation: &RankOperation) -> Self {
+        let which = u64::from(operation.tag) << 32 | u64::from(operation.sequence);
+        let what = match operation.operation {
+            Operation::Send => message_ends(operation.member, operation.peer as u32),
+            Operation::Receive => message_ends(operation.peer as u32, operation.member),
+            // NCCL's collectives are numbered in call order, whatever they are: members that call different ones meet
+            // here, and are told.
+            _ if operation.library == Library::Nccl => 0,
+            other => other as u64,
+        };
+        Self { what, which }
+    }
+}
+
+/// Both ends of a message beside operation numbers, which are below 256. Ranks beyond 2²⁷ do not exist.
+fn message_ends(source: u32, destination: u32) -> u64 {
+    1 << 63 | u64::from(source) << 32 | u64::from(destination)
+}
+
+/// An instance that is handed on.
+pub struct Instance<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Position of its communicator.
+    pub communicator: u32,
+    /// Its calls. At least one is there.
+    pub members: &'a Members,
+    /// How they fit together.
+    pub state: InstanceState,
+    /// Why it is not complete; empty if it is.
+    pub reason: &'static str,
+}
+
+struct Pending {
+    members: Members,
+    arrived: u32,
+    key: Key,
+    number: u64,
+}
+
+struct CommunicatorState {
+    size: u32,
+    open: FxHashMap<Key, u32>,
+    slots: Vec<Pending>,
+    free: Vec<u32>,
+    /// Members that will not come any more.
+    absent: Vec<bool>,
+    absent_count: u32,
+}
+
+/// Puts calls together.
+pub struct Matcher {
+    communicators: Vec<CommunicatorState>,
+    /// Communicators and member numbers of each rank, to know what its end means.
+    of_rank: Vec<Vec<(u32, u32)>>,
+    /// Open instances in order of their birth.
+    order: VecDeque<(u32, u32, u64)>,
+    pending: usize,
+    next_number: u64,
+    most_pending: usize,
+}
+
+impl Matcher {
+    /// For these communicators, of which members without a rank will never come.
+    pub fn new(communicators: &[GlobalCommunicator], ranks: usize, most_pending: usize) -> Self {
+        let mut of_rank = vec![Vec::new(); ranks];
+        let communicators = communicators
+            .iter()
+            .enumerate()
+            .map(|(index, communicator)| {
+                for (member, rank) in communicator.members.iter().enumerate() {
+                    if let Some(list) = rank.and_then(|rank| of_rank.get_mut(rank as usize)) {
+                        list.push((index as u32, member as u32));
+                    }
+                }
+                let absent: Vec<bool> = communicator.members.iter().map(Option::is_none).collect();
+                CommunicatorState {
+                    size: communicator.size,
+                    open: FxHashMap::default(),
+                    slots: Vec::new(),
+                    free: Vec::new(),
+                    absent_count: absent.iter().filter(|&&absent| absent).count() as u32,
+                    absent,
+                }
+            })
+            .collect();
+        Self {
+            communicators,
+            of_rank,
+            order: VecDeque::new(),
+            pending: 0,
+            next_number: 0,
+            most_pending,
+        }
+    }
+
+    /// Number for an operation that stands alone.
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Takes a call and leaves something of no meaning in its place; hands on what it completes.
+    pub fn take(&mut self, operation: &mut RankOperation, mut hand_on: impl FnMut(Instance<'_>)) {
+        let index = operation.communicator;
+        let known = self
+            .communicators
+            .get(index as usize)
+            .is_some_and(|state| operation.member < state.size);
+        if !known || !operation.has_key() {
+            let number = self.number();
+            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
+            let state = InstanceState::WithoutKey;
+            hand_on(Instance {
+                number,
+                communicator: index,
+                members,
+                state,
+                reason: "no matching key was recorded",
+            });
+            return;
+        }
+        if operation.is_one_sided() {
+            let number = self.number();
+            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
+            hand_on(Instance {
+                number,
+                communicator: index,
+                members,
+                state: InstanceState::OneSided,
+                reason: "",
+            });
+            return;
+        }
+        let is_message = operation.is_message();
+        let next_number = self.next_number;
+        let state = &mut self.communicators[index as usize];
+        let key = Key::of(operation);
+        let size = if is_message { 2 } else { state.size as usize };
+        let member = match operation.operation {
+            Operation::Send => 0,
+            Operation::Receive => 1,
+            _ => operation.member as usize,
+        };
+        let slot = match state.open.get(&key) {
+            Some(&slot) => slot,
+            None => {
+                let slot = state.free.pop().unwrap_or_else(|| {
+                    state.slots.push(Pending {
+                        members: Members::default(),
+                        arrived: 0,
+                        key,
+                        number: 0,
+                    });
+                    state.slots.len() as u32 - 1
+                });
+                let pending = &mut state.slots[slot as usize];
+                pending.members.reset(size);
+                pending.key = key;
+                pending.number = next_number;
+                self.next_number += 1;
+                state.open.insert(key, slot);
+                self.order.push_back((index, slot, next_number));
+                slot
+            }
+        };
+        let pending = &mut state.slots[slot as usize];
+        if !pending.members.put(member, operation) {
+            // The same call twice: its key is not one. The first stays; this one cannot be placed.
+            let number = self.number();
+            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
+            let state = InstanceState::WithoutKey;
+            let reason = "another call of the same rank has the same key";
+            hand_on(Instance {
+                number,
+                communicator: index,
+                members,
+                state,
+                reason,
+            });
+            return;
+        }
+        pending.arrived += 1;
+        self.pending += 1;
+        if pending.arrived as usize == size {
+            self.hand_on(index, slot, "", &mut hand_on);
+        } else if state.absent_count > 0 && nobody_else_comes(&state.absent, &pending.members, is_message) {
+            self.hand_on(
+                index,
+                slot,
+                "a member's log is missing or had ended",
+                &mut hand_on,
+            );
+        }
+        while self.pending > self.most_pending {
+            let Some((communicator, slot, number)) = self.order.pop_front() else {
+                break;
+            };
+            if self.is_open(communicator, slot, number) {
+                let reason = "a member's record did not come before too many other calls";
+                self.hand_on(communicator, slot, reason, &mut hand_on);
+            }
+        }
+        // What was completed stays in `order` until it comes to the front.
+        while let Some(&(communicator, slot, number)) = self.order.front()
+            && !self.is_open(communicator, slot, number)
+        {
+            self.order.pop_front();
+        }
+    }
+
+    /// Communicator and member that the oldest open instance waits for; `None` if nothing is open.
+    pub fn oldest_missing(&self) -> Option<(u32, u32)> {
+        let &(communicator, slot, number) = self.order.front()?;
+        if !self.is_open(communicator, slot, number) {
+            return None;
+        }
+        let state = &self.communicators[communicator as usize];
+        let members = &state.slots[slot as usize].members;
+        let is_absent = |member: u32| state.absent.get(member as usize).copied().unwrap_or(true);
+        if let Some(message) = members.iter().next().filter(|first| first.is_message()) {
+            return u32::try_from(message.peer).ok().map(|peer| (communicator, peer));
+        }
+        (0..members.size() as u32)
+            .find(|&member| !members.has(member as usize) && !is_absent(member))
+            .map(|member| (communicator, member))
+    }
+
+    fn is_open(&self, communicator: u32, slot: u32, number: u64) -> bool {
+        let pending = &self.communicators[communicator as usize].slots[slot as usize];
+        pending.arrived > 0 && pending.number == number
+    }
+
+    fn hand_on(
+        &mut self,
+        index: u32,
+        slot: u32,
+        reason: &'static str,
+        hand_on: &mut impl FnMut(Instance<'_>),
+    ) {
+        let state = &mut self.communicators[index as usize];
+        let pending = &mut state.slots[slot as usize];
+        state.open.remove(&pending.key);
+        self.pending -= pending.arrived as usize;
+        pending.arrived = 0;
+        let (instance_state, reason) = judge(&pending.members, reason);
+        hand_on(Instance {
+            number: pending.number,
+            communicator: index,
+            members: &pending.members,
+            state: instance_state,
+            reason,
+        });
+        pending.members.forget_counts();
+        state.free.push(slot);
+    }
+
+    /// A rank's log is at its end: what waits for it waits in vain.
+    pub fn rank_ended(&mut self, rank: u32, mut hand_on: impl FnMut(Instance<'_>)) {
+        let Some(memberships) = self.of_rank.get(rank as usize).cloned() else {
+            return;
+        };
+        for (index, member) in memberships {
+            let state = &mut self.communicators[index as usize];
+            let absent = &mut state.absent[member as usize];
+            state.absent_count += u32::from(!*absent);
+            *absent = true;
+            let mut over: Vec<(u64, u32)> = state
+                .slots
+                .iter()
+                .enumerate()
+                .filter(|(_, pending)| pending.arrived > 0)
+                .filter(|(_, pending)| {
+                    nobody_else_comes(&state.absent, &pending.members, pending.key.what >> 63 == 1)
+                })
+                .map(|(slot, pending)| (pending.number, slot as u32))
+                .collect();
+            over.sort_unstable();
+            for (_, slot) in over {
+                self.hand_on(
+                    index,
+                    slot,
+                    "a member's log is missing or had ended",
+                    &mut hand_on,
+                );
+            }
+        }
+    }
+
+    /// All logs are at their end.
+    pub fn finish(&mut self, mut hand_on: impl FnMut(Instance<'_>)) {
+        while let Some((communicator, slot, number)) = self.order.pop_front() {
+            if self.is_open(communicator, slot, number) {
+                self.hand_on(communicator, slot, "a member's record is missing", &mut hand_on);
+            }
+        }
+    }
+}
+
+/// True if every member that has not come is absent.
+fn nobody_else_comes(absent: &[bool], members: &Members, is_message: bool) -> bool {
+    let is_absent = |member: usize| absent.get(member).copied().unwrap_or(true);
+    if is_message {
+        return members
+            .iter()
+            .all(|operation| operation.peer < 0 || is_absent(operation.peer as usize));
+    }
+    (0..members.size()).all(|member| members.has(member) || is_absent(member))
+}
+
+/// Size class of a payload: its power of two, 0 for nothing.
+pub fn size_class(bytes: u64) -> u32 {
+    bytes.checked_ilog2().map_or(0, |power| power + 1)
+}
+
+/// How the calls fit together, and why they do not.
+fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static str) {
+    let is_message = members.iter().next().is_some_and(RankOperation::is_message);
+    let Some(calls) = members.all() else {
+        let in_flight = members
+            .iter()
+            .any(|member| member.state == OperationState::InFlight);
+        return match (is_message, in_flight) {
+            (true, true) => (
+                InstanceState::Unmatched,
+                "never waited for, and its other end is missing",
+            ),
+            (true, false) => (InstanceState::Unmatched, reason),
+            (false, true) => (
+                InstanceState::Incomplete,
+                "in progress when the log ended, and a member is missing",
+            ),
+            (false, false) => (InstanceState::Incomplete, reason),
+        };
+    };
+    if calls
+        .iter()
+        .any(|member| member.state == OperationState::InFlight)
+    {
+        return (InstanceState::Incomplete, "a member was in it when its log ended");
+    }
+    if calls.iter().any(|member| {
+        !matches!(
+            member.state,
+            OperationState::Completed | OperationState::Enqueued | OperationState::Captured
+        )
+    }) {
+        return (InstanceState::Incomplete, "a member's call failed");
+    }
+    let captured = calls
+        .iter()
+        .filter(|member| member.state == OperationState::Captured)
+        .count();
+    if captured > 0 && captured < calls.len() {
+        return (
+            InstanceState::Mismatched,
+            "some members captured it into a graph and others did not",
+        );
+    }
+    if calls.len() == 1 && captured == 0 {
+        return (InstanceState::Alone, "");
+    }
+    match disagreement(calls) {
+        Some(what) => (InstanceState::Mismatched, what),
+        None if captured > 0 => (InstanceState::Template, ""),
+        None if calls
+            .iter()
+            .any(|member| member.state == OperationState::Enqueued) =>
+        {
+            (InstanceState::Enqueued, "")
+        }
+        None => (InstanceState::Complete, ""),
+    }
+}
+
+/// In what the members of an instance differ that must not differ.
+fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
+    let (first, others) = calls.split_first()?;
+    let rooted = matches!(first.operation.pattern(), Pattern::FromRoot | Pattern::ToRoot);
+    let same_size = !first.operation.is_variable()
+        && !matches!(
+            first.operation,
+            Operation::Barrier | Operation::Scatter | Operation::Gather
+        )
+        && !first.is_message();
+    for other in others {
+        if other.operation != first.operation && !first.is_message() {
+            return Some("the members called different operations");
+        }
+        if other.element_bytes != first.element_bytes && other.element_bytes != 0 && first.element_bytes != 0
+        {
+            return Some("the members' element sizes differ");
+        }
+        if rooted && other.peer != first.peer {
+            return Some("the members name different roots");
+        }
+        let role = rankscope_ranklog::record::FLAG_ROLE_BYTES;
+        if same_size
+            && (other.flags | first.flags) & role == 0
+            && let (Some(one), Some(two)) = (first.known_bytes(), other.known_bytes())
+            && size_class(one) != size_class(two)
+        {
+            return Some("the members' sizes differ");
+        }
+    }
+    None
+}
+
+/// Records by which a rank goes forward at once, so that those of all ranks are an eighth of a million, a quarter of what
+/// the matcher lets wait; with fewer of them handing tasks over would cost more than doing them.
+pub(crate) fn stride(ranks: usize) -> usize {
+    (MOST_PENDING / 4 / ranks.max(1)).clamp(256, 8192)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rankscope_ranklog::definition::IdentitySource;
+
+    fn communicator(size: u32, seen: u32) -> GlobalCommunicator {
+        GlobalCommunicator {
+            library: Library::Gloo,
+            identity: [1; 16],
+            source: IdentitySource::KeyAndBlob,
+            size,
+            members: (0..size)
+                .map(|member| (member < seen).then_some(member))
+                .collect(),
+            name: String::new(),
+            role: "world",
+            role_source: "size",
+            scope: "inside-host",
+            world: Some(0),
+            created_ns: 0,
+        }
+    }
+
+    fn call(member: u32, tag: u32, sequence: u32) -> RankOperation {
+        RankOperation {
+            tag,
+            sequence,
+            ..RankOperation::sample(member, 0, 10)
+        }
+    }
+
+    /// (state, (tag, sequence) of every member that is there, reason) of what was handed on.
+    type Seen = Vec<(InstanceState, Vec<(u32, u32, u32)>, &'static str)>;
+
+    fn note(seen: &mut Seen, instance: Instance<'_>) {
+        let members = instance
+            .members
+            .iter()
+            .map(|member| (member.member, member.tag, member.sequence))
+            .collect();
+        seen.push((instance.state, members, instance.reason));
+    }
+
+    proptest! {
+        /// Whatever the order in which calls come, each instance holds exactly the calls of its key. Sizes are all the
+        /// same, so that a wrong pairing would be silent but for the key that the test looks at.
+        #[test]
+        fn any_interleaving_recovers_the_instances(order in Just((0..4u32).flat_map(|member| (0..40u32).map(move |n| (member, n))).collect::<Vec<_>>()).prop_shuffle()) {
+            let mut matcher = Matcher::new(&[communicator(4, 4)], 4, MOST_PENDING);
+            let mut seen = Seen::new();
+            for (member, n) in order {
+                matcher.take(&mut call(member, n % 5, n / 5), |instance| note(&mut seen, instance));
+            }
+            prop_assert_eq!(matcher.pending, 0);
+            prop_assert!(matcher.order.is_empty());
+            prop_assert_eq!(seen.len(), 40);
+            for (state, members, _) in seen {
+                prop_assert_eq!(state, InstanceState::Complete);
+                prop_assert_eq!(members.iter().map(|member| member.0).collect::<Vec<_>>(), vec![0, 1, 2, 3]);
+                prop_assert!(members.iter().all(|member| (member.1, member.2) == (members[0].1, members[0].2)));
+            }
+        }
+
+        /// Messages match by both ends, tag and ordinal, and what has no partner is told.
+        #[test]
+        fn messages_match_by_both_ends(order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(), lost in 0..60u32) {
+            let mut matcher = Matcher::new(&[communicator(3, 3)], 3, MOST_PENDING);
+            let mut seen = Seen::new();
+            for n in order {
+                // 30 messages from n % 3 to the next rank, their receives beside them.
+                let (message, is_send) = (n / 2, n % 2 == 0);
+                let (source, destination) = (message % 3, (message + 1) % 3);
+                if n == lost { continue; }
+                let mut operation = RankOperation {
+                    operation: if is_send { Operation::Send } else { Operation::Receive },
+                    peer: if is_send { destination } else { source } as i32,
+                    ..call(if is_send { source } else { destination }, 9, message / 3)
+                };
+                matcher.take(&mut operation, |instance| note(&mut seen, instance));
+            }
+            matcher.finish(|instance| note(&mut seen, instance));
+            prop_assert_eq!(seen.iter().filter(|(state, ..)| *state == InstanceState::Complete).count(), 29);
+            prop_assert_eq!(seen.iter().filter(|(state, ..)| *state == InstanceState::Unmatched).count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_rank_that_ended_or_was_never_seen_is_incomplete() {
+        let mut seen = Seen::new();
+        let mut matcher = Matcher::new(&[communicator(3, 2)], 2, MOST_PENDING);
+        matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
+        assert!(seen.is_empty(), "rank 1 may still come");
+        matcher.take(&mut call(1, 1, 0), |instance| note(&mut seen, instance));
+        assert_eq!(seen.len(), 1, "rank 2 was never seen");
+        matcher.take(&mut call(0, 2, 0), |instance| note(&mut seen, instance));
+        matcher.rank_ended(1, |instance| note(&mut seen, instance));
+        assert_eq!(seen.len(), 2);
+        matcher.take(&mut call(0, 3, 0), |instance| note(&mut seen, instance));
+        assert_eq!(seen.len(), 3, "nobody else comes");
+        assert!(
+            seen.iter()
+                .all(|(state, _, reason)| *state == InstanceState::Incomplete && !reason.is_empty())
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_let_go_is_told() {
+        let mut seen = Seen::new();
+        let mut matcher = Matcher::new(&[communicator(2, 2)], 2, 100);
+        for tag in 0..1000 {
+            matcher.take(&mut call(0, tag, 0), |instance| note(&mut seen, instance));
+        }
+        assert_eq!(seen.len(), 900);
+        assert!(seen.iter().all(|(_, _, reason)| reason.contains("too many")));
+        assert!(matcher.communicators[0].slots.len() <= 102);
+    }
+
+    #[test]
+    fn members_that_disagree_are_mismatched_and_a_repeated_key_is_told() {
+        let judged = |change: fn(&mut RankOperation)| {
+            let mut seen = Seen::new();
+            let mut matcher = Matcher::new(&[communicator(2, 2)], 2, MOST_PENDING);
+            matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
+            let mut other = call(1, 1, 0);
+            change(&mut other);
+            matcher.take(&mut other, |instance| note(&mut seen, instance));
+            seen.pop().map(|(state, ..)| state)
+        };
+        assert_eq!(judged(|_| {}), Some(InstanceState::Complete));
+        assert_eq!(
+            judged(|other| other.bytes = 4096),
+            Some(InstanceState::Mismatched)
+        );
+        assert_eq!(
+            judged(|other| other.bytes = 1030),
+            Some(InstanceState::Complete),
+            "the same size class"
+        );
+        assert_eq!(
+            judged(|other| other.element_bytes = 8),
+            Some(InstanceState::Mismatched)
+        );
+        assert_eq!(
+            judged(|other| other.state = OperationState::Failed),
+            Some(InstanceState::Incomplete)
+        );
+        assert_eq!(
+            judged(|other| other.state = OperationState::InFlight),
+            Some(InstanceState::Incomplete)
+        );
+        assert_eq!(judged(|other| other.member = 0), Some(InstanceState::WithoutKey));
+        assert_eq!(
+            judged(|other| other.communicator = u32::MAX),
+            Some(InstanceState::WithoutKey)
+        );
+    }
+}

@@ -1,0 +1,425 @@
+//! Who caused waiting, and what it cost (METRICS.md, section 8).
+
+use crate::intervals::covered::{Covered, length};
+use crate::measures::waiting::MemberWait;
+use crate::model::operation::{NO_TIME, RankOperation};
+use rankscope_formats::session::{Blame, RankBlame};
+use rankscope_ranklog::Pattern;
+
+/// Members up to which exposed waiting is divided gap by gap; beyond, in proportion to the whole wait.
+const EXACT_MEMBERS: usize = 64;
+
+#[derive(Clone)]
+struct OfRank {
+    caused: f64,
+    caused_exposed: f64,
+    caused_exposed_in_steps: f64,
+    lost_ns: i64,
+    lost_exposed_ns: i64,
+    lost_exposed_in_steps_ns: i64,
+    last_arrivals: u64,
+    launches: u64,
+    /// Time in which this rank's lateness has been counted as lost: launches that wait at the same time for the same rank
+    /// cost the job that time once.
+    lost: Covered,
+    lost_exposed: Covered,
+    /// Time in which this rank's own waiting has been counted, and that in which it was blocked meanwhile: what was
+    /// counted as hidden may be exposed by another operation.
+    waited: Covered,
+    waited_exposed: Covered,
+}
+
+/// What a member newly waited: its wait without the part that an earlier operation has counted already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewWait {
+    /// Blocked because of the operation, inside its call, ns: a part of exposed communication.
+    pub exposed_in_call_ns: i64,
+    /// While computing, ns.
+    pub hidden_ns: i64,
+}
+
+/// Adds up blame over instances, which come nearly in order of time.
+pub struct BlameLedger {
+    ranks: Vec<OfRank>,
+    order: Vec<usize>,
+    gaps: Vec<f64>,
+    /// Of the instance at hand the pieces of waiting that are new, and per member where its own end.
+    pieces: Vec<(i64, i64)>,
+    ends: Vec<usize>,
+    /// The same of waiting while the program was blocked.
+    exposed: Vec<(i64, i64)>,
+    exposed_ends: Vec<usize>,
+    /// Kept from one instance to the next for its memory.
+    lost: Vec<(i64, i64)>,
+    in_step: bool,
+}
+
+impl OfRank {
+    fn expose(&mut self, ns: f64, in_step: bool) {
+        self.caused_exposed += ns;
+        if in_step {
+            self.caused_exposed_in_steps += ns;
+        }
+    }
+}
+
+/// What each of `n` members of an instance, in the order of their arrivals, caused of the others' waiting, ns (METRICS.md,
+/// section 8): of each gap between arrivals k waited, and the n − k who were missing share k times the gap.
+pub fn caused_ns(n: usize, arrival_ns: impl Fn(usize) -> i64) -> impl Iterator<Item = f64> {
+    let mut caused = 0.0;
+    (0..n).map(move |position| {
+        if position > 0 {
+            let gap = (arrival_ns(position) - arrival_ns(position - 1)) as f64;
+            caused += position as f64 * gap / (n - position) as f64;
+        }
+        caused
+    })
+}
+
+impl BlameLedger {
+    /// For this many ranks. `ahead`: operations by which one may be read ahead of another.
+    pub fn new(ranks: usize, ahead: usize) -> Self {
+        let covered = Covered::new(2 * ahead);
+        let fresh = OfRank {
+            caused: 0.0,
+            caused_exposed: 0.0,
+            caused_exposed_in_steps: 0.0,
+            lost_ns: 0,
+            lost_exposed_ns: 0,
+            lost_exposed_in_steps_ns: 0,
+            last_arrivals: 0,
+            launches: 0,
+            lost: covered.clone(),
+            lost_exposed: covered.clone(),
+            waited: covered.clone(),
+            waited_exposed: covered,
+        };
+        Self {
+            ranks: vec![fresh; ranks],
+            order: Vec::new(),
+            gaps: Vec::new(),
+            pieces: Vec::new(),
+            ends: Vec::new(),
+            exposed: Vec::new(),
+            exposed_ends: Vec::new(),
+            lost: Vec::new(),
+            in_step: false,
+        }
+    }
+
+    /// Members of the last instance in order of arrival.
+    pub fn arrival_order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Takes a complete instance: its calls, waits and ranks in member order. `new` is replaced, one per member.
+    /// `in_step`: it lies in a step, so that it is no skew of start-up.
+    pub fn take(
+        &mut self,
+        members: &[RankOperation],
+        waits: &[MemberWait],
+        ranks: &[u32],
+        in_step: bool,
+        new: &mut Vec<NewWait>,
+    ) {
+        self.order.clear();
+        self.order.extend(0..members.len());
+        self.order
+            .sort_unstable_by_key(|&member| (members[member].arrival_ns(), member));
+        self.in_step = in_step;
+        self.pieces.clear();
+        self.ends.clear();
+        self.exposed.clear();
+        self.exposed_ends.clear();
+        for (member, wait) in waits.iter().enumerate() {
+            let own = &mut self.ranks[ranks[member] as usize];
+            let (from, until) = (members[member].arrival_ns(), wait.until_ns);
+            own.waited.add(from, until, &mut self.pieces);
+            self.ends.push(self.pieces.len());
+            for (start, end) in members[member].blocked.pieces() {
+                own.waited_exposed
+                    .add(start.max(from), end.min(until), &mut self.exposed);
+            }
+            self.exposed_ends.push(self.exposed.len());
+        }
+        self.charge(members, waits, ranks);
+        self.count_lost(members, waits, ranks);
+        new.clear();
+        for (member, operation) in members.iter().enumerate() {
+            let pieces = self.new_pieces(member);
+            let blocked: i64 = pieces
+                .iter()
+                .map(|&(start, end)| operation.blocked.overlap(start, end))
+                .sum();
+            // A message's call begins with its launch.
+            let entered = match &operation.shared {
+                Some(launch) if launch.enter_ns != NO_TIME => launch.enter_ns,
+                _ => operation.enter_ns,
+            };
+            new.push(NewWait {
+                exposed_in_call_ns: self.newly_exposed(member, entered, i64::MAX),
+                hidden_ns: length(pieces) - blocked,
+            });
+        }
+    }
+
+    /// What a member of the instance at hand newly waited.
+    fn new_pieces(&self, member: usize) -> &[(i64, i64)] {
+        let from = member.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.pieces[from..self.ends[member]]
+    }
+
+    /// How long, between two moments, a member of the instance at hand newly waited while it was blocked.
+    fn newly_exposed(&self, member: usize, from: i64, until: i64) -> i64 {
+        let first = member
+            .checked_sub(1)
+            .map_or(0, |before| self.exposed_ends[before]);
+        self.exposed[first..self.exposed_ends[member]]
+            .iter()
+            .map(|&(start, end)| (end.min(until) - start.max(from)).max(0))
+            .sum()
+    }
+
+    fn charge(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        if members[0].operation.pattern() == Pattern::AllToAll {
+            self.divide_gaps(members, waits, ranks);
+            return;
+        }
+        for (member, wait) in waits.iter().enumerate() {
+            let arrival = members[member].arrival_ns();
+            let exposed = self.newly_exposed(member, arrival, wait.until_ns);
+            let in_step = self.in_step;
+            // Of messages that run as one each moment counts once.
+            let caused = if members[member].is_shared() {
+                length(self.new_pieces(member))
+            } else {
+                wait.until_ns - arrival
+            };
+            let culprit = &mut self.ranks[ranks[wait.culprit as usize] as usize];
+            culprit.caused += caused as f64;
+            culprit.expose(exposed as f64, in_step);
+        }
+    }
+
+    /// Every gap between arrivals is shared by those who had not arrived: k waited, n − k were missing.
+    fn divide_gaps(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        let n = self.order.len();
+        let arrival = |position: usize| members[self.order[position]].arrival_ns();
+        self.gaps.clear();
+        self.gaps.resize(n, 0.0);
+        if n <= EXACT_MEMBERS {
+            for (position, &member) in self.order.iter().enumerate() {
+                let until = waits[member].until_ns;
+                for next in position + 1..n {
+                    let (start, end) = (arrival(next - 1), arrival(next).min(until));
+                    if start < end {
+                        self.gaps[next] += self.newly_exposed(member, start, end) as f64;
+                    }
+                }
+            }
+        }
+        let (mut exposed, mut total, mut total_exposed) = (0.0, 0.0, 0.0);
+        for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
+            let gap = (arrival(position) - arrival(position - 1)) as f64;
+            exposed += self.gaps[position] / (n - position) as f64;
+            let rank = &mut self.ranks[ranks[self.order[position]] as usize];
+            rank.caused += caused;
+            rank.expose(exposed, self.in_step);
+            total += position as f64 * gap;
+            total_exposed += self.gaps[position];
+        }
+        debug_assert!(total_exposed <= total + 1.0 || n > EXACT_MEMBERS);
+        if n > EXACT_MEMBERS && total > 0.0 {
+            let exposed: i64 = (0..n)
+                .map(|member| self.newly_exposed(member, i64::MIN, i64::MAX))
+                .sum();
+            let share = exposed as f64 / total;
+            for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
+                self.ranks[ranks[self.order[position]] as usize].expose(caused * share, self.in_step);
+            }
+        }
+    }
+
+    /// What the last one cost the job: last minus second-last arrival, where anybody waited for it.
+    fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+        // Messages of one launch count as one.
+        let counts = |member: &RankOperation| {
+            u64::from(!member.is_message() || member.shared.as_ref().is_none_or(|launch| launch.is_first))
+        };
+        for (member, &rank) in members.iter().zip(ranks) {
+            self.ranks[rank as usize].launches += counts(member);
+        }
+        let [.., second, last] = self.order[..] else {
+            return;
+        };
+        let (from, until) = (members[second].arrival_ns(), members[last].arrival_ns());
+        let waited_for = waits
+            .iter()
+            .any(|wait| wait.culprit as usize == last && wait.until_ns > from);
+        let culprit = &mut self.ranks[ranks[last] as usize];
+        if from == until {
+            return;
+        }
+        culprit.last_arrivals += counts(&members[last]);
+        if !waited_for {
+            return;
+        }
+        let pieces = &mut self.lost;
+        pieces.clear();
+        culprit.lost.add(from, until, pieces);
+        culprit.lost_ns += length(pieces);
+        pieces.clear();
+        let end = until.min(members[second].leave_ns);
+        for (start, stop) in members[second].blocked.pieces() {
+            culprit.lost_exposed.add(start.max(from), stop.min(end), pieces);
+        }
+        let exposed = length(pieces);
+        culprit.lost_exposed_ns += exposed;
+        if self.in_step {
+            culprit.lost_exposed_in_steps_ns += exposed;
+        }
+    }
+
+    /// Exposed waiting that a rank caused in steps, rank-ns.
+    pub fn caused_exposed_in_steps_ns(&self, rank: u32) -> i64 {
+        self.ranks[rank as usize].caused_exposed_in_steps.round() as i64
+    }
+
+    /// Exposed time that a rank cost the job in steps, ns.
+    pub fn lost_exposed_in_steps_ns(&self, rank: u32) -> i64 {
+        self.ranks[rank as usize].lost_exposed_in_steps_ns
+    }
+
+    /// The summary, the costliest rank first.
+    pub fn summary(&self) -> Blame {
+        let mut ranks: Vec<RankBlame> = self
+            .ranks
+            .iter()
+            .enumerate()
+            .map(|(rank, of)| RankBlame {
+                rank: rank as u32,
+                caused_rank_ns: of.caused.round() as i64,
+                caused_exposed_rank_ns: of.caused_exposed.round() as i64,
+                job_lost_ns: of.lost_ns,
+                job_lost_exposed_ns: of.lost_exposed_ns,
+                caused_exposed_in_steps_rank_ns: of.caused_exposed_in_steps.round() as i64,
+                job_lost_exposed_in_steps_ns: of.lost_exposed_in_steps_ns,
+                last_arrivals: of.last_arrivals,
+                launches: of.launches,
+            })
+            .collect();
+        ranks.sort_by_key(|of| (std::cmp::Reverse(of.caused_exposed_rank_ns), of.rank));
+        Blame {
+            total_rank_ns: ranks.iter().map(|of| of.caused_rank_ns).sum(),
+            total_exposed_rank_ns: ranks.iter().map(|of| of.caused_exposed_rank_ns).sum(),
+            ranks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measures::waiting::{ClockErrors, waits};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What the ranks caused adds up to what was waited, in all and exposed.
+        #[test]
+        fn blame_adds_up_to_the_wait(arrivals in proptest::collection::vec(0i64..1000, 2..8)) {
+            let last = arrivals.iter().copied().max().unwrap_or(0);
+            let members: Vec<RankOperation> =
+                arrivals.iter().enumerate().map(|(rank, &at)| RankOperation::sample(rank as u32, at, last + 10)).collect();
+            let ranks: Vec<u32> = (0..members.len() as u32).collect();
+            let (mut waited, mut new) = (Vec::new(), Vec::new());
+            waits(&members, ClockErrors::Same(0), &mut waited);
+            let mut ledger = BlameLedger::new(members.len(), 64);
+            ledger.take(&members, &waited, &ranks, true, &mut new);
+            let summary = ledger.summary();
+            let total: i64 = arrivals.iter().map(|at| last - at).sum();
+            prop_assert!((summary.total_rank_ns - total).abs() <= members.len() as i64);
+            prop_assert!((summary.total_exposed_rank_ns - total).abs() <= members.len() as i64);
+            prop_assert_eq!(new.iter().map(|wait| wait.exposed_in_call_ns).sum::<i64>(), total);
+        }
+    }
+
+    #[test]
+    fn launches_that_wait_for_the_same_rank_at_once_cost_the_job_that_time_once() {
+        let mut ledger = BlameLedger::new(2, 64);
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        for bucket in 0..3 {
+            // Three operations asked for at 0, 1, 2 by rank 0 and at 100, 101, 102 by rank 1.
+            let members = [
+                RankOperation::sample(0, bucket, 110 + bucket),
+                RankOperation::sample(1, 100 + bucket, 110 + bucket),
+            ];
+            waits(&members, ClockErrors::Same(0), &mut waited);
+            ledger.take(&members, &waited, &[0, 1], true, &mut new);
+        }
+        let summary = ledger.summary();
+        assert_eq!(summary.ranks[0].rank, 1);
+        assert_eq!(summary.ranks[0].job_lost_ns, 102);
+        assert_eq!(summary.ranks[0].job_lost_exposed_ns, 102);
+        assert_eq!(summary.ranks[0].caused_exposed_rank_ns, 102);
+        assert_eq!(summary.ranks[0].caused_rank_ns, 300, "each launch by itself");
+    }
+
+    #[test]
+    fn an_instance_that_is_handed_on_early_hides_no_wait_before_it() {
+        let mut ledger = BlameLedger::new(3, 64);
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        // Two of the ranks are read first, and what they did later among themselves comes first.
+        let pair = [
+            RankOperation::sample(0, 500, 520),
+            RankOperation::sample(1, 510, 520),
+        ];
+        waits(&pair, ClockErrors::Same(0), &mut waited);
+        ledger.take(&pair, &waited, &[0, 1], true, &mut new);
+        let all = [
+            RankOperation::sample(0, 0, 110),
+            RankOperation::sample(1, 0, 110),
+            RankOperation::sample(2, 100, 110),
+        ];
+        waits(&all, ClockErrors::Same(0), &mut waited);
+        ledger.take(&all, &waited, &[0, 1, 2], true, &mut new);
+        let exposed: Vec<i64> = new.iter().map(|wait| wait.exposed_in_call_ns).collect();
+        assert_eq!(exposed, [100, 100, 0]);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(2), 200);
+        assert_eq!(ledger.lost_exposed_in_steps_ns(2), 100);
+    }
+
+    #[test]
+    fn what_was_hidden_behind_one_operation_is_exposed_by_another() {
+        let mut ledger = BlameLedger::new(2, 64);
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        let mut asynchronous = [RankOperation::sample(0, 0, 20), RankOperation::sample(1, 10, 20)];
+        asynchronous[0].blocked = crate::model::operation::Blocked::default();
+        let barrier = [RankOperation::sample(0, 5, 20), RankOperation::sample(1, 10, 20)];
+        for (members, wanted) in [(&asynchronous, (0, 10)), (&barrier, (5, 0))] {
+            waits(members, ClockErrors::Same(0), &mut waited);
+            ledger.take(members, &waited, &[0, 1], true, &mut new);
+            assert_eq!((new[0].exposed_in_call_ns, new[0].hidden_ns), wanted);
+        }
+        assert_eq!(ledger.caused_exposed_in_steps_ns(1), 5);
+    }
+
+    #[test]
+    fn a_late_root_is_blamed_by_those_who_need_it_only() {
+        let mut members = [
+            RankOperation::sample(0, 50, 60),
+            RankOperation::sample(1, 0, 60),
+            RankOperation::sample(2, 70, 80),
+        ];
+        for member in &mut members {
+            member.operation = rankscope_ranklog::Operation::Broadcast;
+            member.peer = 0;
+        }
+        let (mut waited, mut new) = (Vec::new(), Vec::new());
+        waits(&members, ClockErrors::Same(0), &mut waited);
+        let mut ledger = BlameLedger::new(3, 64);
+        ledger.take(&members, &waited, &[0, 1, 2], false, &mut new);
+        assert_eq!(ledger.summary().total_rank_ns, 50);
+        assert_eq!(ledger.summary().ranks[0].rank, 0);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(0), 0);
+    }
+}

@@ -1,0 +1,455 @@
+//! The table of operations: by library, kind, size class and communicator scope.
+
+use crate::identity::GlobalCommunicator;
+use crate::matching::size_class;
+use crate::measures::bandwidth::Bandwidth;
+use crate::measures::waiting::InstanceWait;
+use crate::model::operation::{NO_STEP, NO_TIME, RankOperation};
+use crate::model::quantiles::Sketch;
+use rankscope_formats::session::{
+    ClassCounts, Figure, LookAt, OperationClass, OperationState, SmallLaunches, TransferBound, WaitClass,
+};
+use rankscope_ranklog::{Library, Operation};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Size class of operations whose size is unknown.
+const UNKNOWN_SIZE: u32 = u32::MAX;
+/// Launches up to this are judged by their latency (METRICS.md, section 9).
+const SMALL_BYTES: u64 = 1 << 16;
+
+#[derive(Default)]
+struct Sums {
+    operations: u64,
+    shared: u64,
+    instances: u64,
+    failed: u64,
+    enqueued: u64,
+    bytes: u64,
+    duration: Sketch,
+    queue: Sketch,
+    exposed: i64,
+    hidden: i64,
+    upper_bound: bool,
+    transfer: Sketch,
+    algorithm: Sketch,
+    bus: Sketch,
+    effective: Sketch,
+    shortest_used: u64,
+    invalid: u64,
+    classes: ClassCounts,
+    transfer_bound: TransferBound,
+    slowest: Option<LookAt>,
+    /// The last two transfers, and the longest of what is shortest of three in a row, ns.
+    last_two: [Option<i64>; 2],
+    longest_three: Option<i64>,
+}
+
+impl Sums {
+    fn add(
+        &mut self,
+        members: &[RankOperation],
+        number: u64,
+        wait: &InstanceWait,
+        (exposed_ns, hidden_ns): (i64, i64),
+        bandwidth: &Bandwidth,
+    ) {
+        self.instances += 1;
+        self.remember(members, number, wait.transfer_ns);
+        if let Some((bytes, ns)) = bandwidth.on_bus {
+            self.transfer_bound.launches += 1;
+            self.transfer_bound.bus_bytes += bytes;
+            self.transfer_bound.transfer_ns += ns as f64;
+        }
+        self.exposed += exposed_ns;
+        self.hidden += hidden_ns;
+        self.upper_bound |= wait.upper_bound;
+        if wait.transfer_ns > 0 {
+            self.transfer.add(wait.transfer_ns as f64);
+        }
+        if let Some(value) = bandwidth.algorithm {
+            self.algorithm.add(value);
+        }
+        if let Some(value) = bandwidth.bus {
+            self.bus.add(value);
+        }
+        if let Some(value) = bandwidth.effective {
+            self.effective.add(value);
+        }
+        self.shortest_used += u64::from(bandwidth.shortest_used);
+        self.invalid += u64::from(bandwidth.invalid);
+        let counter = match wait.class {
+            WaitClass::None => &mut self.classes.none,
+            WaitClass::TransferBound => &mut self.classes.transfer_bound,
+            WaitClass::SkewBound => &mut self.classes.skew_bound,
+            WaitClass::Mixed => &mut self.classes.mixed,
+            WaitClass::Inconclusive => &mut self.classes.inconclusive,
+        };
+        *counter += 1;
+    }
+
+    /// The slowest transfer, and those that were slow one after the other.
+    fn remember(&mut self, members: &[RankOperation], number: u64, transfer_ns: i64) {
+        let Some(first) = members.first().filter(|_| transfer_ns > 0) else {
+            return;
+        };
+        if let [Some(one), Some(other)] = self.last_two {
+            let three = one.min(other).min(transfer_ns);
+            self.longest_three = Some(self.longest_three.map_or(three, |known| known.max(three)));
+        }
+        self.last_two = [self.last_two[1], Some(transfer_ns)];
+        let is_slower = |known: &LookAt| transfer_ns > known.end_ns - known.start_ns;
+        if self.slowest.as_ref().is_none_or(is_slower) {
+            let end_ns = members.iter().map(|member| member.leave_ns).max().unwrap_or(0);
+            self.slowest = Some(LookAt {
+                what: format!("the longest transfer of its kind: {}", first.operation.name()),
+                rank: Some(first.rank),
+                instance: Some(number),
+                step: (first.step != NO_STEP).then_some(u64::from(first.step)),
+                start_ns: end_ns - transfer_ns,
+                end_ns,
+            });
+        }
+    }
+}
+
+/// Which communicators count together: the same role, scope and number of members.
+#[derive(Clone, PartialEq, Eq)]
+struct Scope {
+    role: &'static str,
+    scope: &'static str,
+    members: u32,
+}
+
+/// What counts together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    scope: u32,
+    library: Library,
+    operation: Operation,
+    size: u32,
+    /// Launches of several operations, which count as one.
+    is_launch: bool,
+}
+
+/// Collects operations into classes.
+pub struct Classes {
+    scopes: Vec<Scope>,
+    /// Scope of each communicator; one more for operations without.
+    scope_of: Vec<u32>,
+    /// Operations per communicator.
+    pub per_communicator: Vec<u64>,
+    index: FxHashMap<Key, usize>,
+    /// Position of the class that was asked for last.
+    last: usize,
+    sums: Vec<(Key, Sums)>,
+    /// Transfers of launches of at most 64 KiB, by the name of their scope.
+    small: BTreeMap<&'static str, Sketch>,
+}
+
+impl Classes {
+    /// For these communicators.
+    pub fn new(communicators: &[GlobalCommunicator]) -> Self {
+        let mut scopes: Vec<Scope> = Vec::new();
+        let unknown = Scope {
+            role: "unknown",
+            scope: "unknown",
+            members: 0,
+        };
+        let scope_of = communicators
+            .iter()
+            .map(|known| Scope {
+                role: known.role,
+                scope: known.scope,
+                members: known.size,
+            })
+            .chain([unknown])
+            .map(|scope| {
+                scopes
+                    .iter()
+                    .position(|known| *known == scope)
+                    .unwrap_or_else(|| {
+                        scopes.push(scope);
+                        scopes.len() - 1
+                    }) as u32
+            })
+            .collect();
+        Self {
+            scopes,
+            scope_of,
+            per_communicator: vec![0; communicators.len()],
+            index: FxHashMap::default(),
+            last: 0,
+            sums: Vec::new(),
+            small: BTreeMap::new(),
+        }
+    }
+
+    fn sums(&mut self, operation: &RankOperation) -> &mut Sums {
+        let size = operation.known_bytes().map_or(UNKNOWN_SIZE, size_class);
+        self.sums_of(operation, size, false)
+    }
+
+    fn sums_of(&mut self, operation: &RankOperation, size: u32, is_launch: bool) -> &mut Sums {
+        let last = self.scope_of.len() - 1;
+        let scope = self.scope_of[(operation.communicator as usize).min(last)];
+        let key = Key {
+            scope,
+            library: operation.library,
+            operation: operation.operation,
+            size,
+            is_launch,
+        };
+        // The calls of an instance are of one class: mostly it is the last one again.
+        if self.sums.get(self.last).is_none_or(|(of, _)| *of != key) {
+            self.last = *self.index.entry(key).or_insert_with(|| {
+                self.sums.push((key, Sums::default()));
+                self.sums.len() - 1
+            });
+        }
+        &mut self.sums[self.last].1
+    }
+
+    /// How many transfers there were so far like that of an instance, or of a launch of operations of these bytes
+    /// together, and their median, ns.
+    pub fn transfers_like(&mut self, first: &RankOperation, launch: Option<Option<u64>>) -> (u64, f64) {
+        let sums = match launch {
+            None => self.sums(first),
+            Some(bytes) => self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true),
+        };
+        (sums.transfer.count(), sums.transfer.quantile(0.5))
+    }
+
+    /// Takes one call, matched or not.
+    pub fn operation(&mut self, operation: &RankOperation) {
+        if let Some(count) = self.per_communicator.get_mut(operation.communicator as usize) {
+            *count += 1;
+        }
+        let sums = self.sums(operation);
+        sums.operations += 1;
+        sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
+        sums.failed += u64::from(operation.state == OperationState::Failed);
+        sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
+        if operation.is_shared() && operation.state == OperationState::Completed {
+            // What it took is its launch's.
+            sums.shared += 1;
+        } else if operation.leave_ns != NO_TIME {
+            sums.duration
+                .add((operation.leave_ns - operation.enter_ns) as f64);
+        }
+        if operation.issue_ns != NO_TIME {
+            sums.queue.add((operation.enter_ns - operation.issue_ns) as f64);
+        }
+    }
+
+    /// Takes a complete instance of this number, which is named by its first member.
+    pub fn instance(
+        &mut self,
+        members: &[RankOperation],
+        number: u64,
+        wait: &InstanceWait,
+        waited: (i64, i64),
+        bandwidth: &Bandwidth,
+    ) {
+        let Some(first) = members.first() else { return };
+        self.count_small(first, first.known_bytes(), wait.transfer_ns);
+        let sums = self.sums(first);
+        sums.add(members, number, wait, waited, bandwidth);
+    }
+
+    /// What latency is judged by (METRICS.md, section 9).
+    fn count_small(&mut self, first: &RankOperation, bytes: Option<u64>, transfer_ns: i64) {
+        if bytes.is_none_or(|bytes| bytes > SMALL_BYTES) || transfer_ns <= 0 {
+            return;
+        }
+        let last = self.scope_of.len() - 1;
+        let scope = self.scope_of[(first.communicator as usize).min(last)];
+        let scope = self.scopes[scope as usize].scope;
+        self.small.entry(scope).or_default().add(transfer_ns as f64);
+    }
+
+    /// The same, as the summary tells it.
+    pub fn small_launches(&self) -> Vec<SmallLaunches> {
+        let scopes = self.small.iter();
+        scopes
+            .filter_map(|(scope, sketch)| {
+                Some(SmallLaunches {
+                    scope: (*scope).to_owned(),
+                    transfer_ns: sketch.quantiles()?,
+                })
+            })
+            .collect()
+    }
+
+    /// Takes a launch of several instances of one operation, named by the first member of its first: with all their bytes
+    /// it is an instance of a class of its own.
+    pub fn launch(
+        &mut self,
+        members: &[RankOperation],
+        (bytes, number): (Option<u64>, u64),
+        wait: &InstanceWait,
+        waited: (i64, i64),
+        bandwidth: &Bandwidth,
+    ) {
+        let Some(first) = members.first() else { return };
+        self.count_small(first, bytes, wait.transfer_ns);
+        let sums = self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true);
+        sums.operations += members.len() as u64;
+        let own = bytes.unwrap_or(0).saturating_mul(members.len() as u64);
+        sums.bytes = sums.bytes.saturating_add(own);
+        for member in members {
+            sums.duration.add((member.leave_ns - member.enter_ns) as f64);
+        }
+        sums.add(members, number, wait, waited, bandwidth);
+    }
+
+    /// Takes a complete instance of which only what was waited is known: it shares its launch.
+    pub fn waited(&mut self, first: &RankOperation, wait: &InstanceWait, exposed_ns: i64, hidden_ns: i64) {
+        let sums = self.sums(first);
+        sums.instances += 1;
+        sums.upper_bound |= wait.upper_bound;
+        sums.exposed += exposed_ns;
+        sums.hidden += hidden_ns;
+    }
+
+    /// The table, the most time first.
+    pub fn table(&self) -> Vec<OperationClass> {
+        let mut rows: Vec<(f64, OperationClass)> = self
+            .sums
+            .iter()
+            .map(|(key, sums)| {
+                let Key {
+                    scope,
+                    library,
+                    operation,
+                    size,
+                    is_launch,
+                } = key;
+                let scope = &self.scopes[*scope as usize];
+                let known_size = *size != UNKNOWN_SIZE;
+                let figure = |sketch: &Sketch, reason: &str| {
+                    sketch
+                        .quantiles()
+                        .map_or_else(|| Figure::unknown(reason), Figure::known)
+                };
+                let no_bandwidth = if !known_size {
+                    "sizes were not recorded"
+                } else if *operation == Operation::Barrier {
+                    "a barrier carries no payload"
+                } else if scope.members == 1 {
+                    "one member: nothing is transferred"
+                } else if sums.instances == 0 && sums.enqueued > 0 {
+                    "when it was done was not recorded"
+                } else if sums.shared > 0 && sums.shared == sums.operations {
+                    "they share launches with others"
+                } else if sums.instances == 0 {
+                    "no instance is complete"
+                } else {
+                    "no launch with a wait share of at most 20 %"
+                };
+                let no_instance = if scope.members == 1 {
+                    "one member: nothing is transferred"
+                } else if sums.enqueued > 0 {
+                    "when it was done was not recorded"
+                } else if sums.shared > 0 && sums.shared == sums.operations {
+                    "they share launches with others"
+                } else {
+                    "no instance is complete"
+                };
+                let row = OperationClass {
+                    library: library.name().to_owned(),
+                    operation: operation.name().to_owned(),
+                    size_from_bytes: known_size.then(|| if *size == 0 { 0 } else { 1 << (size - 1) }),
+                    size_below_bytes: known_size.then(|| 1u64.checked_shl(*size).unwrap_or(u64::MAX)),
+                    role: scope.role.to_owned(),
+                    scope: scope.scope.to_owned(),
+                    members: scope.members,
+                    launches: *is_launch,
+                    operations: sums.operations,
+                    shared: sums.shared,
+                    instances: sums.instances,
+                    failed: sums.failed,
+                    bytes: if known_size {
+                        Figure::known(sums.bytes)
+                    } else {
+                        Figure::unknown("sizes could not be read from this version of the library")
+                    },
+                    duration_ns: figure(
+                        &sums.duration,
+                        if sums.enqueued > 0 {
+                            "when it was done was not recorded"
+                        } else if sums.shared > 0 {
+                            "they share launches with others"
+                        } else {
+                            "no call ended"
+                        },
+                    ),
+                    queue_ns: figure(&sums.queue, "no queue lies before these calls"),
+                    exposed_wait_rank_ns: sums.exposed,
+                    hidden_wait_rank_ns: sums.hidden,
+                    wait_is_upper_bound: sums.upper_bound,
+                    transfer_ns: figure(&sums.transfer, no_instance),
+                    algorithm_bytes_per_s: figure(&sums.algorithm, no_bandwidth),
+                    bus_bytes_per_s: figure(&sums.bus, no_bandwidth),
+                    effective_bytes_per_s: figure(
+                        &sums.effective,
+                        if sums.instances > 0 && known_size && sums.shared < sums.operations {
+                            "no payload"
+                        } else {
+                            no_bandwidth
+                        },
+                    ),
+                    shortest_duration_used: sums.shortest_used,
+                    bandwidth_invalid: sums.invalid,
+                    classes: sums.classes,
+                    transfer_bound: sums.transfer_bound,
+                    slowest: sums.slowest.clone(),
+                    longest_three_in_a_row_ns: sums.longest_three.map_or_else(
+                        || Figure::unknown("fewer than three launches have a transfer"),
+                        Figure::known,
+                    ),
+                };
+                (
+                    sums.duration.quantiles().map_or(0.0, |quantiles| quantiles.sum),
+                    row,
+                )
+            })
+            .collect();
+        rows.sort_by(|(one, a), (two, b)| {
+            two.total_cmp(one).then_with(|| {
+                (&a.operation, a.size_from_bytes, a.members).cmp(&(
+                    &b.operation,
+                    b.size_from_bytes,
+                    b.members,
+                ))
+            })
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_in_a_row_are_the_least_of_each_three() {
+        let longest = |transfers: &[i64]| {
+            let mut sums = Sums::default();
+            for (number, &ns) in (0..).zip(transfers) {
+                sums.remember(&[RankOperation::sample(0, 0, ns.max(1))], number, ns);
+            }
+            (
+                sums.longest_three,
+                sums.slowest.and_then(|moment| moment.instance),
+            )
+        };
+        assert_eq!(longest(&[]), (None, None));
+        assert_eq!(longest(&[9, 9]), (None, Some(0)));
+        // 5 7 6 → 5, 7 6 2 → 2, 6 2 8 → 2.
+        assert_eq!(longest(&[5, 7, 6, 2, 8]), (Some(5), Some(4)));
+        // What has no transfer is no launch of the row.
+        assert_eq!(longest(&[5, 0, 7, 6]), (Some(5), Some(2)));
+        assert_eq!(longest(&[1, 100, 1, 100, 1]), (Some(1), Some(1)));
+    }
+}

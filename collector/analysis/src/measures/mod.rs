@@ -1,0 +1,16 @@
+//! The metrics of METRICS.md, from matched instances: bandwidth, waiting, blame, stalls, traffic, and their sums.
+
+pub mod analysis;
+pub mod bandwidth;
+pub mod blame;
+pub mod classes;
+pub mod launches;
+pub mod merged;
+pub mod no_training;
+pub mod pairs;
+pub mod routes;
+pub mod stages;
+pub mod stalls;
+pub mod step_board;
+pub mod traffic;
+pub mod waiting;

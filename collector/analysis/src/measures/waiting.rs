@@ -1,0 +1,628 @@
+//! Who waited for whom and how long, and what the transfer took (METRICS.md, section 3).
+
+use crate::model::operation::RankOperation;
+use rankscope_formats::session::WaitClass;
+use rankscope_ranklog::{Operation, Pattern};
+
+/// Wait share up to which a launch is transfer-bound, in percent.
+pub const TRANSFER_BOUND_PERCENT: i64 = 20;
+/// Wait share from which it is skew-bound, in percent.
+const SKEW_BOUND_PERCENT: i64 = 80;
+
+/// What one member waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberWait {
+    /// End of its waiting: the last needed arrival, or its own leave. Its own arrival if it waited for nobody.
+    pub until_ns: i64,
+    /// Member that it waited for last; its own number if for nobody.
+    pub culprit: u32,
+    /// Waiting while the program was blocked because of the operation, ns.
+    pub exposed_ns: i64,
+    /// Waiting while the program computed, ns.
+    pub hidden_ns: i64,
+    /// Waiting inside the call itself, blocked or not, ns: what the wait share counts.
+    pub in_call_ns: i64,
+}
+
+/// What an instance was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceWait {
+    /// Transfer time, ns; may be ≤ 0 where the axis is wrong.
+    pub transfer_ns: i64,
+    /// Shortest member duration, ns.
+    pub shortest_ns: i64,
+    /// What bound it.
+    pub class: WaitClass,
+    /// Waits are upper bounds: counts per member were not recorded.
+    pub upper_bound: bool,
+    /// A member left before one that it needs had entered.
+    pub acausal: bool,
+    /// How far the transfer time may be off because its begin and end are stamps of different clocks, ns.
+    pub transfer_error_ns: i64,
+}
+
+/// How far times of two members may be off against each other.
+#[derive(Clone, Copy)]
+pub enum ClockErrors<'a> {
+    /// By so much, ± ns, whoever they are.
+    Same(i64),
+    /// The distance from the first member's stamp to the second's is in truth shorter by at most the first, and longer by
+    /// at most the second, ns.
+    Between(&'a dyn Fn(usize, usize) -> (i64, i64)),
+}
+
+impl ClockErrors<'_> {
+    fn between(self, own: usize, other: usize) -> (i64, i64) {
+        match self {
+            Self::Same(error_ns) => (error_ns, error_ns),
+            Self::Between(errors) => errors(own, other),
+        }
+    }
+
+    fn are_none(self) -> bool {
+        matches!(self, Self::Same(0))
+    }
+}
+
+/// What members called, and with which root.
+pub type Kind = (Operation, i32);
+
+/// The member whose arrival `member` needs last, with that arrival; `None` if it needs nobody.
+fn last_needed(
+    members: &[RankOperation],
+    (operation, peer): Kind,
+    member: usize,
+    extremes: &Extremes,
+) -> Option<(usize, i64)> {
+    let own = &members[member];
+    let root = usize::try_from(peer).ok().filter(|&root| root < members.len());
+    match operation.pattern() {
+        Pattern::AllToAll => {
+            match operation {
+                Operation::ReduceScatter | Operation::ReduceScatterV if receives_nothing(own, member) => None,
+                Operation::AllToAllV | Operation::AllGatherV if extremes.counts_known => {
+                    latest(members, |other| sends(&members[other], other, member) > 0)
+                }
+                _ => {
+                    // Everybody but itself: the last of all, or the second-last for the last itself.
+                    let at = if extremes.last == member {
+                        extremes.second_last
+                    } else {
+                        extremes.last
+                    };
+                    Some((at, members[at].arrival_ns()))
+                }
+            }
+        }
+        Pattern::FromRoot => {
+            let root = root.filter(|&root| root != member)?;
+            let nothing = operation == Operation::ScatterV
+                && members[root].counts.get(member).is_some_and(|&bytes| bytes == 0);
+            (!nothing).then(|| (root, members[root].arrival_ns()))
+        }
+        Pattern::ToRoot => {
+            if root? != member {
+                return None;
+            }
+            latest(members, |other| {
+                other != member
+                    && !(operation == Operation::GatherV
+                        && own.counts.get(other).is_some_and(|&bytes| bytes == 0))
+            })
+        }
+        // A group's messages run as one: whoever is in it waits for all that are named in it.
+        Pattern::PointToPoint => {
+            (member == 1 || own.is_shared()).then(|| (1 - member, members[1 - member].arrival_ns()))
+        }
+        Pattern::Scan => latest(members, |other| other < member),
+        Pattern::OneSided | Pattern::Unknown => None,
+    }
+}
+
+/// The member of a rooted operation that came last and kept others waiting although its meaning does not need it: an
+/// inner node of a chain or tree, a receiver that the root's send waits for. It is confirmed by the pattern of the
+/// durations: of those still inside when it came, and itself, it was the shortest there. Without that nobody is charged (METRICS.md, section 3,
+/// *algorithmic wait*).
+fn confirmed_late(members: &[RankOperation], extremes: &Extremes) -> Option<usize> {
+    if !matches!(
+        members[0].operation.pattern(),
+        Pattern::FromRoot | Pattern::ToRoot
+    ) || members.len() < 2
+    {
+        return None;
+    }
+    let late = extremes.last;
+    let duration = |member: &RankOperation| member.leave_ns - member.enter_ns;
+    let came = members[late].arrival_ns();
+    let last_alone = came > members[extremes.second_last].arrival_ns();
+    // Who had left before it came was not kept, and its duration says nothing.
+    let shortest = (0..members.len())
+        .filter(|&other| other != late && members[other].leave_ns > came)
+        .all(|other| duration(&members[other]) > duration(&members[late]));
+    (last_alone && shortest).then_some(late)
+}
+
+fn receives_nothing(own: &RankOperation, member: usize) -> bool {
+    match own.counts.get(member) {
+        Some(&bytes) => bytes == 0,
+        None => own.known_bytes() == Some(0),
+    }
+}
+
+/// Bytes that `sender` has for `to`: of an all-to-all-v its own count for that member, of an all-gather-v its part.
+fn sends(sender: &RankOperation, number: usize, to: usize) -> u64 {
+    if number == to {
+        return 0;
+    }
+    let index = if sender.operation == Operation::AllToAllV {
+        to
+    } else {
+        number
+    };
+    sender.counts.get(index).copied().unwrap_or(1)
+}
+
+fn latest(members: &[RankOperation], needed: impl Fn(usize) -> bool) -> Option<(usize, i64)> {
+    (0..members.len())
+        .filter(|&other| needed(other))
+        .map(|other| (other, members[other].arrival_ns()))
+        .max_by_key(|&(other, arrival)| (arrival, std::cmp::Reverse(other)))
+}
+
+/// The two last arrivals, and whether counts per member are there.
+struct Extremes {
+    last: usize,
+    second_last: usize,
+    counts_known: bool,
+}
+
+impl Extremes {
+    fn of(members: &[RankOperation]) -> Self {
+        let (mut last, mut second_last) = (0, 0);
+        for member in 1..members.len() {
+            let arrival = members[member].arrival_ns();
+            if arrival > members[last].arrival_ns() {
+                second_last = last;
+                last = member;
+            } else if second_last == last || arrival > members[second_last].arrival_ns() {
+                second_last = member;
+            }
+        }
+        let variable = members[0].operation.is_variable();
+        let counts_known = variable && members.iter().all(|member| member.counts.len() == members.len());
+        Self {
+            last,
+            second_last,
+            counts_known,
+        }
+    }
+}
+
+/// Computes what the members of a complete instance waited. `out` is replaced, one entry per member.
+pub fn waits(members: &[RankOperation], errors: ClockErrors<'_>, out: &mut Vec<MemberWait>) -> InstanceWait {
+    let kind = (members[0].operation, members[0].peer);
+    waits_of(members, &[kind], errors, out)
+}
+
+/// The same of a launch in which members called all of `kinds`: each needs whom any of them needs.
+pub fn waits_of(
+    members: &[RankOperation],
+    kinds: &[Kind],
+    errors: ClockErrors<'_>,
+    out: &mut Vec<MemberWait>,
+) -> InstanceWait {
+    out.clear();
+    let extremes = Extremes::of(members);
+    // Which algorithm came in whose way cannot be told of several.
+    let late = (kinds.len() == 1)
+        .then(|| confirmed_late(members, &extremes))
+        .flatten();
+    let operation = members[0].operation;
+    let (mut shortest, mut in_calls, mut wait, mut wait_low, mut wait_high) =
+        (i64::MAX, 0i64, 0i64, 0i64, 0i64);
+    let mut acausal = false;
+    let mut needs_anybody = false;
+    for (number, own) in members.iter().enumerate() {
+        let arrival = own.arrival_ns();
+        let duration = own.leave_ns - own.enter_ns;
+        shortest = shortest.min(duration);
+        in_calls += duration;
+        // Only who could not leave before the late one came has waited for it.
+        let algorithmic = late
+            .map(|late| (late, members[late].arrival_ns()))
+            .filter(|&(late, came)| late != number && own.leave_ns > came);
+        // Of equals the first, as everywhere.
+        let meant = kinds
+            .iter()
+            .filter_map(|&kind| last_needed(members, kind, number, &extremes))
+            .max_by_key(|&(other, came)| (came, std::cmp::Reverse(other)));
+        let last = meant.into_iter().chain(algorithmic).max_by_key(|&(_, came)| came);
+        let Some((culprit, needed)) = last else {
+            out.push(MemberWait {
+                until_ns: arrival,
+                culprit: number as u32,
+                ..MemberWait::default()
+            });
+            continue;
+        };
+        needs_anybody = true;
+        let (less, more) = errors.between(number, culprit);
+        // Only of whom it needs by the operation's meaning: a member that an algorithm waits for may be queued still.
+        // Nor of whom its launch waits for: a message may be sent before its receiver is there.
+        let is_sender = operation.pattern() == Pattern::PointToPoint && number == 0;
+        acausal |= !is_sender
+            && meant.is_some_and(|(needed, _)| {
+                let less = if needed == culprit {
+                    less
+                } else {
+                    errors.between(number, needed).0
+                };
+                members[needed].enter_ns.saturating_sub(less) > own.leave_ns
+            });
+        let until = needed.min(own.leave_ns).max(arrival);
+        let exposed = own.blocked.overlap(arrival, until);
+        let inside = |needed: i64| {
+            needed
+                .min(own.leave_ns)
+                .saturating_sub(arrival.max(own.enter_ns))
+                .max(0)
+        };
+        let in_call = inside(needed);
+        wait += in_call;
+        wait_low += inside(needed.saturating_sub(less));
+        wait_high += inside(needed.saturating_add(more));
+        out.push(MemberWait {
+            until_ns: until,
+            culprit: if until > arrival {
+                culprit as u32
+            } else {
+                number as u32
+            },
+            exposed_ns: exposed,
+            hidden_ns: until - arrival - exposed,
+            in_call_ns: in_call,
+        });
+    }
+    let class = if members.len() < 2 || !needs_anybody || in_calls <= 0 {
+        WaitClass::None
+    } else if errors.are_none() {
+        class_of(wait, in_calls)
+    } else {
+        let (low, high) = (class_of(wait_low, in_calls), class_of(wait_high, in_calls));
+        if low == high { low } else { WaitClass::Inconclusive }
+    };
+    let transfer_error_ns = match errors {
+        ClockErrors::Same(error_ns) => error_ns,
+        ClockErrors::Between(between) => {
+            let (began, ended) = deciding(members, kinds.len() == 1);
+            let (less, more) = between(began, ended);
+            less.max(more)
+        }
+    };
+    InstanceWait {
+        transfer_error_ns,
+        transfer_ns: if kinds.len() == 1 {
+            transfer(members, late)
+        } else {
+            last_leave(members) - last_enter(members)
+        },
+        shortest_ns: shortest,
+        class,
+        upper_bound: operation.is_variable() && !extremes.counts_known,
+        acausal,
+    }
+}
+
+fn class_of(wait: i64, in_calls: i64) -> WaitClass {
+    let percent = |share: i64| i128::from(in_calls) * i128::from(share);
+    let wait = i128::from(wait) * 100;
+    if wait <= percent(TRANSFER_BOUND_PERCENT) {
+        WaitClass::TransferBound
+    } else if wait >= percent(SKEW_BOUND_PERCENT) {
+        WaitClass::SkewBound
+    } else {
+        WaitClass::Mixed
+    }
+}
+
+fn last_leave(members: &[RankOperation]) -> i64 {
+    members.iter().map(|member| member.leave_ns).max().unwrap_or(0)
+}
+
+fn last_enter(members: &[RankOperation]) -> i64 {
+    members.iter().map(|member| member.enter_ns).max().unwrap_or(0)
+}
+
+/// The members whose stamps begin and end the transfer time.
+fn deciding(members: &[RankOperation], is_one_kind: bool) -> (usize, usize) {
+    let last = |time: fn(&RankOperation) -> i64| {
+        (0..members.len())
+            .max_by_key(|&member| time(&members[member]))
+            .unwrap_or(0)
+    };
+    let (entered, left) = (last(|member| member.enter_ns), last(|member| member.leave_ns));
+    let root = usize::try_from(members[0].peer)
+        .ok()
+        .filter(|&root| is_one_kind && root < members.len());
+    match (members[0].operation.pattern(), root) {
+        (Pattern::FromRoot, Some(root)) => (root, left),
+        (Pattern::ToRoot, Some(root)) => (entered, root),
+        (Pattern::PointToPoint, _) if members.len() > 1 => (entered, 1),
+        _ => (entered, left),
+    }
+}
+
+/// Transfer time of an instance; while a confirmed late member was not there nothing was transferred to it.
+fn transfer(members: &[RankOperation], late: Option<usize>) -> i64 {
+    let (last_leave, last_enter) = (last_leave(members), last_enter(members));
+    let root = usize::try_from(members[0].peer)
+        .ok()
+        .and_then(|root| members.get(root));
+    match (members[0].operation.pattern(), root) {
+        (Pattern::FromRoot, Some(root)) => {
+            let begun = late.map_or(root.enter_ns, |late| members[late].enter_ns.max(root.enter_ns));
+            last_leave - begun
+        }
+        // The root's own contribution counts among the senders': a root that comes last has not been transferring.
+        (Pattern::ToRoot, Some(root)) => root.leave_ns - last_enter,
+        (Pattern::PointToPoint, _) => members.get(1).map_or(0, |receiver| receiver.leave_ns) - last_enter,
+        _ => last_leave - last_enter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::operation::{Blocked, NO_TIME};
+    use proptest::prelude::*;
+
+    /// Who needs whom, as the table of METRICS.md says it, one pair at a time.
+    fn needs(members: &[RankOperation], r: usize, j: usize) -> bool {
+        if r == j {
+            return false;
+        }
+        let root = members[0].peer as usize;
+        let counts = members.iter().all(|member| member.counts.len() == members.len());
+        match members[0].operation {
+            Operation::AllReduce | Operation::AllGather | Operation::AllToAll | Operation::Barrier => true,
+            Operation::ReduceScatter => members[r].bytes > 0,
+            Operation::AllToAllV => !counts || members[j].counts[r] > 0,
+            Operation::AllGatherV => !counts || members[j].counts[j] > 0,
+            Operation::Broadcast | Operation::Scatter => j == root,
+            Operation::Reduce | Operation::Gather => r == root,
+            Operation::Scan => j < r,
+            _ => false,
+        }
+    }
+
+    /// Member j kept member r of a rooted operation waiting: the last to come, the shortest inside, and r left after.
+    fn kept_waiting(members: &[RankOperation], r: usize, j: usize) -> bool {
+        let rooted = matches!(
+            members[0].operation,
+            Operation::Broadcast | Operation::Scatter | Operation::Reduce | Operation::Gather
+        );
+        let others = || {
+            members
+                .iter()
+                .enumerate()
+                .filter(|&(other, _)| other != j)
+                .map(|(_, member)| member)
+        };
+        rooted
+            && r != j
+            && others().all(|other| other.arrival_ns() < members[j].arrival_ns())
+            && others()
+                .filter(|other| other.leave_ns > members[j].arrival_ns())
+                .all(|other| other.leave_ns - other.enter_ns > members[j].leave_ns - members[j].enter_ns)
+            && members[r].leave_ns > members[j].arrival_ns()
+    }
+
+    #[derive(Clone, Debug)]
+    struct Sample {
+        operation: Operation,
+        members: Vec<RankOperation>,
+    }
+
+    fn sample() -> impl Strategy<Value = Sample> {
+        let operations = prop_oneof![
+            Just(Operation::AllReduce),
+            Just(Operation::Barrier),
+            Just(Operation::ReduceScatter),
+            Just(Operation::AllToAllV),
+            Just(Operation::AllGatherV),
+            Just(Operation::Broadcast),
+            Just(Operation::Scatter),
+            Just(Operation::Reduce),
+            Just(Operation::Gather),
+            Just(Operation::Scan),
+        ];
+        let member = (
+            0i64..60,
+            0i64..20,
+            0i64..60,
+            any::<bool>(),
+            0u64..3,
+            proptest::collection::vec(0u64..2, 5),
+            (0i64..80, 0i64..60),
+            (0i64..30, 0i64..30),
+        );
+        (
+            operations,
+            proptest::collection::vec(member, 2..6),
+            any::<bool>(),
+            0usize..6,
+        )
+            .prop_map(|(operation, drawn, counts, root)| {
+                let n = drawn.len();
+                let members = drawn
+                    .into_iter()
+                    .enumerate()
+                    .map(
+                        |(index, (issue, queue, length, queued, bytes, of, first, second))| {
+                            let enter = issue + queue;
+                            let leave = enter + length;
+                            let mut blocked = Blocked::default();
+                            let start = first.0.max(issue);
+                            let end = (first.0 + first.1).min(leave);
+                            blocked.push(start, end);
+                            let start = start.max(end) + second.0;
+                            blocked.push(start, (start + second.1).min(leave));
+                            RankOperation {
+                                operation,
+                                peer: (root % n) as i32,
+                                issue_ns: if queued { issue } else { NO_TIME },
+                                bytes,
+                                blocked: if queued {
+                                    blocked
+                                } else {
+                                    Blocked::one(enter, leave)
+                                },
+                                counts: if counts && operation.is_variable() {
+                                    of[..n].into()
+                                } else {
+                                    Box::default()
+                                },
+                                ..RankOperation::sample(index as u32, enter, leave)
+                            }
+                        },
+                    )
+                    .collect();
+                Sample { operation, members }
+            })
+    }
+
+    proptest! {
+        /// Every wait equals what counting each nanosecond by the table gives.
+        #[test]
+        fn waits_are_what_brute_force_counts(sample in sample()) {
+            let members = &sample.members;
+            let mut out = Vec::new();
+            let wait = waits(members, ClockErrors::Same(0), &mut out);
+            let (mut waited, mut in_calls) = (0, 0);
+            for (r, own) in members.iter().enumerate() {
+                let arrival = own.arrival_ns();
+                let needed: Vec<i64> = (0..members.len()).filter(|&j| needs(members, r, j) || kept_waiting(members, r, j)).map(|j| members[j].arrival_ns()).collect();
+                let waits_at = |t: i64| t >= arrival && t < own.leave_ns && needed.iter().any(|&needed| needed > t);
+                let blocked_at = |t: i64| own.blocked.pieces().any(|(start, end)| start <= t && t < end);
+                let exposed = (0..200).filter(|&t| waits_at(t) && blocked_at(t)).count() as i64;
+                let hidden = (0..200).filter(|&t| waits_at(t) && !blocked_at(t)).count() as i64;
+                prop_assert_eq!(out[r].exposed_ns, exposed, "{} rank {}", sample.operation.name(), r);
+                prop_assert_eq!(out[r].hidden_ns, hidden, "{} rank {}", sample.operation.name(), r);
+                let in_call = (own.enter_ns..own.leave_ns).filter(|&t| waits_at(t)).count() as i64;
+                prop_assert_eq!(out[r].in_call_ns, in_call);
+                waited += in_call;
+                in_calls += own.leave_ns - own.enter_ns;
+                if let Some(last) = needed.iter().max().filter(|&&last| last > arrival && own.leave_ns > arrival) {
+                    prop_assert_eq!(members[out[r].culprit as usize].arrival_ns(), *last);
+                }
+            }
+            let expected = if in_calls == 0 || !(0..members.len()).any(|r| (0..members.len()).any(|j| needs(members, r, j) || kept_waiting(members, r, j))) {
+                WaitClass::None
+            } else if waited * 100 <= in_calls * 20 {
+                WaitClass::TransferBound
+            } else if waited * 100 >= in_calls * 80 {
+                WaitClass::SkewBound
+            } else {
+                WaitClass::Mixed
+            };
+            prop_assert_eq!(wait.class, expected);
+        }
+    }
+
+    #[test]
+    fn a_wide_clock_interval_makes_the_class_inconclusive() {
+        let members = [
+            RankOperation::sample(0, 0, 100),
+            RankOperation::sample(1, 90, 100),
+        ];
+        let mut out = Vec::new();
+        assert_eq!(
+            waits(&members, ClockErrors::Same(0), &mut out).class,
+            WaitClass::SkewBound
+        );
+        assert_eq!(
+            waits(&members, ClockErrors::Same(80), &mut out).class,
+            WaitClass::Inconclusive
+        );
+        assert_eq!(
+            waits(&members, ClockErrors::Same(i64::MAX), &mut out).class,
+            WaitClass::Inconclusive
+        );
+    }
+
+    #[test]
+    fn whom_an_operation_does_not_need_cannot_come_too_late() {
+        // The last to come is the shortest: the root waited for it. It was asked for at 80 and ran when the root had left.
+        let mut members = [
+            RankOperation::sample(0, 0, 84),
+            RankOperation::sample(1, 2, 40),
+            RankOperation::sample(2, 90, 92),
+        ];
+        for member in &mut members {
+            member.operation = Operation::Broadcast;
+            member.peer = 0;
+        }
+        members[2].issue_ns = 80;
+        let mut out = Vec::new();
+        let wait = waits(&members, ClockErrors::Same(0), &mut out);
+        assert_eq!((out[0].culprit, wait.acausal), (2, false));
+        // A root that begins when a member has left is another matter.
+        members[0].enter_ns = 50;
+        assert!(waits(&members, ClockErrors::Same(0), &mut out).acausal);
+    }
+
+    #[test]
+    fn a_receive_waits_for_its_sender_and_a_send_for_nobody() {
+        let mut send = RankOperation::sample(0, 50, 60);
+        let mut receive = RankOperation::sample(1, 0, 70);
+        (send.operation, send.peer) = (Operation::Send, 1);
+        (receive.operation, receive.peer) = (Operation::Receive, 0);
+        let mut out = Vec::new();
+        let wait = waits(&[send, receive], ClockErrors::Same(0), &mut out);
+        assert_eq!((out[0].exposed_ns, out[1].exposed_ns), (0, 50));
+        assert_eq!(wait.transfer_ns, 20);
+    }
+
+    #[test]
+    fn a_root_waits_for_the_receiver_that_comes_late_and_is_quick() {
+        let broadcast = |members: &[(i64, i64)]| -> (Vec<i64>, i64) {
+            let members: Vec<RankOperation> = members
+                .iter()
+                .enumerate()
+                .map(|(number, &(enter, leave))| RankOperation {
+                    operation: Operation::Broadcast,
+                    peer: 0,
+                    ..RankOperation::sample(number as u32, enter, leave)
+                })
+                .collect();
+            let mut out = Vec::new();
+            let wait = waits(&members, ClockErrors::Same(0), &mut out);
+            (out.iter().map(|wait| wait.exposed_ns).collect(), wait.transfer_ns)
+        };
+        // Rank 2 comes at 80 and is through in 5: the root waited for it, rank 1 had left before.
+        assert_eq!(broadcast(&[(0, 84), (2, 40), (80, 85)]), (vec![80, 0, 0], 5));
+        // Rank 1 was quicker still, but had left before.
+        assert_eq!(broadcast(&[(0, 84), (2, 4), (80, 85)]), (vec![80, 0, 0], 5));
+        // The last to come is not the shortest of those inside: the root is not charged, and the time is transfer.
+        assert_eq!(broadcast(&[(70, 84), (2, 6), (80, 185)]), (vec![0, 4, 0], 115));
+    }
+
+    #[test]
+    fn transfers_end_and_begin_where_the_table_says() {
+        let operation = |operation, peer| {
+            let mut members = vec![
+                RankOperation::sample(0, 10, 100),
+                RankOperation::sample(1, 30, 125),
+                RankOperation::sample(2, 20, 110),
+            ];
+            for member in &mut members {
+                member.operation = operation;
+                member.peer = peer;
+            }
+            waits(&members, ClockErrors::Same(0), &mut Vec::new()).transfer_ns
+        };
+        assert_eq!(operation(Operation::AllReduce, -1), 125 - 30);
+        assert_eq!(operation(Operation::Broadcast, 2), 125 - 20);
+        assert_eq!(operation(Operation::Reduce, 0), 100 - 30);
+    }
+}

@@ -1,0 +1,40 @@
+//! Names of ranks and size classes, as reports and findings print them.
+
+use super::units;
+use rankscope_formats::session::{Rank, Session};
+
+/// A rank's name.
+pub fn rank_name(session: &Session, rank: u32) -> String {
+    session
+        .ranks
+        .get(rank as usize)
+        .map_or_else(|| format!("log {rank}"), |rank: &Rank| rank.name.clone())
+}
+
+/// From one size to another, that not included.
+pub fn sizes(from: u64, below: u64) -> String {
+    if below <= from + 1 {
+        return round(from);
+    }
+    let (from, below) = (round(from), round(below));
+    match (from.rsplit_once(' '), below.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number}–{below}"),
+        _ => format!("{from}–{below}"),
+    }
+}
+
+/// Class limits are powers of two: no digits behind the point where there are none.
+fn round(bytes: u64) -> String {
+    let mut shown = units::binary_bytes(bytes);
+    for zeros in [".00 ", ".0 "] {
+        shown = shown.replace(zeros, " ");
+    }
+    shown
+}
+
+/// Why nothing tells who waited, if so: a wait is known from the records of all members.
+pub fn waits_unknown(session: &Session) -> Option<&'static str> {
+    (session.totals.operations > 0 && session.totals.instances == 0).then_some(
+        "no operation has the records of all its members, so that waiting is not known and stands under transfer",
+    )
+}

@@ -1,0 +1,260 @@
+//! Anchors: the operations that end the steps of a rank.
+//!
+//! Each rank of a world has the same number of anchors, so an anchor's number is the number of the step that it ends.
+
+use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
+use rankscope_formats::session::StepKind;
+use rankscope_ranklog::{Operation, Pattern};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How many anchors a rank may have lost in a row and still be found again.
+const LOST_ANCHORS: usize = 64;
+
+/// What names an operation that ends a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) communicator: u32,
+    pub(crate) operation: Operation,
+    /// Other rank of a message, else −1.
+    pub(crate) peer: i32,
+    pub(crate) tag: u32,
+    pub(crate) sequence: u32,
+}
+
+impl Key {
+    pub(crate) fn of(operation: &RankOperation) -> Self {
+        Self {
+            communicator: operation.communicator,
+            operation: operation.operation,
+            peer: if operation.is_message() {
+                operation.peer
+            } else {
+                -1
+            },
+            tag: operation.tag,
+            sequence: operation.sequence,
+        }
+    }
+}
+
+/// Keys that go on by the same steps: a run of any length takes one entry.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Key,
+    tag_step: u32,
+    sequence_step: u32,
+    count: u32,
+    /// Anchors before this run.
+    before: u32,
+}
+
+impl Run {
+    fn key(&self, at: u32) -> Key {
+        Key {
+            tag: self.first.tag.wrapping_add(self.tag_step.wrapping_mul(at)),
+            sequence: self
+                .first
+                .sequence
+                .wrapping_add(self.sequence_step.wrapping_mul(at)),
+            ..self.first
+        }
+    }
+}
+
+/// The anchors of a world, in order.
+#[derive(Clone, Debug, Default)]
+pub struct AnchorList {
+    runs: Vec<Run>,
+    /// Numbers of the anchors that end something else than a training step, in order.
+    others: Vec<(u32, StepKind)>,
+}
+
+impl AnchorList {
+    /// An anchor that ends no training step.
+    pub(crate) fn push_other(&mut self, key: Key, kind: StepKind) {
+        self.others.push((self.len(), kind));
+        self.push(key);
+    }
+
+    /// What this anchor ends.
+    pub(crate) fn kind(&self, number: u32) -> StepKind {
+        let at = self.others.binary_search_by_key(&number, |&(other, _)| other);
+        at.map_or(StepKind::Train, |at| self.others[at].1)
+    }
+
+    /// Of another rank's anchors, which have the same numbers: what they end.
+    pub(crate) fn take_kinds(&mut self, other: &Self) {
+        self.others.clone_from(&other.others);
+    }
+
+    /// An anchor that this rank lacks: those behind it keep their numbers.
+    pub(crate) fn push_missing(&mut self) {
+        self.push(Key {
+            communicator: NO_COMMUNICATOR,
+            operation: Operation::Unknown,
+            peer: -1,
+            tag: 0,
+            sequence: 0,
+        });
+    }
+
+    /// The communicators whose members all have these anchors; `None` if one is a message, which has another name on its
+    /// other end.
+    pub fn communicators(&self) -> Option<BTreeSet<u32>> {
+        let mut known = self
+            .runs
+            .iter()
+            .filter(|run| run.first.communicator != NO_COMMUNICATOR);
+        let has_message = known
+            .clone()
+            .any(|run| run.first.operation.pattern() == Pattern::PointToPoint);
+        (!has_message).then(|| known.by_ref().map(|run| run.first.communicator).collect())
+    }
+
+    pub(crate) fn push(&mut self, key: Key) {
+        let Some(last) = self.runs.last_mut() else {
+            self.runs.push(Run {
+                first: key,
+                tag_step: 0,
+                sequence_step: 0,
+                count: 1,
+                before: 0,
+            });
+            return;
+        };
+        let alike = last.first.communicator == key.communicator
+            && last.first.operation == key.operation
+            && last.first.peer == key.peer;
+        if alike && last.count == 1 {
+            last.tag_step = key.tag.wrapping_sub(last.first.tag);
+            last.sequence_step = key.sequence.wrapping_sub(last.first.sequence);
+        }
+        if alike && last.key(last.count) == key {
+            last.count += 1;
+        } else {
+            let before = last.before + last.count;
+            self.runs.push(Run {
+                first: key,
+                tag_step: 0,
+                sequence_step: 0,
+                count: 1,
+                before,
+            });
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.runs.last().map_or(0, |last| last.before + last.count)
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
+/// A rank's place among the anchors of its world.
+#[derive(Clone, Default)]
+pub struct Anchors {
+    list: Arc<AnchorList>,
+    run: usize,
+    at: u32,
+}
+
+impl Anchors {
+    /// At the first anchor.
+    pub fn new(list: Arc<AnchorList>) -> Self {
+        Self { list, run: 0, at: 0 }
+    }
+
+    /// True if the rank has none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// What the step is that this anchor ends.
+    pub fn kind(&self, number: u32) -> StepKind {
+        self.list.kind(number)
+    }
+
+    /// The number of the anchor that this operation is; `None` if it is none.
+    #[inline]
+    pub fn number_of(&mut self, operation: &RankOperation) -> Option<u32> {
+        let run = self.list.runs.get(self.run)?;
+        if operation.operation != run.first.operation || operation.communicator != run.first.communicator {
+            return if self.at + 1 >= run.count || self.list.runs.len() > 1 {
+                self.search(operation)
+            } else {
+                None
+            };
+        }
+        let key = Key::of(operation);
+        let expected = run.key(self.at);
+        if key == expected {
+            return Some(self.advance());
+        }
+        // Tags and sequences grow: what is not beyond the next anchor cannot be a later one.
+        if (key.tag, key.sequence) > (expected.tag, expected.sequence) {
+            self.search(operation)
+        } else {
+            None
+        }
+    }
+
+    fn advance(&mut self) -> u32 {
+        let Some(run) = self.list.runs.get(self.run) else {
+            return 0;
+        };
+        let number = run.before + self.at;
+        self.at += 1;
+        if self.at >= run.count {
+            self.run += 1;
+            self.at = 0;
+        }
+        number
+    }
+
+    /// A record was lost: looks for the operation among the next anchors.
+    #[cold]
+    fn search(&mut self, operation: &RankOperation) -> Option<u32> {
+        let key = Key::of(operation);
+        let (mut run, mut at) = (self.run, self.at);
+        for _ in 0..LOST_ANCHORS {
+            let here = self.list.runs.get(run)?;
+            if here.key(at) == key {
+                (self.run, self.at) = (run, at);
+                return Some(self.advance());
+            }
+            at += 1;
+            if at >= here.count {
+                run += 1;
+                at = 0;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_of_a_regular_run_take_one_entry_and_survive_lost_records() {
+        let key = |n: u32| Key {
+            communicator: 1,
+            operation: Operation::AllReduce,
+            peer: -1,
+            tag: 10 + 3 * n,
+            sequence: 0,
+        };
+        let mut list = AnchorList::default();
+        (0..100).for_each(|n| list.push(key(n)));
+        assert_eq!((list.len(), list.runs.len()), (100, 1));
+        list.push(Key { tag: 1000, ..key(0) });
+        assert_eq!(list.len(), 101);
+        assert_eq!(list.runs[0].key(42), key(42));
+    }
+}

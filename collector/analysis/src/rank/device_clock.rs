@@ -1,0 +1,465 @@
+//! A device's clock beside its host's (METRICS.md, section 4): what the device says of when a kernel worked, on the axis,
+//! with an interval.
+//!
+//! Evidence is the run's own: the host was told of a moment no earlier than it was (which bounds the offset from above),
+//! and no kernel began before its call was entered (which bounds it from below). Where events tell, a reading of their clock
+//! between two stamps of the host does both. Two clocks that drift evenly are told
+//! apart by a line, and a line that is below all upper bounds is below their convex hull (Duda 1987): so the hull is
+//! taken for what the offset is at most, window by window, because no drift stays even for long.
+
+use crate::clocks::clock::Line;
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::{
+    DeviceWork, FLAG_CAPTURED, FLAG_CLOCK, FLAG_SEQUENCE_UNKNOWN, FLAG_TRAFFIC, Record, RecordKind,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+use super::devices::CallKey;
+
+/// Evidence is gathered by this much of the device's time, ns, while there is room.
+const FINEST_NS: i64 = 1 << 20;
+/// Pieces of evidence at most; then by twice as much time.
+const MOST_BUCKETS: usize = 1 << 14;
+/// How long a drift is taken for even, ns.
+const WINDOW_NS: i64 = 30_000_000_000;
+/// No two clocks drift faster than this (METRICS.md, section 4).
+const MOST_DRIFT_PPM: f64 = 200.0;
+/// By how much bounds may contradict each other before it is told: stamps are rounded, ns.
+const TOLERANCE_NS: i64 = 1000;
+/// Devices of one process.
+const MOST_DEVICES: usize = 256;
+/// Calls whose device record is awaited at once while evidence is gathered.
+const MOST_CALLS: usize = 1 << 16;
+
+/// A device's clock beyond this, a hundred years after 1970 and more, is damage, and arithmetic on it would not fit.
+const LATEST_NS: u64 = 1 << 62;
+/// Times are cut to ± this, as everywhere (see [`Line`]).
+const FARTHEST_NS: i64 = 1 << 56;
+
+/// True for a moment that a device can have told.
+pub fn is_usable(device_ns: u64) -> bool {
+    (1..LATEST_NS).contains(&device_ns)
+}
+
+/// A bound of the offset host − device: a moment of the device, and what the offset is at most or at least then, ns.
+type Bound = (i64, i64);
+
+/// The tightest bounds in one stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    above: Option<Bound>,
+    below: Option<Bound>,
+}
+
+/// Bounds by time, as fine as there is room for.
+struct Evidence {
+    by_time: BTreeMap<i64, Bounds>,
+    bucket_ns: i64,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Self {
+            by_time: BTreeMap::new(),
+            bucket_ns: FINEST_NS,
+        }
+    }
+}
+
+impl Evidence {
+    fn at(&mut self, device_ns: i64) -> &mut Bounds {
+        if self.by_time.len() >= MOST_BUCKETS {
+            self.bucket_ns *= 2;
+            let finer = std::mem::take(&mut self.by_time);
+            for (at, bounds) in finer {
+                let coarser = self.by_time.entry(at.div_euclid(2)).or_default();
+                coarser.above = tighter(coarser.above, bounds.above, |new, old| new < old);
+                coarser.below = tighter(coarser.below, bounds.below, |new, old| new > old);
+            }
+        }
+        self.by_time
+            .entry(device_ns.div_euclid(self.bucket_ns))
+            .or_default()
+    }
+
+    fn above(&mut self, device_ns: i64, offset_ns: i64) {
+        let bounds = self.at(device_ns);
+        bounds.above = tighter(bounds.above, Some((device_ns, offset_ns)), |new, old| new < old);
+    }
+
+    fn below(&mut self, device_ns: i64, offset_ns: i64) {
+        let bounds = self.at(device_ns);
+        bounds.below = tighter(bounds.below, Some((device_ns, offset_ns)), |new, old| new > old);
+    }
+}
+
+fn tighter(one: Option<Bound>, other: Option<Bound>, is_tighter: fn(i64, i64) -> bool) -> Option<Bound> {
+    match (one, other) {
+        (Some(one), Some(other)) if is_tighter(other.1, one.1) => Some(other),
+        (Some(one), _) => Some(one),
+        (None, other) => other,
+    }
+}
+
+/// Device to axis.
+#[derive(Clone, Debug)]
+pub struct DeviceClock {
+    knots: Vec<Bound>,
+    drift: f64,
+    /// How far the true offset may lie below what is used, at most and in the middle, ns; `None` without calls.
+    pub error_ns: Option<(i64, i64)>,
+    /// Windows in which the two bounds contradict each other.
+    pub contradictions: u64,
+}
+
+/// The clocks of a process's devices.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceClocks {
+    /// By what is said to be their device.
+    by_device: BTreeMap<u32, DeviceClock>,
+}
+
+impl DeviceClocks {
+    /// Learns the clocks of the devices that communicators of the log work on. `device_of` numbers them: `None` for a
+    /// communicator of which nothing is known.
+    pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
+        let mut evidence: BTreeMap<u32, Evidence> = BTreeMap::new();
+        let mut calls: FxHashMap<CallKey, i64> = FxHashMap::default();
+        let mut stream = log.records();
+        let mut batch = Vec::new();
+        while stream.next_batch(&mut batch) {
+            for entry in &batch {
+                let record = &entry.record;
+                match RecordKind::from_u8(record.kind) {
+                    Some(RecordKind::Enqueue)
+                        if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0 =>
+                    {
+                        if calls.len() >= MOST_CALLS {
+                            calls.clear();
+                        }
+                        calls.insert(CallKey::of(record), line.ns(record.enter_ticks));
+                    }
+                    Some(RecordKind::Device) if record.flags & FLAG_TRAFFIC == 0 => {
+                        if let Some(device) = device_of(record.communicator)
+                            && (evidence.len() < MOST_DEVICES || evidence.contains_key(&device))
+                        {
+                            take(evidence.entry(device).or_default(), record, line, &mut calls);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let fit = |(device, evidence): (u32, Evidence)| Some((device, DeviceClock::fit(&evidence)?));
+        Self {
+            by_device: evidence.into_iter().filter_map(fit).collect(),
+        }
+    }
+
+    /// The clock of a device.
+    pub fn of(&self, device: u32) -> Option<&DeviceClock> {
+        self.by_device.get(&device)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &DeviceClock> {
+        self.by_device.values()
+    }
+}
+
+impl DeviceClock {
+    fn fit(evidence: &Evidence) -> Option<Self> {
+        // Seen from the other side a lower bound is an upper one.
+        let turned = |&(at, offset): &Bound| (at, -offset);
+        let above = spread(evidence.by_time.values().filter_map(|bounds| bounds.above));
+        let below = spread(
+            evidence
+                .by_time
+                .values()
+                .filter_map(|bounds| bounds.below.as_ref().map(turned)),
+        );
+        let origin = above.first()?.0;
+        let mut knots: Vec<Bound> = Vec::new();
+        let mut widths: Vec<i64> = Vec::new();
+        let mut contradictions = 0;
+        // Only where there is evidence: a program may pause for hours.
+        for window in
+            above.chunk_by(|one, other| (one.0 - origin) / WINDOW_NS == (other.0 - origin) / WINDOW_NS)
+        {
+            let (Some(&(from, _)), Some(&(until, _))) = (window.first(), window.last()) else {
+                continue;
+            };
+            // Half a window more on both sides: at its ends a hull goes to whatever point is there.
+            let around = from - WINDOW_NS / 2..until + WINDOW_NS / 2;
+            let upper = lower_hull(within(&above, &around));
+            let lower: Vec<Bound> = lower_hull(within(&below, &around)).iter().map(turned).collect();
+            let mut contradicts = false;
+            for &(at, _) in window {
+                if let (Some(most), Some(least)) = (inside(&upper, at), inside(&lower, at)) {
+                    contradicts |= most - least < -TOLERANCE_NS;
+                    widths.push((most - least).max(0));
+                }
+            }
+            contradictions += u64::from(contradicts);
+            let ends = [from, until].map(|at| inside(&upper, at).map(|offset| (at, offset)));
+            let [first, last] = ends;
+            knots.extend(first);
+            knots.extend(upper.iter().filter(|knot| knot.0 > from && knot.0 < until));
+            knots.extend(last.filter(|_| until > from));
+        }
+        let (&first, &last) = (knots.first()?, knots.last()?);
+        let drift = if last.0 > first.0 {
+            (last.1 - first.1) as f64 / (last.0 - first.0) as f64
+        } else {
+            0.0
+        };
+        widths.sort_unstable();
+        let error_ns = widths.last().map(|&widest| (widest, widths[widths.len() / 2]));
+        Some(Self {
+            knots,
+            drift: drift.clamp(-MOST_DRIFT_PPM * 1e-6, MOST_DRIFT_PPM * 1e-6),
+            error_ns,
+            contradictions,
+        })
+    }
+
+    /// How much faster the host's clock runs, ppm.
+    pub fn drift_ppm(&self) -> f64 {
+        self.drift * 1e6
+    }
+
+    /// A moment of the device on the axis, ns.
+    pub fn ns(&self, device_ns: u64) -> i64 {
+        let device_ns = i64::try_from(device_ns).unwrap_or(i64::MAX);
+        let offset = match (self.knots.first(), self.knots.last()) {
+            (Some(&first), _) if device_ns < first.0 => self.beyond(first, device_ns),
+            (_, Some(&last)) if device_ns > last.0 => self.beyond(last, device_ns),
+            _ => inside(&self.knots, device_ns).unwrap_or(0),
+        };
+        device_ns.saturating_add(offset).clamp(-FARTHEST_NS, FARTHEST_NS)
+    }
+
+    fn beyond(&self, knot: Bound, device_ns: i64) -> i64 {
+        let distance = device_ns.saturating_sub(knot.0);
+        knot.1
+            .saturating_add((self.drift * distance as f64).round() as i64)
+    }
+}
+
+/// Height of a line through these points at a moment between the first and the last, in whole ns.
+fn inside(points: &[Bound], at: i64) -> Option<i64> {
+    let after = points.partition_point(|point| point.0 <= at);
+    let before = *points.get(after.checked_sub(1)?)?;
+    match points.get(after) {
+        Some(next) => {
+            let share = (at - before.0) as f64 / (next.0 - before.0) as f64;
+            Some(before.1 + (share * (next.1 - before.1) as f64).round() as i64)
+        }
+        // The last point itself.
+        None => (before.0 == at).then_some(before.1),
+    }
+}
+
+fn take(evidence: &mut Evidence, record: &Record, line: &Line, calls: &mut FxHashMap<CallKey, i64>) {
+    if !is_usable(record.object) {
+        return;
+    }
+    let start = record.object as i64;
+    if record.flags & FLAG_CLOCK != 0 {
+        evidence.above(start, line.ns(record.leave_ticks).saturating_sub(start));
+        evidence.below(start, line.ns(record.enter_ticks).saturating_sub(start));
+        return;
+    }
+    let stop = start + DeviceWork::from_aux(record.aux).duration_ns as i64;
+    for (at, told) in [
+        (start, line.ns(record.enter_ticks)),
+        (stop, line.ns(record.leave_ticks)),
+    ] {
+        evidence.above(at, told.saturating_sub(at));
+    }
+    if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0
+        && let Some(entered) = calls.remove(&CallKey::of(record))
+    {
+        evidence.below(start, entered.saturating_sub(start));
+    }
+}
+
+/// What every upper bound says of every other moment, if no clock drifts faster than [`MOST_DRIFT_PPM`].
+fn spread(bounds: impl Iterator<Item = Bound>) -> Vec<Bound> {
+    let mut bounds: Vec<Bound> = bounds.collect();
+    let count = bounds.len();
+    let mut carry = |order: &mut dyn Iterator<Item = usize>| {
+        let mut before: Option<Bound> = None;
+        for position in order {
+            let (at, own) = bounds[position];
+            if let Some((then, bound)) = before {
+                let carried = bound + ((at - then).abs() as f64 * MOST_DRIFT_PPM * 1e-6) as i64;
+                bounds[position].1 = own.min(carried);
+            }
+            before = Some(bounds[position]);
+        }
+    };
+    carry(&mut (0..count));
+    carry(&mut (0..count).rev());
+    bounds
+}
+
+/// Those whose moments lie in a range.
+fn within<'a>(bounds: &'a [Bound], range: &std::ops::Range<i64>) -> &'a [Bound] {
+    let from = bounds.partition_point(|bound| bound.0 < range.start);
+    let until = bounds.partition_point(|bound| bound.0 < range.end);
+    &bounds[from..until.max(from)]
+}
+
+/// The lower convex hull of points in the order of their moments.
+fn lower_hull(points: &[Bound]) -> Vec<Bound> {
+    let mut hull: Vec<Bound> = Vec::new();
+    for &point in points {
+        // Products of ns and ns need more than 64 bits.
+        let turns = |one: Bound, other: Bound| {
+            let wide = |value: i64| i128::from(value);
+            (wide(other.0) - wide(one.0)) * (wide(point.1) - wide(one.1))
+                <= (wide(other.1) - wide(one.1)) * (wide(point.0) - wide(one.0))
+        };
+        while let [.., one, other] = hull[..]
+            && turns(one, other)
+        {
+            hull.pop();
+        }
+        hull.push(point);
+    }
+    hull
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Evidence of a device that is `ahead` ns before the host and drifts, from calls every 10 ms: a call's kernel begins
+    /// `wait` after it, and the host is told `delay` later.
+    fn evidence(
+        ahead: i64,
+        drift: impl Fn(i64) -> i64,
+        calls: i64,
+        noise: impl Fn(i64) -> (i64, i64),
+    ) -> Evidence {
+        let mut evidence = Evidence::default();
+        for n in 0..calls {
+            let (wait, delay) = noise(n);
+            let called = n * 10_000_000;
+            let began = called + wait;
+            let device = began + ahead + drift(began);
+            evidence.above(device, began + delay - device);
+            evidence.below(device, called - device);
+        }
+        evidence
+    }
+
+    fn noise(seed: i64, least_wait: i64, least_delay: i64) -> impl Fn(i64) -> (i64, i64) {
+        move |n| {
+            let random = (n * 7919 * seed).rem_euclid(1009);
+            (
+                least_wait + random * 300,
+                least_delay + (random * seed).rem_euclid(997) * 200,
+            )
+        }
+    }
+
+    proptest! {
+        /// With an even drift the truth is inside the stated interval, in short runs and in long ones.
+        #[test]
+        fn the_axis_is_found_within_the_stated_error(
+            ahead in 0i64..4_000_000_000_000_000_000, ppm in -150.0f64..150.0, calls in 3i64..9000,
+            least_wait in 1_000i64..50_000, least_delay in 500i64..20_000, seed in 1i64..1000,
+        ) {
+            let drift = |host: i64| (host as f64 * ppm * 1e-6) as i64;
+            let clock = DeviceClock::fit(&evidence(ahead, drift, calls, noise(seed, least_wait, least_delay))).expect("evidence");
+            prop_assert_eq!(clock.contradictions, 0);
+            let (widest, _) = clock.error_ns.expect("calls");
+            let (first, last) = (clock.knots[0].0, clock.knots[clock.knots.len() - 1].0);
+            for n in (0..calls).step_by(7) {
+                let host = n * 10_000_000 + 1234;
+                let device = host + ahead + drift(host);
+                if device < first || device > last { continue; }
+                let found = clock.ns(device as u64);
+                // Stamps are whole ns on both sides.
+                prop_assert!(found >= host - 3, "{} {}", found, host);
+                prop_assert!(found <= host + widest + 3, "{} {} {}", found, host, widest);
+            }
+        }
+    }
+
+    #[test]
+    fn a_drift_that_changes_is_followed() {
+        // One ppm faster or slower within ten minutes, as a warming crystal does.
+        let drift = |host: i64| {
+            (20e-6 * host as f64 + 40_000.0 * (host as f64 / 600e9 * std::f64::consts::TAU).sin()) as i64
+        };
+        let clock = DeviceClock::fit(&evidence(7, drift, 60_000, noise(3, 5_000, 2_000))).expect("evidence");
+        for n in (10..59_990).step_by(11) {
+            let host = n * 10_000_000;
+            let found = clock.ns((host + 7 + drift(host)) as u64);
+            assert!(
+                (-1_000..12_000).contains(&(found - host)),
+                "{} after {host}",
+                found - host
+            );
+        }
+        assert!((clock.drift_ppm() + 20.0).abs() < 0.5, "{}", clock.drift_ppm());
+    }
+
+    #[test]
+    fn a_pause_of_minutes_leaves_no_hole() {
+        let ahead = 1_700_000_000_000_000_000;
+        let drift = |host: i64| (host as f64 * 30e-6) as i64;
+        let mut all = Evidence::default();
+        let noise = noise(5, 3_000, 1_000);
+        for n in (0..300).chain(40_000..40_300) {
+            let (wait, delay) = noise(n);
+            let began = n * 10_000_000 + wait;
+            let device = began + ahead + drift(began);
+            all.above(device, began + delay - device);
+            all.below(device, n * 10_000_000 - device);
+        }
+        let clock = DeviceClock::fit(&all).expect("evidence");
+        assert_eq!(clock.contradictions, 0);
+        for host in (0..403).map(|second| second * 1_000_000_000 + 55_555) {
+            let off = clock.ns((host + ahead + drift(host)) as u64) - host;
+            assert!((-20_000..200_000).contains(&off), "{off} at {host}");
+        }
+    }
+
+    #[test]
+    fn absurd_moments_are_left_out() {
+        for object in [0, 1 << 62, u64::MAX] {
+            assert!(!is_usable(object));
+        }
+        let mut all = Evidence::default();
+        for (at, offset) in [
+            (1, (1 << 56) - 1),
+            ((1 << 62) - 1, -(1 << 62) - (1 << 56)),
+            (5, -(1 << 56) - 5),
+        ] {
+            all.above(at, offset);
+            all.below(at, offset);
+        }
+        let clock = DeviceClock::fit(&all).expect("evidence");
+        for object in [0, 1, 7, 1 << 61, u64::MAX] {
+            assert!(clock.ns(object).abs() <= FARTHEST_NS);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_told() {
+        let jump = |host: i64| if host < 5_000_000_000 { 0 } else { -1_000_000_000 };
+        let clock = DeviceClock::fit(&evidence(0, jump, 1000, |_| (5_000, 1_000))).expect("evidence");
+        assert!(clock.contradictions > 0);
+    }
+
+    #[test]
+    fn without_evidence_there_is_no_clock() {
+        assert!(DeviceClock::fit(&Evidence::default()).is_none());
+    }
+}

@@ -1,0 +1,840 @@
+//! What the device did for each call: device records joined with the calls they belong to, in bounded memory.
+
+use super::activity::OfCall;
+use super::device_clock::{DeviceClock, is_usable};
+use super::launches::ALONE;
+use crate::model::operation::RankOperation;
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::activity::LinkedTo;
+use rankscope_ranklog::record::{
+    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
+};
+use rustc_hash::FxHashMap;
+
+/// Device records of a communicator that may come before those of an earlier call: the library's threads tell of the
+/// last channel of one and the first of the next in any order.
+const SLACK: u64 = 64;
+/// Calls whose records may be there before they are asked for, or never be asked for.
+const MOST_JOINED: usize = 1 << 16;
+/// Captured calls that are told apart.
+const MOST_TEMPLATES: usize = 1 << 18;
+/// Groups whose streams are remembered.
+const MOST_GROUPS: u32 = 4096;
+/// Calls in a row of which nothing came, after which nothing more is awaited of that communicator and operation.
+const MOST_MISSES: u32 = 16;
+
+/// Launches of a call whose work has not come are awaited until the device's works are known for so long behind its
+/// last one: what follows it on its stream begins within microseconds.
+const LAUNCH_SLACK_NS: i64 = 50_000_000;
+/// The same where it is only its stream's order that tells which is its: nothing says that it has none.
+const ORDER_PATIENCE_NS: i64 = 10_000_000_000;
+/// Calls whose kernels are remembered before they are asked for.
+const MOST_LINKED: usize = 1 << 18;
+
+/// By what a device record and the record of its call are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    communicator: u32,
+    operation: u8,
+    sequence: u32,
+    peer: i32,
+}
+
+impl CallKey {
+    /// Of either record.
+    pub fn of(record: &Record) -> Self {
+        let is_message =
+            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
+        Self {
+            communicator: record.communicator,
+            operation: record.operation,
+            sequence: record.sequence,
+            peer: if is_message { record.peer } else { -1 },
+        }
+    }
+}
+
+/// When an operation ran, on the axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    enter_ns: i64,
+    leave_ns: i64,
+    /// How far they may lie too late.
+    error_ns: u32,
+}
+
+/// What is known of a call's work on the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Begin and end by the device's clock, ns; `None` where the library tells no times.
+    pub times: Option<(u64, u64)>,
+    /// Device records so far.
+    pub parts: u32,
+    /// Channels of the part that had most.
+    pub channels: u8,
+    /// How it went.
+    pub algorithm: Algorithm,
+    /// In what pieces.
+    pub protocol: Protocol,
+    /// A part of it had channels that never told when.
+    is_partial: bool,
+    /// The times are those of events around the whole launch.
+    pub by_events: bool,
+    /// When its kernels ran, on the axis, ns: better than all that a library tells.
+    kernels: Option<(i64, i64)>,
+}
+
+impl Work {
+    fn add(&mut self, record: &Record) {
+        let work = DeviceWork::from_aux(record.aux);
+        if is_usable(record.object) {
+            let (start, stop) = (record.object, record.object.saturating_add(work.duration_ns));
+            let (first, last) = self.times.unwrap_or((start, stop));
+            self.times = Some((first.min(start), last.max(stop)));
+        } else if work.channels > 0 {
+            self.is_partial = true;
+        }
+        // What a rank copies to itself has no channels and no times: the others' are the whole's.
+        self.parts += 1;
+        self.channels = self.channels.max(work.channels);
+        if work.algorithm != Algorithm::Unknown {
+            self.algorithm = work.algorithm;
+        }
+        if work.protocol != Protocol::Unknown {
+            self.protocol = work.protocol;
+        }
+    }
+
+    /// Events around its launch tell when, and better than channels that do not.
+    fn set_times(&mut self, times: Option<(u64, u64)>) {
+        if times.is_some() {
+            (self.times, self.is_partial, self.by_events) = (times, false, true);
+        }
+    }
+
+    /// True if its times are those of its kernels.
+    pub fn by_kernels(&self) -> bool {
+        self.kernels.is_some()
+    }
+
+    /// Its times on the axis, if it has any that are whole.
+    pub fn times_by(&self, clock: Option<&DeviceClock>) -> Option<Times> {
+        if let Some((enter_ns, leave_ns)) = self.kernels {
+            return Some(Times {
+                enter_ns,
+                leave_ns,
+                error_ns: 0,
+            });
+        }
+        let (start, stop) = self.times.filter(|_| !self.is_partial)?;
+        let clock = clock?;
+        let enter_ns = clock.ns(start);
+        // Where nothing bounds it from below nothing is known of two devices beside each other.
+        let widest = clock.error_ns.map_or(i64::MAX, |(widest, _)| widest);
+        Some(Times {
+            enter_ns,
+            leave_ns: clock.ns(stop).max(enter_ns),
+            error_ns: u32::try_from(widest).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Puts what is known into the operation; true if it says when it was done.
+    pub fn apply(&self, operation: &mut RankOperation, times: Option<Times>) -> bool {
+        operation.channels = self.channels;
+        operation.algorithm = self.algorithm;
+        operation.protocol = self.protocol;
+        let Some(times) = times else { return false };
+        operation.called_ns = operation.enter_ns;
+        operation.enter_ns = times.enter_ns;
+        operation.leave_ns = times.leave_ns;
+        operation.clock_error_ns = times.error_ns;
+        true
+    }
+}
+
+/// Whether what devices do was recorded when a call was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// It was not.
+    No,
+    /// It was, and numbers link it.
+    Yes,
+    /// It was; what no number links is found by its order on its stream.
+    InOrder,
+}
+
+/// A call that waits for its device records.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited {
+    key: CallKey,
+    /// How many there are, 255 for at least so many.
+    parts: u8,
+    /// The call by whose key events tell of its launch.
+    launch: Option<CallKey>,
+    /// By what its kernels are known.
+    linked: Option<LinkedTo>,
+    /// The program's stream.
+    stream: u64,
+    /// When its call returned, ns.
+    returned_ns: i64,
+    /// Its kernel may be found by the order on its stream.
+    is_in_order: bool,
+    /// How many calls of its communicator were awaited before.
+    serial: u64,
+    /// When its communicator has had so many records, this one's do not come any more; 0 before a later call's came.
+    until: u64,
+}
+
+impl Awaited {
+    /// Number of its communicator in the log.
+    pub fn communicator(&self) -> u32 {
+        self.key.communicator
+    }
+}
+
+/// What became of an awaited call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Its records may still come.
+    Wait,
+    /// All that will be known of it; `None`: nothing.
+    Known(Option<Work>),
+}
+
+/// When a call began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Began {
+    /// By its device's clock.
+    ByDevice(u64),
+    /// On the axis.
+    OnAxis(i64),
+}
+
+/// A launch that is timed by events.
+#[derive(Clone, Copy, Default)]
+struct Launch {
+    /// Calls that await it.
+    users: u32,
+    /// What was told: begin and end, or that nothing came of it.
+    told: Option<Option<(u64, u64)>>,
+}
+
+/// Kernels of a call, or of a group.
+#[derive(Default)]
+struct Linked {
+    /// Launches that are known.
+    launches: u32,
+    /// Stream, begin, end of what came, on the axis.
+    kernels: Vec<(u32, i64, i64)>,
+    /// Some were found by their order: nothing says how many there are.
+    is_in_order: bool,
+    /// No more are.
+    is_given_up: bool,
+    /// Calls of the group that have not asked yet, and its communicators.
+    users: u32,
+    communicators: Vec<u32>,
+}
+
+/// What is known of a call's kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernels {
+    /// They may still come.
+    Wait,
+    /// There are none, or it cannot be told which.
+    Nothing,
+    /// From the first one's begin to the last one's end, ns.
+    Ran(i64, i64),
+}
+
+#[derive(Default)]
+struct Communicator {
+    /// Device records so far.
+    told: u64,
+    /// Calls that were awaited so far.
+    awaited: u64,
+    /// The latest of them that was told of, plus one.
+    latest: u64,
+}
+
+/// A captured call.
+#[derive(Clone, Copy)]
+struct Template {
+    parts: u8,
+    launch: u32,
+    replays: u32,
+    /// The replay that is being put together.
+    current: Work,
+}
+
+/// The devices of one rank.
+#[derive(Default)]
+pub struct Devices {
+    joined: FxHashMap<CallKey, Work>,
+    communicators: FxHashMap<u32, Communicator>,
+    /// Serials of calls that are awaited.
+    serials: FxHashMap<CallKey, u64>,
+    /// Calls in a row of which nothing came, by communicator and operation.
+    misses: FxHashMap<(u32, u8), u32>,
+    templates: FxHashMap<CallKey, Template>,
+    launches: FxHashMap<CallKey, Launch>,
+    /// By whose key the launches of groups go, by group and stream.
+    leaders: FxHashMap<(u32, u64), CallKey>,
+    linked: FxHashMap<LinkedTo, Linked>,
+    /// CUPTI's stream by the program's, as the log names it, or as calls outside groups showed it.
+    streams: FxHashMap<u64, u32>,
+    /// Device records that belong to no call that is known.
+    pub without_call: u64,
+}
+
+impl Devices {
+    /// A call was read, of the launch with that number. What to wait for before it is handed on, if anything.
+    /// `recorded`: whether activity was, so that its group's end may have been linked. `returned_ns`: when it returned.
+    pub fn called(
+        &mut self,
+        record: &Record,
+        launch: u32,
+        recorded: Recorded,
+        returned_ns: i64,
+    ) -> Option<Awaited> {
+        let enqueued = Enqueued::from_aux(record.aux);
+        let mut parts = enqueued.parts;
+        let is_in_order = recorded == Recorded::InOrder;
+        let may_be_linked = recorded != Recorded::No && enqueued.group != 0;
+        let is_linked = enqueued.is_linked || may_be_linked || is_in_order;
+        if (parts == 0 && !enqueued.is_timed && !is_linked) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+            return None;
+        }
+        let key = CallKey::of(record);
+        if record.flags & FLAG_CAPTURED != 0 {
+            let template = Template {
+                parts,
+                launch,
+                replays: 0,
+                current: Work::default(),
+            };
+            if self.templates.len() < MOST_TEMPLATES {
+                self.templates.insert(key, template);
+            }
+            return None;
+        }
+        // The library does not tell of everything: of what symmetric kernels do, of what goes to itself in place.
+        let misses = self.misses.get(&(key.communicator, key.operation));
+        if misses.is_some_and(|&misses| misses >= MOST_MISSES) && !self.joined.contains_key(&key) {
+            if !enqueued.is_timed && !is_linked {
+                return None;
+            }
+            parts = 0;
+        }
+        let timed_by = enqueued
+            .is_timed
+            .then(|| self.launch_of(record, enqueued.group, key));
+        let linked = is_linked.then(|| self.awaits_kernels(&key, enqueued.group));
+        let known = self.communicators.entry(key.communicator).or_default();
+        let serial = known.awaited;
+        known.awaited += 1;
+        self.serials.insert(key, serial);
+        if self.joined.contains_key(&key) {
+            known.latest = known.latest.max(serial + 1);
+        }
+        Some(Awaited {
+            key,
+            parts,
+            launch: timed_by,
+            linked,
+            stream: record.object,
+            returned_ns,
+            is_in_order,
+            serial,
+            until: 0,
+        })
+    }
+
+    /// By what the kernels of a call are known.
+    fn awaits_kernels(&mut self, key: &CallKey, group: u32) -> LinkedTo {
+        let to = if group == 0 {
+            LinkedTo::Call {
+                communicator: key.communicator,
+                operation: key.operation,
+                sequence: key.sequence,
+                peer: key.peer,
+            }
+        } else {
+            LinkedTo::Group(group)
+        };
+        let linked = self.linked.entry(to).or_default();
+        linked.users += 1;
+        if !linked.communicators.contains(&key.communicator) {
+            linked.communicators.push(key.communicator);
+        }
+        to
+    }
+
+    /// A launch of a call was told of.
+    pub fn linked(&mut self, to: LinkedTo) {
+        if self.linked.len() < MOST_LINKED || self.linked.contains_key(&to) {
+            self.linked.entry(to).or_default().launches += 1;
+        }
+    }
+
+    /// The same, found by the order on its stream.
+    pub fn found_by_order(&mut self, to: LinkedTo) {
+        self.linked(to);
+        if let Some(linked) = self.linked.get_mut(&to) {
+            linked.is_in_order = true;
+        }
+    }
+
+    /// No more kernels of a call are found by their order.
+    pub fn given_up(&mut self, to: LinkedTo) {
+        if let Some(linked) = self.linked.get_mut(&to) {
+            linked.is_given_up = true;
+        }
+    }
+
+    /// The program's stream is this one of CUPTI's.
+    pub fn named(&mut self, handle: u64, stream: u32) {
+        self.streams.insert(handle, stream);
+    }
+
+    /// A work of a call ran.
+    pub fn ran(&mut self, work: &OfCall) {
+        if self.linked.len() < MOST_LINKED || self.linked.contains_key(&work.to) {
+            let linked = self.linked.entry(work.to).or_default();
+            linked.kernels.push((work.stream, work.start_ns, work.end_ns));
+        }
+    }
+
+    /// What is known of the kernels of an awaited call, where everything that began before `known_until` is.
+    fn kernels(&mut self, awaited: &Awaited, known_until: i64) -> Option<Kernels> {
+        let to = awaited.linked?;
+        let Some(linked) = self.linked.get(&to) else {
+            return Some(Kernels::Nothing);
+        };
+        let patience_ns = if awaited.is_in_order && !linked.is_given_up {
+            ORDER_PATIENCE_NS
+        } else {
+            0
+        };
+        let is_patient = known_until <= awaited.returned_ns.saturating_add(patience_ns);
+        let Some(last) = linked.kernels.iter().map(|kernel| kernel.2).max() else {
+            // Launches are told of before what they launch.
+            let is_none = linked.launches == 0 && !is_patient;
+            return Some(if is_none { Kernels::Nothing } else { Kernels::Wait });
+        };
+        let is_whole = !linked.is_in_order && linked.kernels.len() >= linked.launches as usize;
+        if known_until < last || !is_whole && known_until < last + LAUNCH_SLACK_NS {
+            return Some(Kernels::Wait);
+        }
+        let is_call = matches!(to, LinkedTo::Call { .. });
+        if is_call && let [(stream, ..)] = linked.kernels[..] {
+            self.streams.insert(awaited.stream, stream);
+        }
+        // Of a group of several communicators each has kernels of its own, on streams that are known or are not.
+        let own = if linked.communicators.len() < 2 {
+            None
+        } else if let Some(&stream) = self.streams.get(&awaited.stream) {
+            Some(stream)
+        } else {
+            return Some(Kernels::Nothing);
+        };
+        let mut times: Option<(i64, i64)> = None;
+        for &(stream, start, end) in &linked.kernels {
+            if own.is_none_or(|own| own == stream) {
+                let (first, last) = times.unwrap_or((start, end));
+                times = Some((first.min(start), last.max(end)));
+            }
+        }
+        Some(match times {
+            Some((start, end)) => Kernels::Ran(start, end),
+            // That of another communicator of its group came first.
+            None if linked.is_in_order && is_patient => Kernels::Wait,
+            None => Kernels::Nothing,
+        })
+    }
+
+    /// An awaited call asks no more for its kernels.
+    fn forget_kernels(&mut self, to: LinkedTo) {
+        if let Some(linked) = self.linked.get_mut(&to) {
+            linked.users = linked.users.saturating_sub(1);
+            if linked.users == 0 {
+                self.linked.remove(&to);
+            }
+        }
+    }
+
+    /// The key by which the launch of a call is told of: its own, or in a group that of the first on its stream.
+    fn launch_of(&mut self, record: &Record, group: u32, key: CallKey) -> CallKey {
+        let leader = if group == 0 {
+            key
+        } else {
+            if self.leaders.len() >= MOST_GROUPS as usize {
+                let oldest = group.saturating_sub(MOST_GROUPS / 2);
+                self.leaders.retain(|known, _| known.0 > oldest);
+            }
+            *self.leaders.entry((group, record.object)).or_insert(key)
+        };
+        self.launches.entry(leader).or_default().users += 1;
+        leader
+    }
+
+    /// Events told of a launch.
+    fn told_by_events(&mut self, record: &Record) {
+        let key = CallKey::of(record);
+        let Some(launch) = self.launches.get_mut(&key) else {
+            self.without_call += 1;
+            return;
+        };
+        let start = record.object;
+        let stop = start.saturating_add(DeviceWork::from_aux(record.aux).duration_ns);
+        launch.told = Some(is_usable(start).then_some((start, stop)));
+        let known = self.communicators.entry(key.communicator).or_default();
+        known.told += 1;
+        if let Some(serial) = self.serials.get(&key) {
+            known.latest = known.latest.max(serial + 1);
+        }
+    }
+
+    /// A device record was read. If it completes a replay: what it did, its number from 1, the launch of its template.
+    pub fn told(&mut self, record: &Record) -> Option<(Work, u32, u32)> {
+        if record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+            self.without_call += 1;
+            return None;
+        }
+        if record.flags & FLAG_EVENTS != 0 {
+            self.told_by_events(record);
+            return None;
+        }
+        let key = CallKey::of(record);
+        if record.flags & FLAG_CAPTURED == 0 {
+            let known = self.communicators.entry(key.communicator).or_default();
+            known.told += 1;
+            if let Some(serial) = self.serials.get(&key) {
+                known.latest = known.latest.max(serial + 1);
+            }
+            // The library does tell of these, if not of all.
+            self.misses.remove(&(key.communicator, key.operation));
+            if self.joined.len() >= MOST_JOINED {
+                let (serials, mut dropped) = (&self.serials, 0);
+                self.joined.retain(|key, work| {
+                    let is_awaited = serials.contains_key(key);
+                    dropped += if is_awaited { 0 } else { u64::from(work.parts) };
+                    is_awaited
+                });
+                self.without_call += dropped;
+            }
+            self.joined.entry(key).or_default().add(record);
+            return None;
+        }
+        if self.templates.len() >= MOST_TEMPLATES && !self.templates.contains_key(&key) {
+            self.without_call += 1;
+            return None;
+        }
+        // Without the call's own record: one part is what nearly all have.
+        let template = self.templates.entry(key).or_insert(Template {
+            parts: 1,
+            launch: ALONE,
+            replays: 0,
+            current: Work::default(),
+        });
+        template.current.add(record);
+        if template.current.parts < u32::from(template.parts) {
+            return None;
+        }
+        template.replays += 1;
+        Some((
+            std::mem::take(&mut template.current),
+            template.replays,
+            template.launch,
+        ))
+    }
+
+    /// When a call began on the device, if all of it is known; `None` while that may still come.
+    pub fn begins(&mut self, awaited: &Awaited, known_until: i64) -> Option<Option<Began>> {
+        match self.kernels(awaited, known_until) {
+            Some(Kernels::Wait) => return None,
+            Some(Kernels::Ran(start, _)) => return Some(Some(Began::OnAxis(start))),
+            Some(Kernels::Nothing) | None => {}
+        }
+        let work = self.joined.get(&awaited.key);
+        let has_parts = awaited.parts == 0 || work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
+        let by_events = match awaited.launch.and_then(|leader| self.launches.get(&leader)) {
+            Some(launch) => launch.told?,
+            None => None,
+        };
+        let has_passed = awaited.until > 0
+            && self
+                .communicators
+                .get(&awaited.key.communicator)
+                .is_some_and(|known| known.told > awaited.until);
+        if !has_parts && !has_passed {
+            return None;
+        }
+        Some(
+            by_events
+                .or_else(|| work?.times)
+                .map(|(start, _)| Began::ByDevice(start)),
+        )
+    }
+
+    /// What is known of a call. `is_over`: no more is waited for; `is_let_go`: because too much waits behind it.
+    /// Everything that began before `known_until` is known.
+    pub fn answer(
+        &mut self,
+        awaited: &mut Awaited,
+        known_until: i64,
+        is_over: bool,
+        is_let_go: bool,
+    ) -> Answer {
+        let key = awaited.key;
+        let kernels = self.kernels(awaited, known_until);
+        let work = self.joined.get(&key).copied();
+        let launch = awaited.launch.map(|leader| {
+            let launch = self.launches.get(&leader);
+            launch.map_or(Some(None), |launch| launch.told)
+        });
+        let has_parts = awaited.parts == 0
+            || awaited.parts < 255 && work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
+        let is_whole = has_parts && launch != Some(None) && kernels != Some(Kernels::Wait);
+        let mut has_passed = false;
+        if let Some(known) = self.communicators.get(&key.communicator) {
+            // A later call's records are there: this one's are still on their way for a little while, or never were.
+            if awaited.until == 0 && known.latest > awaited.serial + 1 {
+                awaited.until = known.told + SLACK;
+            }
+            has_passed = awaited.until > 0 && known.told > awaited.until;
+        }
+        if !is_whole && !has_passed && !is_over && !is_let_go {
+            return Answer::Wait;
+        }
+        self.joined.remove(&key);
+        self.serials.remove(&key);
+        if let Some(leader) = awaited.launch
+            && let Some(known) = self.launches.get_mut(&leader)
+        {
+            known.users = known.users.saturating_sub(1);
+            if known.users == 0 {
+                self.launches.remove(&leader);
+            }
+        }
+        if let Some(to) = awaited.linked {
+            self.forget_kernels(to);
+        }
+        let mut work = work;
+        if let Some(Some(times)) = launch {
+            work.get_or_insert_default().set_times(times);
+        }
+        if let Some(Kernels::Ran(start, end)) = kernels {
+            work.get_or_insert_default().kernels = Some((start, end));
+        }
+        if awaited.parts > 0 && (work.is_none() && has_passed || is_let_go) {
+            *self.misses.entry((key.communicator, key.operation)).or_insert(0) += 1;
+        }
+        // Of many parts the last may be missing: then it was not done when the log ended. Of parts that were announced
+        // and passed over, those that came are what there was.
+        Answer::Known(work.filter(|_| is_whole || has_passed))
+    }
+
+    /// Device records whose calls never came.
+    pub fn left_over(&self) -> u64 {
+        self.joined.values().map(|work| u64::from(work.parts)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rankscope_ranklog::record::RecordKind;
+
+    fn call(sequence: u32, parts: u8, flags: u8) -> Record {
+        Record {
+            operation: Operation::AllReduce as u8,
+            communicator: 0,
+            sequence,
+            flags,
+            aux: Enqueued {
+                parts,
+                ..Enqueued::default()
+            }
+            .to_aux(),
+            ..Record::new(RecordKind::Enqueue)
+        }
+    }
+
+    fn device(sequence: u32, start: u64, duration_ns: u64, flags: u8) -> Record {
+        Record {
+            operation: Operation::AllReduce as u8,
+            communicator: 0,
+            sequence,
+            flags,
+            object: start,
+            aux: DeviceWork {
+                duration_ns,
+                channels: 2,
+                ..DeviceWork::default()
+            }
+            .to_aux(),
+            ..Record::new(RecordKind::Device)
+        }
+    }
+
+    #[test]
+    fn a_call_waits_for_all_its_parts_and_no_longer() {
+        let mut devices = Devices::default();
+        let mut awaited = devices
+            .called(&call(0, 2, 0), ALONE, Recorded::No, 0)
+            .expect("announced");
+        assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
+        devices.told(&device(0, 100, 10, 0));
+        assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
+        devices.told(&device(0, 90, 5, 0));
+        let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
+            panic!("known");
+        };
+        assert_eq!(work.times, Some((90, 110)));
+        // One whose record never comes is let go when enough later ones have come.
+        let mut missing = devices
+            .called(&call(1, 1, 0), ALONE, Recorded::No, 0)
+            .expect("announced");
+        let mut n = 2;
+        while devices.answer(&mut missing, 0, false, false) == Answer::Wait {
+            let mut later = devices
+                .called(&call(n, 1, 0), ALONE, Recorded::No, 0)
+                .expect("announced");
+            devices.told(&device(n, 200, 1, 0));
+            assert!(matches!(
+                devices.answer(&mut later, 0, false, false),
+                Answer::Known(Some(_))
+            ));
+            n += 1;
+        }
+        assert!((SLACK..SLACK + 8).contains(&u64::from(n)), "{n}");
+        assert_eq!(devices.left_over(), 0);
+        let mut last = devices
+            .called(&call(n, 1, 0), ALONE, Recorded::No, 0)
+            .expect("announced");
+        assert_eq!(devices.answer(&mut last, 0, true, false), Answer::Known(None));
+    }
+
+    #[test]
+    fn all_calls_of_a_launch_on_one_stream_have_its_times() {
+        let mut devices = Devices::default();
+        let timed = |sequence: u32, group: u32, stream: u64| Record {
+            object: stream,
+            aux: Enqueued {
+                group,
+                is_timed: true,
+                ..Enqueued::default()
+            }
+            .to_aux(),
+            ..call(sequence, 0, 0)
+        };
+        let mut calls: Vec<Awaited> = [(0, 1, 70), (1, 1, 71), (2, 1, 70), (3, 0, 70)]
+            .iter()
+            .map(|&(sequence, group, stream)| {
+                devices
+                    .called(&timed(sequence, group, stream), ALONE, Recorded::No, 0)
+                    .expect("timed")
+            })
+            .collect();
+        let events = |sequence, start| Record {
+            flags: FLAG_EVENTS,
+            ..device(sequence, start, 10, 0)
+        };
+        devices.told(&events(0, 100));
+        // Nothing came of it.
+        devices.told(&events(3, 0));
+        let mut times = |call: usize| match devices.answer(&mut calls[call], 0, false, false) {
+            Answer::Wait => None,
+            Answer::Known(work) => Some(work.map(|work| (work.times, work.by_events))),
+        };
+        assert_eq!(times(0), Some(Some((Some((100, 110)), true))));
+        assert_eq!(times(1), None, "another stream");
+        assert_eq!(times(2), Some(Some((Some((100, 110)), true))));
+        assert_eq!(times(3), Some(Some((None, false))));
+        devices.told(&events(1, 200));
+        assert!(matches!(
+            devices.answer(&mut calls[1], 0, false, false),
+            Answer::Known(Some(work)) if work.times == Some((200, 210))
+        ));
+        assert!(devices.launches.is_empty());
+        devices.told(&events(9, 300));
+        assert_eq!(devices.without_call, 1);
+    }
+
+    #[test]
+    fn what_the_library_never_tells_of_is_soon_not_waited_for() {
+        let mut devices = Devices::default();
+        let mut waited = 0;
+        for n in 0..1000 {
+            // Nothing comes at all: the reader lets each go when too much waits behind it.
+            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE, Recorded::No, 0) {
+                waited += 1;
+                assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
+                assert_eq!(devices.answer(&mut awaited, 0, false, true), Answer::Known(None));
+            }
+        }
+        assert_eq!(waited, MOST_MISSES);
+        assert!(devices.serials.is_empty());
+        // Until it does.
+        devices.told(&device(2000, 1, 1, 0));
+        assert!(
+            devices
+                .called(&call(2001, 1, 0), ALONE, Recorded::No, 0)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
+        let mut devices = Devices::default();
+        let mut awaited = devices
+            .called(&call(0, 3, 0), ALONE, Recorded::No, 0)
+            .expect("announced");
+        let to_itself = Record {
+            aux: DeviceWork::default().to_aux(),
+            ..device(0, 0, 0, 0)
+        };
+        for record in [to_itself, device(0, 100, 10, 0), to_itself] {
+            devices.told(&record);
+        }
+        let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
+            panic!("known");
+        };
+        assert_eq!((work.times, work.is_partial), (Some((100, 110)), false));
+    }
+
+    #[test]
+    fn replays_are_counted_by_template() {
+        let mut devices = Devices::default();
+        assert!(
+            devices
+                .called(&call(7, 1, FLAG_CAPTURED), ALONE, Recorded::No, 0)
+                .is_none()
+        );
+        assert!(
+            devices
+                .called(&call(8, 2, FLAG_CAPTURED), ALONE, Recorded::No, 0)
+                .is_none()
+        );
+        let mut replays = Vec::new();
+        for replay in 0..3u64 {
+            for sequence in [7, 8, 8] {
+                if let Some((work, n, _)) = devices.told(&device(sequence, 1000 + replay, 1, FLAG_CAPTURED)) {
+                    replays.push((sequence, n, work.parts));
+                }
+            }
+        }
+        assert_eq!(
+            replays,
+            [(7, 1, 1), (8, 1, 2), (7, 2, 1), (8, 2, 2), (7, 3, 1), (8, 3, 2)]
+        );
+    }
+
+    #[test]
+    fn what_belongs_to_no_call_is_counted() {
+        let mut devices = Devices::default();
+        devices.told(&device(0, 1, 1, FLAG_SEQUENCE_UNKNOWN));
+        devices.told(&device(3, 1, 1, 0));
+        assert_eq!((devices.without_call, devices.left_over()), (1, 1));
+    }
+}

@@ -1,0 +1,181 @@
+//! Per thread: when it was blocked for communication, and up to when that is known.
+//!
+//! The records of one lane are disjoint and ordered, so once a record that was left at `t` is read, everything the
+//! thread did before `t` is known.
+
+use crate::model::operation::Blocked;
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+/// Blocked intervals kept behind the point that is still asked for.
+const KEPT_BEHIND: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    start: i64,
+    end: i64,
+    object: u64,
+}
+
+#[derive(Default)]
+struct Lane {
+    known_until: Option<i64>,
+    blocked: VecDeque<Interval>,
+    blocked_ever: u64,
+    /// Where the last question was answered: questions go forward with the operations.
+    cursor: Cell<usize>,
+}
+
+impl Lane {
+    /// The first interval that ends after `ns`.
+    #[inline]
+    fn first_after(&self, ns: i64) -> usize {
+        let mut at = self.cursor.get().min(self.blocked.len());
+        while at > 0 && self.blocked[at - 1].end > ns {
+            at -= 1;
+        }
+        while at < self.blocked.len() && self.blocked[at].end <= ns {
+            at += 1;
+        }
+        self.cursor.set(at);
+        at
+    }
+}
+
+/// The lanes of one log.
+#[derive(Default)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    /// The lane with the most blocked intervals: where DistributedDataParallel waits, whichever thread issues.
+    main: usize,
+}
+
+impl Lanes {
+    fn lane(&mut self, lane: u32) -> &mut Lane {
+        let lane = lane as usize;
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, Lane::default);
+        }
+        &mut self.lanes[lane]
+    }
+
+    /// The lane's thread did nothing unknown before `ns`.
+    #[inline]
+    pub fn known_until(&mut self, lane: u32, ns: i64) {
+        let lane = self.lane(lane);
+        lane.known_until = Some(lane.known_until.map_or(ns, |known| known.max(ns)));
+    }
+
+    /// The lane's thread was blocked, for `object` or (0) for no operation in particular.
+    pub fn blocked(&mut self, lane: u32, start: i64, end: i64, object: u64) {
+        let state = self.lane(lane);
+        // An inner wait was committed before the outer one that holds it: the outer one says it all.
+        while state.blocked.back().is_some_and(|last| last.start >= start) {
+            state.blocked.pop_back();
+        }
+        state.blocked.push_back(Interval { start, end, object });
+        state.blocked_ever += 1;
+        let count = state.blocked_ever;
+        if count > self.lanes[self.main].blocked_ever {
+            self.main = lane as usize;
+        }
+    }
+
+    /// The lane in which an operation issued on `lane` is waited for.
+    fn waiting_lane(&self, lane: u32) -> Option<&Lane> {
+        let own = self.lanes.get(lane as usize)?;
+        if own.blocked_ever > 0 {
+            Some(own)
+        } else {
+            self.lanes.get(self.main).filter(|main| main.blocked_ever > 0)
+        }
+    }
+
+    /// True if all that blocked the program before `ns`, for an operation issued on `lane`, is known.
+    pub fn knows(&self, lane: u32, ns: i64) -> bool {
+        let lane = self.waiting_lane(lane).or_else(|| self.lanes.get(lane as usize));
+        lane.is_none_or(|lane| lane.known_until.is_some_and(|known| known >= ns))
+    }
+
+    /// When the program was blocked because of the operation `object`, issued on `lane`, between two moments.
+    pub fn blocked_for(&self, lane: u32, object: u64, from: i64, to: i64) -> Blocked {
+        let mut out = Blocked::default();
+        if let Some(lane) = self.waiting_lane(lane) {
+            let first = lane.first_after(from);
+            for interval in lane
+                .blocked
+                .range(first..)
+                .take_while(|interval| interval.start < to)
+            {
+                if interval.object == 0 || interval.object == object {
+                    out.push(interval.start.max(from), interval.end.min(to));
+                }
+            }
+        }
+        out
+    }
+
+    /// End of the blocked interval that holds `ns`, else `ns` itself.
+    pub fn blocked_end(&self, lane: u32, ns: i64) -> i64 {
+        let Some(lane) = self.waiting_lane(lane) else {
+            return ns;
+        };
+        let first = lane.first_after(ns.saturating_sub(1));
+        lane.blocked
+            .get(first)
+            .filter(|interval| interval.start <= ns)
+            .map_or(ns, |interval| interval.end)
+    }
+
+    /// Forgets what ended before `ns`.
+    pub fn forget_before(&mut self, ns: i64) {
+        for lane in &mut self.lanes {
+            let done = lane.blocked.partition_point(|interval| interval.end < ns);
+            let forgotten = done.saturating_sub(KEPT_BEHIND);
+            lane.blocked.drain(..forgotten);
+            lane.cursor.set(lane.cursor.get().saturating_sub(forgotten));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_waits_for_the_operation_or_for_all_count() {
+        let mut lanes = Lanes::default();
+        lanes.blocked(0, 10, 20, 7);
+        lanes.blocked(0, 30, 40, 8);
+        lanes.blocked(0, 50, 60, 0);
+        lanes.known_until(0, 60);
+        assert_eq!(lanes.blocked_for(0, 7, 0, 100), {
+            let mut expected = Blocked::one(10, 20);
+            expected.push(50, 60);
+            expected
+        });
+        assert_eq!(lanes.blocked_for(0, 8, 35, 55).overlap(0, 100), 10);
+        assert!(lanes.knows(0, 60) && !lanes.knows(0, 61));
+        assert_eq!(lanes.blocked_end(0, 55), 60);
+        assert_eq!(lanes.blocked_end(0, 45), 45);
+    }
+
+    #[test]
+    fn an_outer_wait_replaces_the_inner_ones_it_holds() {
+        let mut lanes = Lanes::default();
+        lanes.blocked(0, 12, 14, 7);
+        lanes.blocked(0, 15, 18, 8);
+        lanes.blocked(0, 10, 20, 0);
+        assert_eq!(lanes.blocked_for(0, 9, 0, 100).overlap(0, 100), 10);
+    }
+
+    #[test]
+    fn a_wait_on_another_thread_counts_where_the_issuing_thread_never_waits() {
+        let mut lanes = Lanes::default();
+        lanes.known_until(1, 100);
+        lanes.blocked(0, 10, 20, 0);
+        lanes.known_until(0, 20);
+        assert_eq!(lanes.blocked_for(1, 5, 0, 100).overlap(0, 100), 10);
+        assert!(!lanes.knows(1, 50), "what lane 0 does after 20 is not known yet");
+    }
+}

@@ -1,0 +1,77 @@
+//! Ordinals that were used up by operations that never ran: what only one rank simulated, or what its library refused as
+//! a group, must not shift its later operations against the other ranks'.
+
+use crate::model::operation::RankOperation;
+use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
+use rustc_hash::FxHashMap;
+
+/// What is counted together: collectives of a communicator, its messages by direction and peer, its one-sided calls by
+/// operation.
+type Counted = (u32, u8, i32);
+
+/// How far each count of one rank runs ahead of what ran.
+#[derive(Default)]
+pub struct Ordinals {
+    ahead: FxHashMap<Counted, u32>,
+}
+
+fn counted(operation: &RankOperation) -> Counted {
+    let (what, peer) = if operation.is_message() {
+        (operation.operation as u8, operation.peer)
+    } else if operation.is_one_sided() {
+        (operation.operation as u8, -1)
+    } else {
+        (0, -1)
+    };
+    (operation.communicator, what, peer)
+}
+
+impl Ordinals {
+    /// The operation never ran.
+    pub fn take_back(&mut self, operation: &mut RankOperation) {
+        if operation.flags & FLAG_SEQUENCE_UNKNOWN == 0 {
+            *self.ahead.entry(counted(operation)).or_insert(0) += 1;
+            operation.flags |= FLAG_SEQUENCE_UNKNOWN;
+        }
+    }
+
+    /// Numbers an operation as if those had not been.
+    pub fn correct(&self, operation: &mut RankOperation) {
+        if !self.ahead.is_empty()
+            && let Some(ahead) = self.ahead.get(&counted(operation))
+        {
+            operation.sequence = operation.sequence.wrapping_sub(*ahead);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rankscope_ranklog::Operation;
+
+    fn operation(operation: Operation, peer: i32, sequence: u32) -> RankOperation {
+        RankOperation {
+            operation,
+            peer,
+            sequence,
+            ..RankOperation::sample(0, 0, 1)
+        }
+    }
+
+    #[test]
+    fn what_never_ran_shifts_only_what_is_counted_with_it() {
+        let mut ordinals = Ordinals::default();
+        ordinals.take_back(&mut operation(Operation::AllReduce, -1, 4));
+        ordinals.take_back(&mut operation(Operation::Send, 3, 0));
+        for (mut operation, wanted) in [
+            (operation(Operation::Broadcast, 2, 5), 4),
+            (operation(Operation::Send, 3, 1), 0),
+            (operation(Operation::Send, 2, 1), 1),
+            (operation(Operation::Receive, 3, 1), 1),
+        ] {
+            ordinals.correct(&mut operation);
+            assert_eq!(operation.sequence, wanted, "{:?}", operation.operation);
+        }
+    }
+}

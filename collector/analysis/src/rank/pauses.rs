@@ -1,0 +1,152 @@
+//! Named times of a rank's host, until the step in which they lie is known.
+
+use crate::model::pauses::{COUNT, KINDS, counts, kind_of, position};
+use rankscope_formats::session::{PauseKind, PauseRow};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Named times that wait for their step; with more the oldest are told without one.
+const MOST_PENDING: usize = 1 << 14;
+
+/// What was named of a rank's host, over the whole log.
+#[derive(Clone, Debug, Default)]
+pub struct PauseSums {
+    /// How many of each kind, in the order of [`KINDS`].
+    pub count: [u64; COUNT],
+    /// Their time on threads that do not train, ns; times that overlap count each.
+    pub elsewhere_ns: [i64; COUNT],
+    /// On those that do: in whole steps, and in all, ns. Each moment counts once.
+    pub in_steps_ns: [i64; COUNT],
+    /// See `in_steps_ns`.
+    pub in_run_ns: [i64; COUNT],
+    /// What the program counted in whole steps.
+    pub counted: BTreeMap<&'static str, u64>,
+}
+
+/// What the text of a mark says.
+#[derive(Clone, Copy, Default)]
+pub struct Said {
+    /// A named time.
+    pub kind: Option<PauseKind>,
+    /// Something that is counted by the number behind the text.
+    pub counts: Option<&'static str>,
+}
+
+/// Named times and counts on their way.
+#[derive(Default)]
+pub struct Pauses {
+    /// By number of the text.
+    said: FxHashMap<u32, Said>,
+    pending: Vec<PauseRow>,
+    counted: Vec<(i64, &'static str, u64)>,
+    /// Sums so far.
+    pub sums: PauseSums,
+}
+
+impl Pauses {
+    /// What the text with this number says.
+    pub fn said(&mut self, number: u32, text: &str) -> Said {
+        *self.said.entry(number).or_insert_with(|| Said {
+            kind: kind_of(text),
+            counts: counts(text),
+        })
+    }
+
+    /// A named time is over. `out` gets what cannot wait any longer.
+    pub fn take(&mut self, row: PauseRow, out: &mut Vec<PauseRow>) {
+        let at = position(row.kind);
+        self.sums.count[at] += 1;
+        if !row.pauses_training {
+            self.sums.elsewhere_ns[at] += row.end_ns - row.start_ns;
+        }
+        if self.pending.len() >= MOST_PENDING {
+            out.append(&mut self.pending);
+        }
+        self.pending.push(row);
+    }
+
+    /// The program counted something.
+    pub fn count(&mut self, at_ns: i64, what: &'static str, number: u64) {
+        if self.counted.len() >= MOST_PENDING {
+            self.counted.remove(0);
+        }
+        self.counted.push((at_ns, what, number));
+    }
+
+    /// A step is over, or a time in none: hands out what began before its end. What was counted is kept of training.
+    pub fn cut(
+        &mut self,
+        step: Option<u32>,
+        is_training: bool,
+        (start_ns, end_ns): (i64, i64),
+        out: &mut Vec<PauseRow>,
+    ) {
+        let mut at = 0;
+        while at < self.pending.len() {
+            if self.pending[at].start_ns >= end_ns {
+                at += 1;
+                continue;
+            }
+            let mut row = self.pending.remove(at);
+            row.step = step.filter(|_| row.start_ns >= start_ns);
+            out.push(row);
+        }
+        let sums = &mut self.sums.counted;
+        self.counted.retain(|&(at_ns, what, number)| {
+            if at_ns < end_ns && at_ns >= start_ns && is_training {
+                *sums.entry(what).or_default() += number;
+            }
+            at_ns >= end_ns
+        });
+    }
+}
+
+/// A row of a named time whose step is not known yet.
+pub fn row(
+    kind: PauseKind,
+    (start_ns, end_ns): (i64, i64),
+    thread_id: u32,
+    pauses_training: bool,
+    name: Option<String>,
+) -> PauseRow {
+    PauseRow {
+        kind,
+        start_ns,
+        end_ns,
+        thread_id,
+        pauses_training,
+        step: None,
+        name: name.map(Cow::Owned),
+    }
+}
+
+/// The kinds with their sums.
+pub fn by_kind<T: Copy>(sums: &[T; COUNT]) -> impl Iterator<Item = (PauseKind, T)> {
+    KINDS.into_iter().zip(sums.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_times_are_of_the_step_in_which_they_begin() {
+        let mut pauses = Pauses::default();
+        let mut out = Vec::new();
+        for (start, end) in [(5, 8), (12, 14), (18, 25), (30, 31)] {
+            pauses.take(row(PauseKind::Input, (start, end), 7, true, None), &mut out);
+        }
+        pauses.count(13, "tokens", 100);
+        pauses.count(22, "tokens", 1000);
+        assert!(out.is_empty());
+        pauses.cut(Some(3), true, (10, 20), &mut out);
+        let told: Vec<_> = out.iter().map(|row| (row.start_ns, row.step)).collect();
+        assert_eq!(told, [(5, None), (12, Some(3)), (18, Some(3))]);
+        assert_eq!(pauses.sums.counted[&"tokens"], 100);
+        pauses.cut(Some(4), true, (20, 40), &mut out);
+        assert_eq!(out.len(), 4);
+        assert_eq!(pauses.sums.counted[&"tokens"], 1100);
+        assert_eq!(pauses.sums.count[position(PauseKind::Input)], 4);
+    }
+}

@@ -1,0 +1,965 @@
+//! Steps from the program's marks, or from the repeating sequence of operations (METRICS.md, section 7).
+//!
+//! One rank of each world, the reference, is read first: its sequence of (communicator, operation, type), without
+//! sizes, and of waits of DistributedDataParallel's reducer. The operation that ends a cycle is an *anchor*: its key
+//! is the same on all ranks, so all ranks are cut at the same instances and number their steps alike.
+
+use crate::model::operation::RankOperation;
+use crate::rank::anchors::{AnchorList, Anchors, Key};
+use crate::rank::{RankBatch, RankReader};
+use crate::steps::marks::Marks;
+use rankscope_formats::session::{OperationState, StepKind};
+use rankscope_ranklog::{Library, Operation, Pattern};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// Share of the operations that the pattern must explain.
+pub const LEAST_CONFIDENCE: f64 = 0.9;
+/// The same where only what leaves hardly anything over is a step.
+const WHOLE: f64 = 0.995;
+/// Events in which the pattern is looked for.
+const WINDOW: usize = 1 << 14;
+/// Longest pattern.
+const LONGEST: usize = 1 << 12;
+/// Events that are put into the order of their issue: worker threads may run them in another.
+const REORDER: usize = 256;
+/// Cycles without which there is no pattern.
+const FEWEST_CYCLES: u64 = 3;
+/// Share of all reduced bytes from which an operation is taken for one that every step has: gradients, not figures.
+const LEAST_REDUCED_SHARE: f64 = 0.01;
+/// Periods that are examined.
+const MOST_PERIODS: usize = 256;
+/// Share of the bytes that a step reduces up to which what lies between two steps is no training, in percent.
+const MOST_REDUCED_PERCENT: u64 = 10;
+/// Symbol of a wait in the reducer.
+const REDUCER: u32 = 0;
+
+/// The steps of a world, as its reference rank tells them.
+#[derive(Clone, Debug, Default)]
+pub struct StepPlan {
+    /// `marks`, `pattern`, `pattern-with-sizes` or `none`.
+    pub source: &'static str,
+    /// The cycle, for people.
+    pub pattern: Option<String>,
+    /// Operations of the cycles, and all operations between the first and the last cycle.
+    pub explained: u64,
+    /// See `explained`.
+    pub total: u64,
+    /// The operations that end cycles; empty where there are no steps.
+    pub anchors: Arc<AnchorList>,
+    /// Median time between anchors on the reference rank, ns.
+    pub median_ns: Option<i64>,
+    /// Why there are no steps.
+    pub reason: Option<String>,
+    /// The rank from whose log it is.
+    pub reference: Option<u32>,
+    /// The anchors of ranks that take no part in those above: what ends the same steps for them, by rank.
+    pub others: BTreeMap<u32, Arc<AnchorList>>,
+}
+
+impl StepPlan {
+    /// The operations that end the cycles of a rank.
+    pub fn anchors_of(&self, rank: u32) -> Anchors {
+        Anchors::new(self.others.get(&rank).unwrap_or(&self.anchors).clone())
+    }
+
+    fn none(reason: impl Into<String>) -> Self {
+        Self {
+            source: "none",
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Share of the operations that the pattern explains.
+    pub fn confidence(&self) -> Option<f64> {
+        (self.total > 0).then(|| self.explained as f64 / self.total as f64)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Event {
+    start: i64,
+    end: i64,
+    symbol: u32,
+    sized: u32,
+    /// Members of its communicator.
+    width: u32,
+    /// Bytes that it reduces: gradients are, parameters that are gathered are not.
+    reduced_bytes: u64,
+    /// Data goes out to ranks with it, as before and during the forward pass: a step begins with such, and ends with others.
+    opens: bool,
+    key: Option<Key>,
+    /// A device ran it, and no call is known.
+    is_replay: bool,
+}
+
+/// Numbers for what events are, in order of appearance.
+struct Symbols {
+    plain: FxHashMap<(u32, Operation, u8, i32), u32>,
+    sized: FxHashMap<(u32, u64), u32>,
+    names: Vec<String>,
+    sized_names: Vec<String>,
+    widths: Vec<u32>,
+    /// Of messages 1 for a send, −1 for a receive; `None` for what is none.
+    directions: Vec<Option<i64>>,
+    /// Events stand at the time at which the host asked, also of operations whose times are a device's.
+    by_host: bool,
+}
+
+impl Symbols {
+    fn new() -> Self {
+        Self {
+            plain: FxHashMap::default(),
+            sized: FxHashMap::default(),
+            names: vec!["reducer wait".to_owned()],
+            sized_names: vec!["reducer wait".to_owned()],
+            widths: vec![0],
+            directions: vec![None],
+            by_host: false,
+        }
+    }
+
+    fn event(&mut self, operation: &RankOperation, width: impl Fn(u32) -> u32) -> Event {
+        let peer = if operation.is_message() {
+            operation.peer
+        } else {
+            -1
+        };
+        let key = (
+            operation.communicator,
+            operation.operation,
+            operation.element_bytes,
+            peer,
+        );
+        let symbol = *self.plain.entry(key).or_insert_with(|| {
+            self.names.push(format!(
+                "{} of {}-byte elements on communicator {}",
+                operation.operation.name(),
+                operation.element_bytes,
+                operation.communicator
+            ));
+            self.directions.push(match operation.operation {
+                Operation::Send => Some(1),
+                Operation::Receive => Some(-1),
+                _ => None,
+            });
+            // What only two ranks know of divides the steps of the others badly.
+            let is_message = operation.is_message();
+            self.widths.push(if is_message {
+                0
+            } else {
+                width(operation.communicator)
+            });
+            self.names.len() as u32 - 1
+        });
+        let names = &self.names;
+        let sized_names = &mut self.sized_names;
+        let sized = *self.sized.entry((symbol, operation.bytes)).or_insert_with(|| {
+            sized_names.push(format!("{}, {} bytes", names[symbol as usize], operation.bytes));
+            sized_names.len() as u32 - 1
+        });
+        let start = if self.by_host && operation.called_ns != crate::model::operation::NO_TIME {
+            operation.called_ns
+        } else {
+            operation.arrival_ns()
+        };
+        Event {
+            start,
+            end: operation.leave_ns.max(start),
+            symbol,
+            sized,
+            width: self.widths[symbol as usize],
+            reduced_bytes: if is_reduction(operation.operation) {
+                // Of unknown size it counts at least as one that was there.
+                operation.bytes.max(1)
+            } else {
+                0
+            },
+            opens: opens(operation.operation),
+            key: Some(Key::of(operation)),
+            is_replay: operation.library == Library::Nccl
+                && operation.called_ns == crate::model::operation::NO_TIME
+                && operation.returned_ns == crate::model::operation::NO_TIME,
+        }
+    }
+}
+
+/// Events in the order in which the program asked for them.
+struct Sequence<'a, 'b> {
+    reader: &'b mut RankReader<'a>,
+    batch: RankBatch,
+    heap: BinaryHeap<Reverse<(i64, u64)>>,
+    waiting: FxHashMap<u64, Event>,
+    next: u64,
+    incoming: VecDeque<Event>,
+    ended: bool,
+}
+
+/// It sums up what ranks have.
+fn is_reduction(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter | Operation::ReduceScatterV
+    )
+}
+
+/// It hands data out: parameters, inputs, activations.
+fn opens(operation: Operation) -> bool {
+    matches!(
+        operation.pattern(),
+        Pattern::FromRoot | Pattern::PointToPoint | Pattern::OneSided
+    ) || matches!(
+        operation,
+        Operation::AllGather | Operation::AllGatherV | Operation::AllToAll | Operation::AllToAllV
+    )
+}
+
+/// True unless the operation was in progress at the end of its log. What was only enqueued is over for the host; but
+/// beside operations whose times are a device's, the host's have no place in the order.
+fn is_over(operation: &RankOperation, has_device_times: bool) -> bool {
+    operation.leave_ns != crate::model::operation::NO_TIME
+        || (operation.state == OperationState::Enqueued && !has_device_times)
+}
+
+impl<'a, 'b> Sequence<'a, 'b> {
+    fn new(reader: &'b mut RankReader<'a>) -> Self {
+        Self {
+            reader,
+            batch: RankBatch::default(),
+            heap: BinaryHeap::new(),
+            waiting: FxHashMap::default(),
+            next: 0,
+            incoming: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    fn next(&mut self, symbols: &mut Symbols, width: &impl Fn(u32) -> u32) -> Option<Event> {
+        while self.heap.len() < REORDER {
+            if let Some(event) = self.incoming.pop_front() {
+                self.heap.push(Reverse((event.start, self.next)));
+                self.waiting.insert(self.next, event);
+                self.next += 1;
+            } else if self.ended || !self.reader.advance(&mut self.batch) {
+                self.ended = true;
+                break;
+            } else {
+                // Two lists, each nearly in order; the heap has room only for nearby events.
+                let has_device_times = self.reader.has_device_times();
+                let mut events: Vec<Event> = self
+                    .batch
+                    .operations
+                    .iter()
+                    .filter(|operation| operation.has_key() && is_over(operation, has_device_times))
+                    .map(|operation| symbols.event(operation, width))
+                    .collect();
+                events.extend(self.batch.reducer_waits.iter().map(|&(start, end)| Event {
+                    start,
+                    end,
+                    symbol: REDUCER,
+                    sized: REDUCER,
+                    width: 0,
+                    reduced_bytes: 0,
+                    opens: false,
+                    key: None,
+                    is_replay: false,
+                }));
+                events.sort_by_key(|event| event.start);
+                self.incoming.extend(events);
+            }
+        }
+        let Reverse((_, number)) = self.heap.pop()?;
+        self.waiting.remove(&number)
+    }
+}
+
+/// Finds the steps of a world in its reference rank's log. `width` is the size of a communicator.
+pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan {
+    let mut symbols = Symbols::new();
+    let mut sequence = Sequence::new(reader);
+    let mut window = Vec::with_capacity(WINDOW);
+    while window.len() < WINDOW
+        && let Some(event) = sequence.next(&mut symbols, &width)
+    {
+        window.push(event);
+    }
+    if window.is_empty() {
+        return StepPlan::none("no operation was recorded");
+    }
+    let seen = |symbol: fn(&Event) -> u32| -> Vec<Seen> {
+        let seen = window.iter().map(|event| Seen {
+            symbol: symbol(event),
+            reduced_bytes: event.reduced_bytes,
+            is_mark: event.symbol == REDUCER,
+        });
+        seen.collect()
+    };
+    let mut source = "pattern";
+    let mut cycle = find_cycle(&seen(|event| event.symbol));
+    // One operation over and over says nothing about where a step ends; its sizes may.
+    if cycle.as_ref().is_some_and(|cycle| cycle.len() == 1) {
+        if let Some(with_sizes) = find_cycle(&seen(|event| event.sized)).filter(|cycle| cycle.len() > 1) {
+            cycle = Some(with_sizes);
+            source = "pattern-with-sizes";
+        } else if let Some(longer) = find_cycle_of(2, &seen(|event| event.symbol)) {
+            // A broadcast before thirty reductions is hardly more than none, but it is where a step begins.
+            cycle = Some(longer);
+        }
+    }
+    // A micro-batch of a pipeline explains all but the begin and the end of each step: of messages alone hardly anything
+    // may be left over.
+    let is_message = |sought: u32| {
+        symbols
+            .directions
+            .get(sought as usize)
+            .copied()
+            .flatten()
+            .is_some()
+    };
+    if source == "pattern"
+        && cycle
+            .as_ref()
+            .is_some_and(|cycle| cycle.iter().all(|&of| is_message(of)))
+        && let Some(longer) = find_whole_cycle(&seen(|event| event.symbol))
+    {
+        cycle = Some(longer);
+    }
+    let with_sizes = source == "pattern-with-sizes";
+    let symbol = |event: &Event| if with_sizes { event.sized } else { event.symbol };
+    let Some(cycle) = cycle else {
+        return StepPlan::none("no repeating sequence of operations was found");
+    };
+    let direction_of = |sought: u32| {
+        let event = window.iter().find(|event| symbol(event) == sought)?;
+        symbols.directions[event.symbol as usize]
+    };
+    let directions: Option<Vec<i64>> = cycle.iter().map(|&of| direction_of(of)).collect();
+    let cycle = rotate(cycle, directions.as_deref(), &window, symbol);
+    let plain_of = |position: usize, window: &[Event]| {
+        window
+            .iter()
+            .find(|event| symbol(event) == cycle[position])
+            .map_or(REDUCER, |event| event.symbol)
+    };
+    let Some(anchor) = (0..cycle.len())
+        .filter(|&position| cycle[position] != REDUCER)
+        .max_by_key(|&position| (symbols.widths[plain_of(position, &window) as usize], position))
+    else {
+        return StepPlan::none("no repeating sequence of operations was found");
+    };
+    let mut matcher = Matcher::new(&cycle, anchor);
+    let mut times = Vec::new();
+    let mut last = None;
+    let mut anchors = AnchorList::default();
+    let mut feed = |event: &Event| {
+        let Some(found) = matcher.feed(symbol(event), event) else {
+            return;
+        };
+        if let Some((key, end)) = found.between {
+            // Evaluation, or something else that is no training: what follows begins behind it.
+            anchors.push_other(key, StepKind::Evaluate);
+            last = Some(end);
+        }
+        if let Some((key, end)) = found.anchor {
+            if let Some(last) = last.replace(end)
+                && times.len() < WINDOW
+            {
+                times.push(end - last);
+            }
+            anchors.push(key);
+        }
+    };
+    window.iter().for_each(&mut feed);
+    while let Some(event) = sequence.next(&mut symbols, &width) {
+        feed(&event);
+    }
+    times.sort_unstable();
+    let names = if with_sizes {
+        &symbols.sized_names
+    } else {
+        &symbols.names
+    };
+    let mut plan = StepPlan {
+        source,
+        pattern: Some(describe(&cycle, names)),
+        explained: matcher.explained,
+        total: matcher.total,
+        anchors: Arc::new(anchors),
+        median_ns: times.get(times.len() / 2).copied(),
+        reason: None,
+        reference: None,
+        others: BTreeMap::new(),
+    };
+    let confidence = plan.confidence().unwrap_or(0.0);
+    if matcher.cycles < FEWEST_CYCLES {
+        plan.reason = Some(format!(
+            "the sequence of operations repeats only {} times",
+            matcher.cycles
+        ));
+    } else if confidence < LEAST_CONFIDENCE {
+        plan.reason = Some(format!(
+            "the repeating sequence explains only {} of {} operations",
+            plan.explained, plan.total
+        ));
+    }
+    if plan.reason.is_some() {
+        plan.source = "none";
+        plan.anchors = Arc::default();
+        plan.median_ns = None;
+    }
+    plan
+}
+
+/// The steps that a program marks, from the reference rank's log, read once more. `None` if the marks divide it badly:
+/// then the pattern may do better.
+pub fn plan_by_marks(
+    reader: &mut RankReader<'_>,
+    marks: &Marks,
+    width: impl Fn(u32) -> u32,
+) -> Option<StepPlan> {
+    let mut symbols = Symbols {
+        by_host: true,
+        ..Symbols::new()
+    };
+    let mut sequence = Sequence::new(reader);
+    let mut anchors = AnchorList::default();
+    let mut inside = 0;
+    let mut boundaries = marks.boundaries.iter().copied().peekable();
+    // The last operation of the step that all ranks take part in, as far as there is one.
+    let mut last: Option<(u32, Key, i64)> = None;
+    let mut times = Vec::new();
+    let mut last_end = None;
+    let mut cut = |last: &mut Option<(u32, Key, i64)>, anchors: &mut AnchorList| {
+        let found = last.take();
+        if let Some((_, key, end)) = found {
+            anchors.push(key);
+            if let Some(before) = last_end.replace(end)
+                && times.len() < WINDOW
+            {
+                times.push(end - before);
+            }
+        }
+        found.is_some()
+    };
+    let mut divided = 0;
+    while let Some(event) = sequence.next(&mut symbols, &width) {
+        // What all members of its communicator do: a message has another name on its other end. A replay was asked for by
+        // nobody at a time that is known.
+        let is_shared = |key: &Key| {
+            let pattern = key.operation.pattern();
+            !matches!(pattern, Pattern::PointToPoint | Pattern::OneSided) && !event.is_replay
+        };
+        let Some(key) = event.key.filter(is_shared) else {
+            continue;
+        };
+        while boundaries.next_if(|&boundary| boundary <= event.start).is_some() {
+            divided += usize::from(cut(&mut last, &mut anchors));
+        }
+        // What lies before the first mark and behind the last one is in no step, and no fault of theirs.
+        inside += u64::from(boundaries.peek().is_some() && marks.boundaries[0] <= event.start);
+        let members = symbols.widths[event.symbol as usize];
+        if last.is_none_or(|(widest, ..)| members >= widest) {
+            last = Some((members, key, event.end));
+        }
+    }
+    for _ in boundaries {
+        divided += usize::from(cut(&mut last, &mut anchors));
+    }
+    // Before the first mark there need be no operation; between two marks there must.
+    if (divided as f64) < LEAST_CONFIDENCE * (marks.boundaries.len() - 1) as f64 {
+        return None;
+    }
+    times.sort_unstable();
+    Some(StepPlan {
+        source: "marks",
+        pattern: Some(marks.what.clone()),
+        explained: inside,
+        total: inside,
+        anchors: Arc::new(anchors),
+        median_ns: times.get(times.len() / 2).copied(),
+        reason: None,
+        reference: None,
+        others: BTreeMap::new(),
+    })
+}
+
+/// What the search for a cycle looks at.
+#[derive(Clone, Copy)]
+struct Seen {
+    symbol: u32,
+    reduced_bytes: u64,
+    /// A wait of the reducer: each step has one.
+    is_mark: bool,
+}
+
+/// The shortest sequence whose repetition explains the events: nine tenths of the operations, of the reducer's waits, and of
+/// each operation that reduces a notable part of all that is reduced. A longer one would be several steps with what lies
+/// between them (an evaluation every fifty); a shorter one, that leaves reductions out, would be a part of a step (a
+/// micro-step of gradient accumulation, a layer).
+fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
+    find_cycle_of(1, events)
+}
+
+/// The same, of so many different symbols at least.
+fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
+    let (explains, nearest) = search_cycle(different, LEAST_CONFIDENCE, events);
+    explains.or(nearest.filter(|_| different < 2))
+}
+
+/// The shortest sequence that leaves nearly nothing unexplained.
+fn find_whole_cycle(events: &[Seen]) -> Option<Vec<u32>> {
+    search_cycle(1, WHOLE, events).0
+}
+
+/// The shortest sequence that explains so large a share of the events, and the one whose repetition differs least from them.
+fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u32>>, Option<Vec<u32>>) {
+    // Warm-up is at the front: initial broadcasts, buckets that are rebuilt after the first step.
+    let events = &events[events.len() / 4..];
+    let symbols: Vec<u32> = events.iter().map(|event| event.symbol).collect();
+    let needed = Needed::of(events);
+    let longest = (symbols.len() / 2).min(LONGEST);
+    let mut examined = 0;
+    // The period that differs least, for what no sequence explains well.
+    let mut nearest: Option<(f64, usize)> = None;
+    for period in 1..=longest {
+        let pairs = symbols.len() - period;
+        let most = (0.3 * pairs as f64) as usize;
+        let mut differing = 0;
+        for (one, other) in symbols.iter().zip(&symbols[period..]) {
+            differing += usize::from(one != other);
+            if differing > most {
+                break;
+            }
+        }
+        if differing > most {
+            continue;
+        }
+        let rate = differing as f64 / pairs as f64;
+        if nearest.is_none_or(|(least, _)| rate < least) {
+            nearest = Some((rate, period));
+        }
+        let has_enough = |cycle: &Vec<u32>| different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0]);
+        if examined < MOST_PERIODS
+            && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
+        {
+            examined += 1;
+            if needed.are_explained(events, &cycle, least) {
+                return (Some(cycle), None);
+            }
+        }
+    }
+    (
+        None,
+        nearest.and_then(|(_, period)| clean_cycle(&symbols, period)),
+    )
+}
+
+/// Two equal cycles in a row are a clean one.
+fn clean_cycle(symbols: &[u32], period: usize) -> Option<Vec<u32>> {
+    (0..symbols.len().checked_sub(2 * period)? + 1)
+        .find(|&at| symbols[at..at + period] == symbols[at + period..at + 2 * period])
+        .map(|at| symbols[at..at + period].to_vec())
+}
+
+/// What a cycle must explain: how often each of these symbols was seen.
+struct Needed {
+    all: u64,
+    each: FxHashMap<u32, u64>,
+}
+
+impl Needed {
+    fn of(events: &[Seen]) -> Self {
+        let mut seen: FxHashMap<u32, (u64, u64, bool)> = FxHashMap::default();
+        for event in events {
+            let of = seen.entry(event.symbol).or_default();
+            of.0 += 1;
+            of.1 = of.1.saturating_add(event.reduced_bytes);
+            of.2 |= event.is_mark;
+        }
+        let reduced = events
+            .iter()
+            .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
+        let least = (reduced as f64 * LEAST_REDUCED_SHARE) as u64;
+        seen.retain(|_, &mut (count, bytes, is_mark)| {
+            count >= FEWEST_CYCLES && (is_mark || (bytes > 0 && bytes >= least))
+        });
+        Self {
+            all: events.len() as u64,
+            each: seen
+                .into_iter()
+                .map(|(symbol, (count, ..))| (symbol, count))
+                .collect(),
+        }
+    }
+
+    fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> bool {
+        let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
+        // Nothing that every step has may be missing in it: before the events are gone through.
+        #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
+        for &symbol in self.each.keys() {
+            if in_cycle(symbol) == 0 {
+                return false;
+            }
+        }
+        let mut search = Search::new(cycle);
+        let cycles = events.iter().filter(|event| search.feed(event.symbol)).count() as u64;
+        // The first and the last may be cut off.
+        let enough = |explained: u64, seen: u64, each: u64| {
+            explained as f64 >= least * seen.saturating_sub(2 * each) as f64
+        };
+        let length = cycle.len() as u64;
+        enough(cycles * length, self.all, length)
+            && self.each.iter().all(|(&symbol, &seen)| {
+                let each = in_cycle(symbol);
+                enough(cycles * each, seen, each)
+            })
+    }
+}
+
+/// Ends of a cycle of messages at which most of what was sent has been answered: a stage that sends micro-batches and
+/// gets their gradients back owes nothing at the end of a step, and only there.
+fn answered(directions: &[i64]) -> Vec<bool> {
+    let open: Vec<i64> = directions
+        .iter()
+        .scan(0, |open, direction| {
+            *open += direction;
+            Some(*open)
+        })
+        .collect();
+    let least = open.iter().min().copied().unwrap_or(0);
+    let returns = open.last() == Some(&0);
+    open.iter().map(|&open| !returns || open == least).collect()
+}
+
+/// Turns the cycle so that a step ends where communication ends: after the reducer's wait, else before the longest
+/// pause. `directions` of a cycle that has messages only.
+fn rotate(
+    mut cycle: Vec<u32>,
+    directions: Option<&[i64]>,
+    window: &[Event],
+    symbol: impl Fn(&Event) -> u32,
+) -> Vec<u32> {
+    let length = cycle.len();
+    let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); length];
+    let mut at = 0;
+    while at + length < window.len() {
+        if (0..length).all(|position| symbol(&window[at + position]) == cycle[position]) {
+            let mut done = window[at].end;
+            for (position, pauses) in pauses.iter_mut().enumerate() {
+                done = done.max(window[at + position].end);
+                pauses.push(window[at + position + 1].start - done);
+            }
+            at += length;
+        } else {
+            at += 1;
+        }
+    }
+    let has_reducer = cycle.contains(&REDUCER);
+    let opening: Vec<bool> = cycle
+        .iter()
+        .map(|&wanted| {
+            window
+                .iter()
+                .find(|&event| symbol(event) == wanted)
+                .is_some_and(|event| event.opens)
+        })
+        .collect();
+    // Behind what reduces, before what hands out: gradients end a step, and the next one begins with parameters, input or
+    // activations. Inside a step such places may be too, but there no optimizer is between.
+    let is_seam = |position: usize| !opening[position] && opening[(position + 1) % length];
+    let has_seam = (0..length).any(is_seam);
+    let may_end = directions.map_or_else(|| vec![true; length], answered);
+    let last = (0..length)
+        .filter(|&position| may_end[position])
+        .filter(|&position| match (has_reducer, has_seam) {
+            (true, _) => cycle[position] == REDUCER,
+            (false, true) => is_seam(position),
+            (false, false) => true,
+        })
+        .max_by_key(|&position| {
+            pauses[position].sort_unstable();
+            (
+                pauses[position]
+                    .get(pauses[position].len() / 2)
+                    .copied()
+                    .unwrap_or(i64::MIN),
+                position,
+            )
+        })
+        .unwrap_or(length - 1);
+    cycle.rotate_left((last + 1) % length);
+    cycle
+}
+
+/// Finds a sequence in a stream (after Knuth, Morris and Pratt), each time without what was found before.
+struct Search<'a> {
+    cycle: &'a [u32],
+    failure: Vec<usize>,
+    state: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(cycle: &'a [u32]) -> Self {
+        let mut failure = vec![0; cycle.len()];
+        let mut length = 0;
+        for position in 1..cycle.len() {
+            while length > 0 && cycle[position] != cycle[length] {
+                length = failure[length - 1];
+            }
+            length += usize::from(cycle[position] == cycle[length]);
+            failure[position] = length;
+        }
+        Self {
+            cycle,
+            failure,
+            state: 0,
+        }
+    }
+
+    /// True if this symbol ends the sequence.
+    fn feed(&mut self, symbol: u32) -> bool {
+        while self.state > 0 && self.cycle[self.state] != symbol {
+            self.state = self.failure[self.state - 1];
+        }
+        self.state += usize::from(self.cycle[self.state] == symbol);
+        if self.state < self.cycle.len() {
+            return false;
+        }
+        self.state = 0;
+        true
+    }
+}
+
+/// A whole cycle.
+struct Found {
+    /// The last operation of what lies between it and the one before, if that is something by itself.
+    between: Option<(Key, i64)>,
+    /// Its anchor.
+    anchor: Option<(Key, i64)>,
+}
+
+/// What lies between two cycles.
+#[derive(Clone, Copy, Default)]
+struct Between {
+    operations: u64,
+    reduced_bytes: u64,
+    /// The last operation that all members of the widest communicator take part in.
+    last: Option<(u32, Key, i64)>,
+}
+
+/// Finds whole cycles in a stream of events, and what lies between them.
+struct Matcher<'a> {
+    search: Search<'a>,
+    anchor: usize,
+    recent: VecDeque<Event>,
+    between: Between,
+    operations_in_cycle: u64,
+    cycles: u64,
+    explained: u64,
+    total: u64,
+    since_last: u64,
+}
+
+impl<'a> Matcher<'a> {
+    fn new(cycle: &'a [u32], anchor: usize) -> Self {
+        let operations_in_cycle = cycle.iter().filter(|&&symbol| symbol != REDUCER).count() as u64;
+        Self {
+            search: Search::new(cycle),
+            anchor,
+            recent: VecDeque::new(),
+            between: Between::default(),
+            operations_in_cycle,
+            cycles: 0,
+            explained: 0,
+            total: 0,
+            since_last: 0,
+        }
+    }
+
+    /// What this event ends, if it ends a cycle.
+    fn feed(&mut self, symbol: u32, event: &Event) -> Option<Found> {
+        self.since_last += u64::from(event.key.is_some());
+        self.recent.push_back(*event);
+        if self.recent.len() > self.search.cycle.len()
+            && let Some(event) = self.recent.pop_front()
+        {
+            self.pass(&event);
+        }
+        if !self.search.feed(symbol) {
+            return None;
+        }
+        self.cycles += 1;
+        self.explained += self.operations_in_cycle;
+        let between = std::mem::take(&mut self.between);
+        let reduced = self
+            .recent
+            .iter()
+            .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
+        // What reduces as a step does is one, of another order; one operation alone is a barrier, a figure, a flag.
+        let is_other = between.operations > 1
+            && reduced > 0
+            && between.reduced_bytes.saturating_mul(100) <= reduced.saturating_mul(MOST_REDUCED_PERCENT);
+        // Before the first cycle lies warm-up, after the last the end: neither speaks against the pattern. Nor does what
+        // is no step.
+        self.total += if self.cycles == 1 || is_other {
+            self.operations_in_cycle
+        } else {
+            self.since_last
+        };
+        self.since_last = 0;
+        let anchor = self
+            .recent
+            .get(self.anchor)
+            .and_then(|event| Some((event.key?, event.end)));
+        self.recent.clear();
+        Some(Found {
+            between: between
+                .last
+                .filter(|_| is_other && self.cycles > 1)
+                .map(|(_, key, end)| (key, end)),
+            anchor,
+        })
+    }
+
+    /// An event that no cycle has.
+    fn pass(&mut self, event: &Event) {
+        let Some(key) = event.key else { return };
+        self.between.operations += 1;
+        self.between.reduced_bytes = self.between.reduced_bytes.saturating_add(event.reduced_bytes);
+        let is_shared = !matches!(key.operation.pattern(), Pattern::PointToPoint | Pattern::OneSided);
+        if is_shared && self.between.last.is_none_or(|(widest, ..)| event.width >= widest) {
+            self.between.last = Some((event.width, key, event.end));
+        }
+    }
+}
+
+/// `3 × all-reduce …, reducer wait`.
+fn describe(cycle: &[u32], names: &[String]) -> String {
+    const MOST_SHOWN: usize = 12;
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &symbol in cycle {
+        match parts.last_mut() {
+            Some((last, count)) if *last == symbol => *count += 1,
+            _ => parts.push((symbol, 1)),
+        }
+    }
+    let name = |symbol: u32| names.get(symbol as usize).map_or("?", String::as_str);
+    let mut text: Vec<String> = parts
+        .iter()
+        .take(MOST_SHOWN)
+        .map(|&(symbol, count)| {
+            if count == 1 {
+                name(symbol).to_owned()
+            } else {
+                format!("{count} × {}", name(symbol))
+            }
+        })
+        .collect();
+    if parts.len() > MOST_SHOWN {
+        text.push(format!("… ({} operations in all)", cycle.len()));
+    }
+    text.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symbol 0 is the reducer's wait; the others reduce a kilobyte.
+    fn seen(symbols: &[u32]) -> Vec<Seen> {
+        let seen = symbols.iter().map(|&symbol| Seen {
+            symbol,
+            reduced_bytes: if symbol == REDUCER { 0 } else { 1024 },
+            is_mark: symbol == REDUCER,
+        });
+        seen.collect()
+    }
+
+    /// Gathers (1), reductions of gradients (2) and of figures (3).
+    fn gathered(symbols: &[u32]) -> Vec<Seen> {
+        let seen = symbols.iter().map(|&symbol| Seen {
+            symbol,
+            reduced_bytes: [0, 0, 1 << 20, 8][symbol as usize],
+            is_mark: false,
+        });
+        seen.collect()
+    }
+
+    #[test]
+    fn micro_steps_are_no_steps_and_evaluations_are_no_part_of_them() {
+        // Sixteen micro-steps of eight gathers, of which the last one reduces: gathers alone are 96 % of the operations.
+        let mut step = [1; 8].repeat(15);
+        step.extend([1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1, 2]);
+        let accumulated = find_cycle(&gathered(&step.repeat(20))).expect("a cycle");
+        assert_eq!(accumulated.len(), step.len());
+        // Every ten steps an evaluation that gathers and reduces figures: exactly periodic, and yet no step of ten.
+        let step = [1, 1, 1, 2, 1, 2, 1, 2];
+        let mut run = Vec::new();
+        for _ in 0..12 {
+            run.extend(step.repeat(10));
+            run.extend([1, 1, 3]);
+        }
+        assert_eq!(find_cycle(&gathered(&run)).expect("a cycle").len(), step.len());
+        // A layer reduces among few ranks, four times what the step reduces among all: the step is not a layer.
+        let mut step = [2].repeat(96);
+        step.push(3);
+        let mut events = gathered(&step.repeat(20));
+        for event in events.iter_mut().filter(|event| event.symbol == 3) {
+            event.reduced_bytes = 24 << 20;
+        }
+        assert_eq!(find_cycle(&events).expect("a cycle").len(), 97);
+    }
+
+    #[test]
+    fn a_cycle_is_found_behind_a_warm_up_and_through_extra_operations() {
+        let mut symbols = vec![9, 9, 9, 1, 0];
+        for step in 0..50 {
+            symbols.extend([1, 1, 1, 0]);
+            if step % 20 == 19 {
+                symbols.push(5);
+            }
+        }
+        let cycle = find_cycle(&seen(&symbols)).expect("a cycle");
+        assert_eq!(cycle.len(), 4);
+        assert_eq!(cycle.iter().filter(|&&symbol| symbol == 0).count(), 1);
+    }
+
+    #[test]
+    fn a_rare_mark_in_a_long_cycle_is_not_overlooked() {
+        let mut symbols = Vec::new();
+        for _ in 0..60 {
+            symbols.extend(std::iter::repeat_n(1, 100));
+            symbols.push(0);
+        }
+        assert_eq!(find_cycle(&seen(&symbols)).expect("a cycle").len(), 101);
+        assert_eq!(find_cycle(&seen(&[3; 40])).expect("a cycle"), vec![3]);
+    }
+
+    #[test]
+    fn a_cycle_of_messages_ends_where_all_is_answered() {
+        // S S R S R R, seen from its middle.
+        assert_eq!(
+            answered(&[1, -1, -1, 1, 1, -1]),
+            [false, false, true, false, false, false]
+        );
+        // Only sends: nothing is answered, and any place may be the end.
+        assert_eq!(answered(&[1, 1]), [true, true]);
+    }
+
+    #[test]
+    fn noise_has_no_cycle() {
+        let mut state = 1u32;
+        let noise: Vec<u32> = (0..2000)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state >> 28
+            })
+            .collect();
+        assert_eq!(find_cycle(&seen(&noise)), None);
+        assert_eq!(find_cycle(&[]), None);
+        assert_eq!(find_cycle(&seen(&[1])), None);
+    }
+}

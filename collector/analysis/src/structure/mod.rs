@@ -1,0 +1,169 @@
+//! The structure of a job (METRICS.md, sections 1 and 8): what its communicators are for, which ranks hold the same
+//! position in replicas of the model, and which are stages of a pipeline.
+//!
+//! Learnt before the merge from a sample of each rank's first steps, because lateness compares peers while instances come
+//! in. [`names`] reads what groups are called, [`sample`] what they are used for, [`lattice`] how their members lie,
+//! [`chains`] finds stages. Where nothing tells, nothing is said.
+
+pub mod chains;
+pub mod lattice;
+pub mod names;
+pub mod sample;
+pub mod step_links;
+
+use crate::identity::Identities;
+use crate::rank::RankReader;
+use crate::steps::finder::StepPlan;
+use chains::Chains;
+use sample::Sample;
+use std::collections::BTreeMap;
+
+/// Operations that are sampled of all ranks of a world together …
+const MOST_SAMPLED: usize = 1 << 21;
+/// … and of one rank.
+const MOST_OF_RANK: usize = 1 << 12;
+/// See [`MOST_OF_RANK`]: no fewer.
+const FEWEST_OF_RANK: usize = 1 << 9;
+
+/// What is known of one world.
+#[derive(Clone, Debug, Default)]
+pub struct Structure {
+    /// Families of communicators with a role, by position in [`Identities::communicators`].
+    pub groups: Vec<lattice::Family>,
+    /// Ranks of the same position; all of them together are the world's.
+    pub peers: Vec<Vec<u32>>,
+    /// `data-groups`, `stages` or `all-ranks`.
+    pub peers_source: &'static str,
+    /// Pipelines.
+    pub pipelines: Vec<chains::Pipeline>,
+    /// Why messages are no pipeline's.
+    pub no_pipeline: Option<String>,
+}
+
+impl Structure {
+    /// With whom each rank of the world (by its place there) is compared: replicas of one stage where there are stages,
+    /// else all ranks. Numbers of groups.
+    pub fn compared(&self, ranks: &[u32]) -> Vec<u32> {
+        let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+        let mut group_of: BTreeMap<u32, u32> = BTreeMap::new();
+        for (stage, number) in stages.zip(1..) {
+            group_of.extend(stage.iter().map(|&rank| (rank, number)));
+        }
+        ranks
+            .iter()
+            .map(|rank| group_of.get(rank).copied().unwrap_or(0))
+            .collect()
+    }
+
+    /// True if a rank is a stage of a pipeline.
+    pub fn is_staged(&self, rank: u32) -> bool {
+        let mut stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+        stages.any(|stage| stage.contains(&rank))
+    }
+}
+
+/// What must be read of the ranks of a world: nothing where one communicator is all there is and nobody sends messages,
+/// as its first rank shows.
+pub fn samples<'a>(
+    identities: &Identities,
+    world: usize,
+    reader_of: impl Fn(u32) -> RankReader<'a>,
+) -> BTreeMap<u32, Sample> {
+    let ranks = &identities.worlds[world].ranks;
+    let most = (MOST_SAMPLED / ranks.len().max(1)).clamp(FEWEST_OF_RANK, MOST_OF_RANK);
+    let has_subgroups = identities
+        .communicators
+        .iter()
+        .any(|known| known.world == Some(world as u32) && known.role == "sub-group");
+    let mut all = BTreeMap::new();
+    for &rank in ranks {
+        let sample = Sample::read(&mut reader_of(rank), identities, most);
+        let is_plain = !has_subgroups && sample.peers().next().is_none();
+        all.insert(rank, sample);
+        if is_plain {
+            break;
+        }
+    }
+    all
+}
+
+/// Learns the structure of a world from samples that know their steps, and gives its communicators their roles.
+pub fn learn(
+    identities: &mut Identities,
+    world: usize,
+    plan: &StepPlan,
+    samples: &BTreeMap<u32, Sample>,
+) -> Structure {
+    let ranks = identities.worlds[world].ranks.clone();
+    let mut structure = Structure::default();
+    if samples.values().any(|sample| sample.peers().next().is_some()) {
+        match chains::find(samples, !plan.anchors.is_empty()) {
+            Ok(Chains { pipelines }) => structure.pipelines = pipelines,
+            Err(reason) => structure.no_pipeline = Some(reason),
+        }
+    }
+    let mut groups = lattice::families(identities, world);
+    for family in &mut groups {
+        let by_name = lattice::role_by_name(identities, family).map(|role| (role, "name"));
+        let by_use = || {
+            let role = lattice::role_by_use(family, samples, &|rank| structure.is_staged(rank));
+            role.map(|role| (role, "operations"))
+        };
+        (family.role, family.role_source) = by_name.or_else(by_use).unwrap_or(("sub-group", "none"));
+    }
+    lattice::roles_side_by_side(&mut groups, samples, ranks.len());
+    structure.groups = groups;
+    for family in &structure.groups {
+        for &communicator in &family.communicators {
+            let known = &mut identities.communicators[communicator as usize];
+            (known.role, known.role_source) = (family.role, family.role_source);
+        }
+    }
+    (structure.peers, structure.peers_source) = peers(identities, &structure, &ranks);
+    structure
+}
+
+/// Ranks of the same position in the replicas.
+fn peers(identities: &Identities, structure: &Structure, ranks: &[u32]) -> (Vec<Vec<u32>>, &'static str) {
+    let place: BTreeMap<u32, usize> = ranks.iter().zip(0..).map(|(&rank, at)| (rank, at)).collect();
+    // Members of data-parallel groups hold the same position; of several such groups of a rank (sharding inside of
+    // replication) all that they connect do.
+    let mut root: Vec<usize> = (0..ranks.len()).collect();
+    let find = |root: &mut Vec<usize>, mut at: usize| {
+        while root[at] != at {
+            root[at] = root[root[at]];
+            at = root[at];
+        }
+        at
+    };
+    let mut covered = vec![false; ranks.len()];
+    let data = structure.groups.iter().filter(|family| family.role == "data");
+    for communicator in data.flat_map(|family| &family.communicators) {
+        let members = &identities.communicators[*communicator as usize].members;
+        let places: Vec<usize> = members
+            .iter()
+            .flatten()
+            .filter_map(|rank| place.get(rank).copied())
+            .collect();
+        for pair in places.windows(2) {
+            let (one, other) = (find(&mut root, pair[0]), find(&mut root, pair[1]));
+            root[one.max(other)] = one.min(other);
+        }
+        places.iter().for_each(|&at| covered[at] = true);
+    }
+    let gather = |key: &mut dyn FnMut(usize) -> usize| {
+        let mut sets: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for (at, &rank) in ranks.iter().enumerate() {
+            sets.entry(key(at)).or_default().push(rank);
+        }
+        sets.into_values().collect()
+    };
+    if !ranks.is_empty() && covered.iter().all(|&is_covered| is_covered) {
+        return (gather(&mut |at| find(&mut root, at)), "data-groups");
+    }
+    if structure.pipelines.is_empty() {
+        return (gather(&mut |_| 0), "all-ranks");
+    }
+    let compared = structure.compared(ranks);
+    (gather(&mut |at| compared[at] as usize), "stages")
+}

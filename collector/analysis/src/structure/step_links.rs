@@ -1,0 +1,366 @@
+//! Steps of ranks that take no part in the operation that ends them: the stages of a pipeline, groups beside each other.
+//!
+//! A rank whose steps are known counts what it shares with another one (their messages, or the collectives of a
+//! communicator) up to the end of each step. Where the other one has done as many, its step ends too: numbers are the same
+//! by what the job did, not by when. There the next collective that it has with most ranks becomes its anchor, so that
+//! whoever shares that is cut alike; without one the last thing it shared.
+
+use crate::identity::Identities;
+use crate::rank::anchors::{AnchorList, Anchors, Key};
+use crate::rank::{RankBatch, RankReader};
+use crate::steps::finder::StepPlan;
+use crate::structure::sample::{Sample, is_counted, message};
+use rankscope_ranklog::Pattern;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// Events that are put into order of time: they are read in the order in which they were left.
+const REORDER: usize = 256;
+/// Share of the steps in which two ranks must share something, percent, and of those that must end with a collective so
+/// that collectives are the anchors.
+const MOST_PERCENT: u64 = 90;
+
+/// What two ranks share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// Messages: the other end.
+    Messages(u32),
+    /// Collectives of a communicator.
+    Collectives(u32),
+}
+
+impl Link {
+    /// Which of two counts an operation of a rank adds to: sent or shared, received.
+    fn side(
+        self,
+        operation: &crate::model::operation::RankOperation,
+        identities: &Identities,
+    ) -> Option<(usize, i64)> {
+        if !is_counted(operation) {
+            return None;
+        }
+        match self {
+            Self::Messages(peer) => {
+                let message = message(operation, identities).filter(|message| message.peer == peer)?;
+                Some((usize::from(!message.is_send), message.at_ns))
+            }
+            Self::Collectives(communicator) => {
+                let is_one = operation.communicator == communicator && !operation.is_message();
+                is_one.then(|| (0, operation.arrival_ns()))
+            }
+        }
+    }
+}
+
+/// How much was shared up to the end of each step: runs of equal steps take one entry.
+#[derive(Debug, Default)]
+struct Counts {
+    /// What each step adds, and how many do.
+    runs: Vec<([u64; 2], u32)>,
+    /// Steps that lie before the first one that is known.
+    missing: u32,
+}
+
+impl Counts {
+    fn push(&mut self, added: [u64; 2]) {
+        match self.runs.last_mut() {
+            Some((known, count)) if *known == added => *count += 1,
+            _ => self.runs.push((added, 1)),
+        }
+    }
+
+    /// True if something is shared in most steps: else nothing says where they end.
+    fn tells(&self) -> bool {
+        let all: u64 = self.runs.iter().map(|&(_, count)| u64::from(count)).sum();
+        let empty = self.runs.iter().filter(|(added, _)| *added == [0, 0]);
+        let empty: u64 = empty.map(|&(_, count)| u64::from(count)).sum();
+        (all - empty) * 100 >= all * MOST_PERCENT && all > 0
+    }
+
+    /// What is shared up to each end, one after the other.
+    fn totals(&self) -> impl Iterator<Item = [u64; 2]> {
+        let each = self
+            .runs
+            .iter()
+            .flat_map(|&(added, count)| (0..count).map(move |_| added));
+        each.scan([0, 0], |total, added| {
+            *total = [total[0] + added[0], total[1] + added[1]];
+            Some(*total)
+        })
+    }
+}
+
+/// Completes the plan of a world for ranks that take no part in its anchors. `reader_of` reads a rank by given anchors.
+pub fn complete<'a>(
+    plan: &mut StepPlan,
+    reference: u32,
+    identities: &Identities,
+    world: usize,
+    samples: &BTreeMap<u32, Sample>,
+    reader_of: impl Fn(u32, Anchors) -> RankReader<'a>,
+) {
+    if plan.anchors.is_empty() {
+        return;
+    }
+    let ranks = &identities.worlds[world].ranks;
+    let mut covered = who_has(&plan.anchors, reference, identities);
+    let mut todo: VecDeque<u32> = covered.iter().copied().collect();
+    while covered.len() < ranks.len()
+        && let Some(known) = todo.pop_front()
+    {
+        for link in links(known, samples, identities) {
+            let others: Vec<u32> = match link {
+                Link::Messages(peer) => vec![peer],
+                Link::Collectives(communicator) => {
+                    let members = &identities.communicators[communicator as usize].members;
+                    members.iter().flatten().copied().collect()
+                }
+            };
+            let mut open = others.iter().filter(|&other| ranks.contains(other));
+            if open.clone().all(|other| covered.contains(other)) {
+                continue;
+            }
+            let counts = count(&mut reader_of(known, plan.anchors_of(known)), link, identities);
+            if !counts.tells() {
+                continue;
+            }
+            let back = match link {
+                Link::Messages(_) => Link::Messages(known),
+                same => same,
+            };
+            while let Some(&other) = open.by_ref().find(|other| !covered.contains(other)) {
+                let mut list = divide(
+                    &mut reader_of(other, Anchors::default()),
+                    back,
+                    &counts,
+                    identities,
+                );
+                list.take_kinds(&plan.anchors);
+                let list = Arc::new(list);
+                for rank in who_has(&list, other, identities) {
+                    if covered.insert(rank) {
+                        plan.others.insert(rank, list.clone());
+                        todo.push_back(rank);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Ranks that have all of these anchors: at least the one that they are of.
+fn who_has(list: &AnchorList, rank: u32, identities: &Identities) -> BTreeSet<u32> {
+    let mut sets = list.communicators().into_iter().flatten().map(|communicator| {
+        let known = identities.communicators.get(communicator as usize);
+        known
+            .iter()
+            .flat_map(|known| known.members.iter().flatten().copied())
+            .collect::<BTreeSet<u32>>()
+    });
+    let first = sets.next().unwrap_or_default();
+    let mut all = sets.fold(first, |all, set| all.intersection(&set).copied().collect());
+    all.insert(rank);
+    all
+}
+
+/// What a rank shares with others: messages first, whose two directions say most.
+fn links(rank: u32, samples: &BTreeMap<u32, Sample>, identities: &Identities) -> Vec<Link> {
+    let Some(sample) = samples.get(&rank) else {
+        return Vec::new();
+    };
+    let collectives = sample
+        .usage
+        .iter()
+        .filter(|(_, usage)| usage.calls() > 0)
+        .filter(|(at, _)| {
+            identities
+                .communicators
+                .get(**at as usize)
+                .is_some_and(|known| known.size > 1)
+        })
+        .map(|(&at, _)| Link::Collectives(at));
+    sample.peers().map(Link::Messages).chain(collectives).collect()
+}
+
+/// Counts, on a rank whose steps are known, what it shares up to the end of each.
+fn count(reader: &mut RankReader<'_>, link: Link, identities: &Identities) -> Counts {
+    let mut counts = Counts::default();
+    let mut batch = RankBatch::default();
+    let mut pending: Vec<(i64, usize)> = Vec::new();
+    let mut next: Option<u32> = None;
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = reader.advance(&mut batch);
+        if !goes_on {
+            break;
+        }
+        for operation in &batch.operations {
+            pending.extend(
+                link.side(operation, identities)
+                    .map(|(side, at_ns)| (at_ns, side)),
+            );
+        }
+        let mut take_until = |end_ns: i64| {
+            let mut added = [0, 0];
+            pending.retain(|&(at_ns, side)| {
+                let is_in = at_ns <= end_ns;
+                added[side] += u64::from(is_in);
+                !is_in
+            });
+            added
+        };
+        for cut in &batch.steps {
+            if next.is_none() {
+                counts.missing = cut.step;
+                counts.push(take_until(cut.start_ns));
+            } else {
+                // Steps that this rank lost have no end that it could tell.
+                for _ in next.unwrap_or(cut.step)..cut.step {
+                    counts.push([0, 0]);
+                }
+            }
+            counts.push(take_until(cut.end_ns));
+            next = Some(cut.step + 1);
+        }
+    }
+    counts
+}
+
+/// One event of the rank that is divided.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at_ns: i64,
+    number: usize,
+}
+
+/// Divides another rank's operations where it has shared as much.
+fn divide(reader: &mut RankReader<'_>, link: Link, counts: &Counts, identities: &Identities) -> AnchorList {
+    // What the one sends the other receives.
+    let mirrored = matches!(link, Link::Messages(_));
+    let mut divider = Divider {
+        totals: counts
+            .totals()
+            .map(|[one, other]| if mirrored { [other, one] } else { [one, other] }),
+        target: None,
+        shared: [0, 0],
+        last_shared: None,
+        candidate: None,
+        by_collective: AnchorList::default(),
+        by_last: AnchorList::default(),
+        steps: 0,
+        with_collective: 0,
+    };
+    for _ in 0..counts.missing {
+        divider.by_collective.push_missing();
+        divider.by_last.push_missing();
+    }
+    divider.target = divider.totals.next();
+    let mut batch = RankBatch::default();
+    let mut heap: BinaryHeap<Reverse<Event>> = BinaryHeap::new();
+    let mut waiting: BTreeMap<usize, (Key, Option<usize>, u32)> = BTreeMap::new();
+    let mut number = 0;
+    while reader.advance(&mut batch) {
+        for operation in batch.operations.iter().filter(|operation| is_counted(operation)) {
+            let side = link.side(operation, identities);
+            let is_collective = !matches!(
+                operation.operation.pattern(),
+                Pattern::PointToPoint | Pattern::OneSided
+            );
+            if side.is_none() && !is_collective {
+                continue;
+            }
+            let width = identities
+                .communicators
+                .get(operation.communicator as usize)
+                .map_or(0, |known| known.size);
+            let width = if is_collective { width } else { 0 };
+            let at_ns = side.map_or(operation.arrival_ns(), |(_, at_ns)| at_ns);
+            heap.push(Reverse(Event { at_ns, number }));
+            waiting.insert(number, (Key::of(operation), side.map(|(side, _)| side), width));
+            number += 1;
+            if heap.len() > REORDER {
+                divider.take_first(&mut heap, &mut waiting);
+            }
+        }
+    }
+    while !heap.is_empty() {
+        divider.take_first(&mut heap, &mut waiting);
+    }
+    divider.finish()
+}
+
+struct Divider<T> {
+    totals: T,
+    /// What will have been shared at the end of this step.
+    target: Option<[u64; 2]>,
+    shared: [u64; 2],
+    last_shared: Option<Key>,
+    /// The collective with most members since the target was reached.
+    candidate: Option<(u32, Key)>,
+    by_collective: AnchorList,
+    by_last: AnchorList,
+    steps: u64,
+    with_collective: u64,
+}
+
+impl<T: Iterator<Item = [u64; 2]>> Divider<T> {
+    fn take_first(
+        &mut self,
+        heap: &mut BinaryHeap<Reverse<Event>>,
+        waiting: &mut BTreeMap<usize, (Key, Option<usize>, u32)>,
+    ) {
+        let event = heap
+            .pop()
+            .and_then(|Reverse(event)| waiting.remove(&event.number));
+        if let Some((key, side, width)) = event {
+            self.take(key, side, width);
+        }
+    }
+
+    fn is_reached(&self) -> bool {
+        self.target
+            .is_some_and(|target| self.shared[0] >= target[0] && self.shared[1] >= target[1])
+    }
+
+    fn take(&mut self, key: Key, side: Option<usize>, width: u32) {
+        if let Some(side) = side {
+            // What is shared beyond the target is of the next step.
+            while self.is_reached() {
+                self.cut();
+            }
+            self.shared[side] += 1;
+            self.last_shared = Some(key);
+        }
+        if width > 1 && self.is_reached() && self.candidate.is_none_or(|(widest, _)| width >= widest) {
+            self.candidate = Some((width, key));
+        }
+    }
+
+    fn cut(&mut self) {
+        self.steps += 1;
+        match self.candidate.take() {
+            Some((_, key)) => {
+                self.with_collective += 1;
+                self.by_collective.push(key);
+            }
+            None => self.by_collective.push_missing(),
+        }
+        match self.last_shared.take() {
+            Some(key) => self.by_last.push(key),
+            None => self.by_last.push_missing(),
+        }
+        self.target = self.totals.next();
+    }
+
+    fn finish(mut self) -> AnchorList {
+        if self.is_reached() {
+            self.cut();
+        }
+        if self.with_collective * 100 >= self.steps * MOST_PERCENT {
+            self.by_collective
+        } else {
+            self.by_last
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a session says about its axis.
+
+use crate::clocks::clock::Clocks;
+use crate::clocks::held_out::Check;
+use crate::clocks::learnt::Learnt;
+use crate::clocks::network::Cell;
+use rankscope_formats::session::{AxisEvidence, ClockKnot, ClockPair, ClockSegment, Figure};
+
+/// Moments told of a segment at most.
+const MOST_KNOTS: usize = 32;
+
+/// The summary of the axis of several hosts.
+pub fn evidence(clocks: &Clocks, learnt: &Learnt, check: Check) -> AxisEvidence {
+    let hosts = clocks.hosts.len();
+    let mut pairs: Vec<ClockPair> = Vec::new();
+    let mut unbounded = 0;
+    for one in 0..hosts {
+        for other in one + 1..hosts {
+            let counts = learnt.pairs.get(&(one, other)).copied().unwrap_or_default();
+            let error = clocks.error_between(one, other);
+            let error_ns = if error == i64::MAX {
+                unbounded += 1;
+                Figure::unknown(why_unbounded(clocks, learnt, one, other))
+            } else {
+                Figure::known(error)
+            };
+            pairs.push(ClockPair {
+                one: one as u32,
+                other: other as u32,
+                error_ns,
+                sightings: counts.sightings,
+                left_out: counts.left_out,
+                segments: segments(learnt, hosts, one, other),
+            });
+        }
+    }
+    let total = pairs.len() as u64;
+    // Those that are not bounded are named before all others, then the widest.
+    pairs.sort_by_key(|pair| {
+        let error = pair.error_ns.value.unwrap_or(i64::MAX);
+        (std::cmp::Reverse(error), pair.one, pair.other)
+    });
+    pairs.truncate(AxisEvidence::MAX_LISTED);
+    AxisEvidence {
+        root_host: learnt.network.root() as u32,
+        pairs_total: total,
+        pairs_unbounded: unbounded,
+        pairs,
+        messages: learnt.messages,
+        held_out_instances: check.held_out,
+        violations_before: learnt.violations_before,
+        violations_after: check.violations,
+        mismatched_instances: check.mismatched,
+        wrong_wall_clocks: learnt
+            .network
+            .wrong_wall_clocks
+            .iter()
+            .map(|&host| host as u32)
+            .collect(),
+        contradictory_stretches: learnt.network.contradictions,
+    }
+}
+
+fn why_unbounded(clocks: &Clocks, learnt: &Learnt, one: usize, other: usize) -> String {
+    let name = |host: usize| format!("host {host} ({})", clocks.hosts[host].name);
+    let sides = learnt
+        .network
+        .cells()
+        .iter()
+        .filter(|cell| !cell.jumps)
+        .map(|cell| {
+            let (low, high) = cell.bounds(clocks.hosts.len(), one, other);
+            (low.iter().all(Option::is_some), high.iter().all(Option::is_some))
+        });
+    let (low, high) = sides.fold((true, true), |all, one| (all.0 && one.0, all.1 && one.1));
+    // What bounds from above is a proof that the first had entered when the second left.
+    let missing = match (low, high) {
+        (true, false) => format!("{} never waited for {}", name(other), name(one)),
+        (false, true) => format!("{} never waited for {}", name(one), name(other)),
+        _ => format!(
+            "nothing that {} and {} did together was recorded",
+            name(one),
+            name(other)
+        ),
+    };
+    format!("{missing}, and their wall clocks are not synchronised")
+}
+
+/// The segments of a pair: between jumps of any clock, each with its interval at some moments.
+fn segments(learnt: &Learnt, hosts: usize, one: usize, other: usize) -> Vec<ClockSegment> {
+    learnt
+        .network
+        .cells()
+        .split(|cell| cell.jumps)
+        .filter(|cells| !cells.is_empty())
+        .take(AxisEvidence::MAX_SEGMENTS)
+        .map(|cells| {
+            let stride = cells.len().div_ceil(MOST_KNOTS - 1).max(1);
+            let mut knots: Vec<ClockKnot> = cells
+                .iter()
+                .step_by(stride)
+                .map(|cell| knot(cell, 0, hosts, one, other))
+                .collect();
+            knots.extend(cells.last().map(|cell| knot(cell, 1, hosts, one, other)));
+            ClockSegment {
+                start_ns: cells.first().map_or(0, |cell| cell.start_ns),
+                end_ns: cells.last().map_or(0, |cell| cell.end_ns),
+                assumed_from: if cells
+                    .iter()
+                    .all(|cell| cell.is_by_leaves(one) && cell.is_by_leaves(other))
+                {
+                    "leaves-coincide"
+                } else {
+                    "wall-clocks"
+                }
+                .to_owned(),
+                knots,
+            }
+        })
+        .collect()
+}
+
+fn knot(cell: &Cell, end: usize, hosts: usize, one: usize, other: usize) -> ClockKnot {
+    let (low, high) = cell.bounds(hosts, one, other);
+    ClockKnot {
+        at_ns: if end == 0 { cell.start_ns } else { cell.end_ns },
+        low_ns: low[end],
+        high_ns: high[end],
+        assumed_ns: cell.assumed(one, other)[end],
+    }
+}

@@ -1,0 +1,149 @@
+//! What the summary says of the devices' work.
+
+use crate::measures::merged::Merged;
+use crate::model::kernel_name::demangled;
+use crate::model::sources::{CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
+use crate::rank::{ActivitySums, CAUSES};
+use rankscope_formats::session::{
+    DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio, RecurringStall,
+};
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::RecordKind;
+
+/// One entry per rank whose devices' work was recorded, or should have been.
+pub fn activity(parts: &Merged<'_>) -> Vec<DeviceActivity> {
+    let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
+        let log = parts.logs.get(parts.identities.ranks.get(rank)?.log)?;
+        let reason = reason(log);
+        let version = log.properties.get(CUPTI);
+        if version.is_none() && reason.is_none() {
+            return None;
+        }
+        let none = ActivitySums {
+            adds_up: true,
+            ..ActivitySums::default()
+        };
+        let activity = sums.activity.as_ref().unwrap_or(&none);
+        Some(of_rank(parts, rank, log, activity, reason))
+    });
+    entries.collect()
+}
+
+/// Why it was not recorded, as far as the log tells.
+fn reason(log: &RankLog) -> Option<String> {
+    [ENDED, REFUSED]
+        .iter()
+        .find_map(|key| log.properties.get(*key).cloned())
+}
+
+fn of_rank(
+    parts: &Merged<'_>,
+    rank: usize,
+    log: &RankLog,
+    sums: &ActivitySums,
+    reason: Option<String>,
+) -> DeviceActivity {
+    let in_steps = sums.steps > 0;
+    let window = if in_steps { sums.in_steps } else { sums.run };
+    let exposed_wait = match parts.analysis.place(rank as u32) {
+        Some((world, row)) if in_steps => parts.analysis.boards[world as usize].waited[row].0,
+        _ => parts.analysis.waited[rank].0,
+    };
+    let lost = log
+        .losses
+        .iter()
+        .filter(|loss| loss.kind == RecordKind::Activity)
+        .map(|loss| loss.count)
+        .sum();
+    let streams = log.streams.values().map(|stream| DeviceStream {
+        device: stream.device,
+        context: stream.context,
+        number: stream.number,
+    });
+    let idle_by_cause = CAUSES.iter().zip(sums.idle).map(|(cause, (count, ns))| IdleSum {
+        cause: cause.name().to_owned(),
+        count,
+        ns,
+    });
+    let name_of = |name: i32| {
+        u32::try_from(name)
+            .ok()
+            .and_then(|number| log.texts.get(&number))
+            .map_or_else(|| "(its name was not kept)".to_owned(), |name| demangled(name))
+    };
+    let top = sums.top.iter().map(|&(name, count, ns)| KernelSum {
+        name: name_of(name),
+        count,
+        ns,
+    });
+    let recurring = sums.recurring.iter().map(|&(place, steps, ns)| RecurringStall {
+        before: name_of(place.before),
+        cause: place.cause.name().to_owned(),
+        steps,
+        of_steps: sums.steps,
+        ns,
+    });
+    let known = |ns: Option<i64>, why: &str| ns.map_or_else(|| Figure::unknown(why), Figure::known);
+    DeviceActivity {
+        rank: rank as u32,
+        cupti: log.properties.get(CUPTI).cloned().unwrap_or_default(),
+        reason,
+        streams: streams.collect(),
+        kernels: sums.kernels,
+        communication_kernels: sums.communication_kernels,
+        copies: sums.copies,
+        sets: sums.sets,
+        graphs: sums.graphs,
+        lost,
+        with_launch: sums.with_launch,
+        launches_without_work: sums.launches_without_work,
+        calls_without_kernel: parts.sums[rank].enqueued,
+        without_call: sums.without_call,
+        by_order: sums.by_order,
+        covered_ns: sums.covered_ns,
+        covered_communication_ns: sums.covered_communication_ns,
+        yielded_ns: sums.yielded_ns,
+        recorder_ns: match log.properties.get(OVERHEAD).map(String::as_str) {
+            Some(OVERHEAD_RECORDED) => Figure::known(sums.recorder_ns),
+            Some(reason) => Figure::unknown(reason),
+            None => Figure::unknown("what the recorder took for itself was not recorded"),
+        },
+        delivered_until_ns: sums.delivered_until_ns,
+        shortest_launch_ns: known(sums.shortest_launch_ns, "no launch was recorded"),
+        shortest_wait_ns: known(
+            sums.shortest_wait_ns,
+            "no call that waited for a device was recorded",
+        ),
+        window: if in_steps { "steps" } else { "run" }.to_owned(),
+        window_ns: window.window_ns,
+        compute_only_ns: window.compute_only_ns,
+        overlapped_ns: window.overlapped_ns,
+        exposed_communication_ns: window.exposed_communication_ns,
+        exposed_wait_ns: exposed_wait.min(window.exposed_communication_ns),
+        exposed_memory_ns: window.exposed_memory_ns,
+        idle_ns: window.idle_ns,
+        overlap: overlap(sums),
+        idle_by_cause: idle_by_cause.collect(),
+        device_stalls: parts.analysis.stalls.summary(rank),
+        recurring_stalls: recurring.collect(),
+        top: top.collect(),
+        adds_up: sums.adds_up && window.adds_up(),
+    }
+}
+
+/// Communication behind which the devices computed, of all; or why that cannot be told.
+pub fn overlap(sums: &ActivitySums) -> Figure<Ratio> {
+    let window = if sums.steps > 0 { sums.in_steps } else { sums.run };
+    if window.window_ns == 0 {
+        return Figure::unknown(if sums.covered_ns > 0 {
+            "no step is whole in the time in which all of the devices' work was recorded"
+        } else {
+            "not all of the devices' work was recorded"
+        });
+    }
+    Ratio::figure(
+        window.overlapped_ns,
+        window.communication_ns(),
+        "no communication in the window",
+    )
+}

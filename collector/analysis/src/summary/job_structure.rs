@@ -1,0 +1,123 @@
+//! The structure of each world as `session.json` tells it.
+
+use crate::measures::merged::Merged;
+use crate::measures::stages::{imbalance, own_per_step};
+use crate::measures::step_board::StageTime;
+use crate::structure::chains;
+use crate::structure::lattice::Family;
+use rankscope_formats::session::{Figure, Pipeline, Ratio, RoleGroup, Stage, WorldStructure};
+
+/// One entry per world.
+pub fn structure(parts: &Merged<'_>) -> Vec<WorldStructure> {
+    let worlds = parts.structures.iter().enumerate();
+    worlds
+        .map(|(world, known)| WorldStructure {
+            world: world as u32,
+            groups: known.groups.iter().map(|family| group(parts, family)).collect(),
+            peers: known.peers.clone(),
+            peers_source: known.peers_source.to_owned(),
+            pipelines: known
+                .pipelines
+                .iter()
+                .map(|pipeline| self::pipeline(parts, world, pipeline))
+                .collect(),
+            no_pipeline: known.no_pipeline.clone(),
+        })
+        .collect()
+}
+
+fn group(parts: &Merged<'_>, family: &Family) -> RoleGroup {
+    let known = &parts.identities.communicators;
+    let mut scopes = family.communicators.iter().map(|&at| known[at as usize].scope);
+    let first = scopes.next().unwrap_or("unknown");
+    let scope = if scopes.all(|scope| scope == first) {
+        first
+    } else {
+        "mixed"
+    };
+    RoleGroup {
+        role: family.role.to_owned(),
+        role_source: family.role_source.to_owned(),
+        size: family.size,
+        stride: family.stride(),
+        scope: scope.to_owned(),
+        communicators: family.communicators.clone(),
+    }
+}
+
+fn pipeline(parts: &Merged<'_>, world: usize, known: &chains::Pipeline) -> Pipeline {
+    let stages: Vec<Stage> = known
+        .stages
+        .iter()
+        .map(|ranks| stage(parts, world, ranks))
+        .collect();
+    let p = stages.len() as i64;
+    let varies = "the number of messages differs from step to step, or from chain to chain";
+    let micro = known.micro_batches.map(i64::from);
+    Pipeline {
+        chains: known.chains.clone(),
+        micro_batches: known
+            .micro_batches
+            .map_or_else(|| Figure::unknown(varies), Figure::known),
+        messages_per_micro_batch: known.per_micro_batch,
+        ideal_bubble: micro.map_or_else(
+            || Figure::unknown(varies),
+            |m| Ratio::figure(p - 1, m + p - 1, "no micro-batch"),
+        ),
+        imbalance_per_step_ns: match (micro, own_per_step(&stages)) {
+            (None, _) => Figure::unknown(varies),
+            (_, None) => Figure::unknown("no step is whole on all ranks"),
+            (Some(m), Some(own)) => Figure::known(imbalance(&own, m)),
+        },
+        stages,
+    }
+}
+
+fn stage(parts: &Merged<'_>, world: usize, ranks: &[u32]) -> Stage {
+    let rows = &parts.identities.worlds[world].ranks;
+    let board = &parts.analysis.boards[world];
+    let mut sum = StageTime::default();
+    for rank in ranks {
+        let row = rows.iter().position(|of_world| of_world == rank);
+        let Some(time) = row.and_then(|row| board.stage_times.get(row)) else {
+            continue;
+        };
+        sum.steps = time.steps;
+        sum.window_ns += time.window_ns;
+        sum.own_ns += time.own_ns;
+        sum.bubble_ns += time.bubble_ns;
+    }
+    let has_no_times = ranks.iter().any(|&rank| {
+        let sums = parts.sums.get(rank as usize);
+        sums.is_some_and(|sums| sums.enqueued > 0)
+    });
+    Stage {
+        ranks: ranks.to_vec(),
+        steps: sum.steps,
+        window_rank_ns: sum.window_ns,
+        own_rank_ns: sum.own_ns,
+        bubble_rank_ns: sum.bubble_ns,
+        bubble: if has_no_times {
+            Figure::unknown("when operations were done was not recorded")
+        } else {
+            Ratio::figure(sum.bubble_ns, sum.window_ns, "no step is whole on all ranks")
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_stage_costs_all_but_the_first_micro_batch() {
+        // Stages of 4 and 8 ms for each of 4 micro-batches: 12 + 3 · 8 = 36 ms; even ones of 6: 12 + 3 · 6 = 30.
+        assert_eq!(imbalance(&[16, 32], 4), 6);
+        assert_eq!(imbalance(&[10, 10, 10], 8), 0);
+        assert_eq!(
+            imbalance(&[10, 30], 1),
+            0,
+            "one micro-batch passes one stage after the other"
+        );
+    }
+}

@@ -1,0 +1,729 @@
+//! `session.json` from what the merge learnt.
+
+pub mod axis;
+pub mod devices;
+pub mod job_structure;
+pub mod named_pauses;
+pub mod scorecard;
+pub mod surroundings;
+
+use crate::findings::{self, Facts};
+use crate::ingest::imported;
+use crate::intervals::overlap;
+use crate::measures::merged::Merged;
+use crate::measures::step_board::{ColumnCell, StepBoard};
+use crate::model::sources::{EVENTS, PLUGIN};
+use crate::model::stated::Stated;
+use crate::rank::ActivitySums;
+use crate::summary::scorecard::scorecard;
+use rankscope_formats::session::{
+    Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, Part,
+    PartLeftOut, PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, ReasonCount,
+    SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
+};
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::reader::Ending;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Share of completed operations that must be seen to be waited for, in percent; below it overlap is not told.
+const WAITS_SEEN_PERCENT: u64 = 99;
+
+/// The summary, without its tables. `problems.listed` holds all problems: the table is written from it.
+pub fn session(parts: &Merged<'_>) -> Session {
+    let mut problems = parts.problems.clone();
+    problems.extend(late_problems(parts));
+    let mut totals = parts.analysis.totals.clone();
+    totals.records = parts.sums.iter().map(|sums| sums.records).sum();
+    let losses = losses(parts);
+    totals.lost = losses.iter().map(|loss| loss.count).sum();
+    let spans = || parts.sums.iter().filter_map(|sums| sums.span_ns);
+    let mut axis = parts.clocks.axis.clone();
+    axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
+    axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
+    axis.evidence = parts
+        .clocks
+        .learnt()
+        .map(|learnt| crate::summary::axis::evidence(parts.clocks, learnt, parts.analysis.clock_check));
+    let breakdown = breakdown(parts);
+    let mut session = Session {
+        version: SESSION_VERSION,
+        tool: Tool {
+            name: "rankscope".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        written_unix_ns: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)),
+        directories: parts
+            .directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        imported: imported::of_logs(parts.logs),
+        part: part(parts),
+        axis,
+        coverage: coverage(parts),
+        attempts: attempts(parts),
+        worlds: worlds(parts),
+        hosts: hosts(parts),
+        surroundings: surroundings::surroundings(parts),
+        ranks: ranks(parts, &losses),
+        communicators: communicators(parts),
+        structure: job_structure::structure(parts),
+        totals,
+        operations: parts.analysis.classes.table(),
+        connect: connect(parts),
+        steps: steps(parts, &breakdown),
+        named_times: named_pauses::named_times(parts),
+        breakdown,
+        activity: devices::activity(parts),
+        devices: devices(parts),
+        traffic: traffic(parts),
+        waits: matrix(parts),
+        blame: parts.analysis.blame.summary(),
+        findings: Vec::new(),
+        scorecard: None,
+        small_launches: parts.analysis.classes.small_launches(),
+        matching: parts.analysis.matching.clone(),
+        losses,
+        problems: Problems {
+            total: problems.len() as u64,
+            listed: problems,
+        },
+        tables: Vec::new(),
+    };
+    let facts = Facts {
+        session: &session,
+        parts,
+    };
+    session.findings = findings::all(&facts);
+    session.scorecard = Some(scorecard(&session, &Stated::default()));
+    session
+}
+
+/// What of the run this is, if it is not all of it.
+fn part(parts: &Merged<'_>) -> Option<Part> {
+    let (from_ns, left_out) = (parts.from_ns?, parts.analysis.left_out.as_ref()?);
+    Some(Part {
+        from_ns,
+        numbers_steps_from_its_begin: true,
+        left_out: PartLeftOut {
+            instances: left_out.instances,
+            operations: left_out.operations,
+            steps: parts.analysis.boards.iter().map(StepBoard::left_out).sum(),
+            messages: left_out.messages,
+            replays: left_out.replays,
+            reasons: left_out
+                .reasons
+                .iter()
+                .map(|(reason, &count)| ReasonCount {
+                    reason: (*reason).to_owned(),
+                    count,
+                })
+                .collect(),
+        },
+    })
+}
+
+/// Problems that are known only after all records were read.
+fn late_problems(parts: &Merged<'_>) -> Vec<ProblemSummary> {
+    let mut out = Vec::new();
+    for (rank, sums) in parts.sums.iter().enumerate() {
+        let mut add = |what: String| {
+            out.push(ProblemSummary {
+                rank: Some(rank as u32),
+                file: None,
+                offset_bytes: None,
+                what,
+            });
+        };
+        if sums.let_go > 0 {
+            add(format!(
+                "of {} operations it is not known when the program was blocked (a thread was silent for too long): \
+                 their exposed wait may be too small",
+                sums.let_go
+            ));
+        }
+        if let Some(clock) = sums.device_clock.filter(|clock| clock.contradictions > 0) {
+            add(format!(
+                "the device's clock does not fit its host's in {} stretches of 30 s: its times may be wrong there",
+                clock.contradictions
+            ));
+        }
+        if sums.unknown_records > 0 {
+            add(format!(
+                "{} records of a kind that this version does not know were left out",
+                sums.unknown_records
+            ));
+        }
+        if sums.message_counters_forgotten {
+            add("so many different messages that their order may be wrong late in the run".to_owned());
+        }
+        if !sums.adds_up {
+            add(
+                "the parts of a step do not add up to its window: a bug of rankscope, please report it"
+                    .to_owned(),
+            );
+        }
+    }
+    for (index, host) in parts.clocks.hosts.iter().enumerate() {
+        if host.distrusted {
+            out.push(ProblemSummary {
+                rank: None,
+                file: None,
+                offset_bytes: None,
+                what: format!(
+                    "host {index} ({}): its kernel stopped trusting the counter during the run",
+                    host.name
+                ),
+            });
+        }
+    }
+    out
+}
+
+fn coverage(parts: &Merged<'_>) -> Coverage {
+    let identities = parts.identities;
+    let ranks_seen = identities
+        .ranks
+        .iter()
+        .map(|rank| 1 + rank.also.len() as u32)
+        .sum();
+    let missing = identities.missing.clone();
+    let advice = (!missing.is_empty()).then(|| {
+        let several = parts.clocks.hosts.len() > 1;
+        let files = "if ranks ran on other hosts, merge their run directories too (rankscope merge DIR DIR …)";
+        let forward = "pass LD_PRELOAD and RANKSCOPE_DIR on to every rank: mpirun -x LD_PRELOAD -x RANKSCOPE_DIR, \
+                       srun --export=ALL, deepspeed .deepspeed_env, Ray runtime_env env_vars, Kubernetes env";
+        if parts.logs.iter().any(|log| log.properties.contains_key(imported::SOURCE)) {
+            "import the other ranks' traces with these: torch.profiler writes one per rank".to_owned()
+        } else if several { format!("{files}; else {forward}") } else { format!("{forward}; {files}") }
+    });
+    Coverage {
+        ranks_seen,
+        ranks_expected: if identities.worlds.is_empty() {
+            Figure::unknown("no communicator was recorded, so nothing says how many ranks there are")
+        } else {
+            Figure::known(identities.worlds.iter().map(|world| world.size).sum())
+        },
+        missing,
+        advice,
+        logs_without_rank: identities.logs_without_rank.len() as u32,
+        ranks_not_closed: identities
+            .ranks
+            .iter()
+            .filter(|rank| matches!(parts.logs[rank.log].ending, Ending::Torn | Ending::Running))
+            .count() as u32,
+    }
+}
+
+/// First and last record of these ranks.
+fn span(parts: &Merged<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
+    ranks
+        .filter_map(|rank| parts.sums.get(rank as usize)?.span_ns)
+        .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+}
+
+fn attempts(parts: &Merged<'_>) -> Vec<Attempt> {
+    let mut ended: Option<i64> = None;
+    parts
+        .identities
+        .attempts
+        .iter()
+        .enumerate()
+        .map(|(index, attempt)| {
+            let worlds: Vec<u32> = (0..parts.identities.worlds.len() as u32)
+                .filter(|&world| parts.identities.worlds[world as usize].attempt == index as u32)
+                .collect();
+            let ranks = worlds
+                .iter()
+                .flat_map(|&world| parts.identities.worlds[world as usize].ranks.iter().copied());
+            let (start_ns, end_ns) = span(parts, ranks).unwrap_or((0, 0));
+            let lost_before_ns = ended.map(|ended| (start_ns - ended).max(0));
+            ended = Some(ended.map_or(end_ns, |before| before.max(end_ns)));
+            Attempt {
+                run_id: attempt.run_id.clone(),
+                restart: attempt.restart,
+                start_ns,
+                end_ns,
+                lost_before_ns,
+                worlds,
+            }
+        })
+        .collect()
+}
+
+fn worlds(parts: &Merged<'_>) -> Vec<World> {
+    parts
+        .identities
+        .worlds
+        .iter()
+        .map(|world| World {
+            attempt: world.attempt,
+            size: world.size,
+            ranks: world.ranks.clone(),
+            communicator: world.communicator,
+            source: world.source.to_owned(),
+        })
+        .collect()
+}
+
+fn hosts(parts: &Merged<'_>) -> Vec<Host> {
+    parts
+        .clocks
+        .hosts
+        .iter()
+        .enumerate()
+        .map(|(index, host)| Host {
+            name: host.name.clone(),
+            boot_id: host.boot_id.clone(),
+            time_namespace: host.time_namespace.clone(),
+            counter: host.counter.name().to_owned(),
+            ticks_per_second: host.ticks_per_second.clone(),
+            calibrations: host.calibrations,
+            error_ns: host.error_ns,
+            realtime_error_ns: host.realtime_error_ns.clone(),
+            counter_distrusted: host.distrusted,
+            ranks: (0..parts.identities.ranks.len() as u32)
+                .filter(|&rank| parts.clocks.host_of[parts.identities.ranks[rank as usize].log] == index)
+                .collect(),
+        })
+        .collect()
+}
+
+/// Now, on the axis, by this host's wall clock.
+fn now_ns(parts: &Merged<'_>) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos())
+        .unwrap_or(i64::MAX)
+        .saturating_sub(parts.clocks.axis.origin_unix_ns)
+}
+
+fn ranks(parts: &Merged<'_>, losses: &[LossSummary]) -> Vec<Rank> {
+    parts
+        .identities
+        .ranks
+        .iter()
+        .enumerate()
+        .map(|(index, rank)| {
+            let log = &parts.logs[rank.log];
+            let sums = &parts.sums[index];
+            let time = |pick: fn((i64, i64)) -> i64| {
+                sums.span_ns
+                    .map_or_else(|| Figure::unknown("no record"), |span| Figure::known(pick(span)))
+            };
+            Rank {
+                index: index as u32,
+                world: rank.world,
+                attempt: rank.attempt,
+                number: rank.number.map_or_else(
+                    || Figure::unknown("neither communicators nor environment tell it"),
+                    Figure::known,
+                ),
+                name: rank.name.clone(),
+                host: parts.clocks.host_of[rank.log] as u32,
+                pid: log.pid,
+                log: log.path.display().to_string(),
+                log_bytes: log.segment_bytes,
+                ending: match log.ending {
+                    Ending::Closed if !log.was_collected => "closed",
+                    Ending::Closed | Ending::LiveArea => "live-area",
+                    Ending::Torn => "torn",
+                    Ending::Running => "running",
+                }
+                .to_owned(),
+                environment_rank: rank.environment_rank,
+                environment_agrees: rank
+                    .environment_rank
+                    .zip(rank.number)
+                    .map(|(stated, number)| stated == number),
+                command_line: log.properties.get("command_line").cloned(),
+                start_ns: time(|(first, _)| first),
+                end_ns: time(|(_, last)| last),
+                records: sums.records,
+                operations: sums.operations,
+                lost: losses
+                    .iter()
+                    .filter(|loss| loss.rank == Some(index as u32))
+                    .map(|loss| loss.count)
+                    .sum(),
+                in_flight: sums.in_flight.clone(),
+                in_flight_for_ns: sums.in_flight_since_ns.map(|since| {
+                    let until = match log.ending {
+                        Ending::Running => now_ns(parts),
+                        _ => sums.span_ns.map_or(since, |(_, last)| last),
+                    };
+                    (until - since).max(0)
+                }),
+            }
+        })
+        .collect()
+}
+
+fn communicators(parts: &Merged<'_>) -> Vec<CommunicatorSummary> {
+    parts
+        .identities
+        .communicators
+        .iter()
+        .enumerate()
+        .map(|(index, communicator)| CommunicatorSummary {
+            index: index as u32,
+            library: communicator.library.name().to_owned(),
+            identity: communicator
+                .identity
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            identity_source: match communicator.source {
+                IdentitySource::KeyAndBlob => "key-and-blob",
+                IdentitySource::Partial => "partial",
+                IdentitySource::Ordinal => "ordinal",
+                IdentitySource::UniqueId => "unique-id",
+                IdentitySource::SelfOnly => "self-only",
+            }
+            .to_owned(),
+            size: communicator.size,
+            members: communicator.members.clone(),
+            name: communicator.name.clone(),
+            role: communicator.role.to_owned(),
+            role_source: communicator.role_source.to_owned(),
+            scope: communicator.scope.to_owned(),
+            world: communicator.world,
+            created_ns: communicator.created_ns,
+            operations: parts
+                .analysis
+                .classes
+                .per_communicator
+                .get(index)
+                .copied()
+                .unwrap_or(0),
+        })
+        .collect()
+}
+
+fn connect(parts: &Merged<'_>) -> Connect {
+    Connect {
+        calls: parts.sums.iter().map(|sums| sums.connects).sum(),
+        failed: parts.sums.iter().map(|sums| sums.connects_failed).sum(),
+        duration_rank_ns: parts.sums.iter().map(|sums| sums.connects_ns).sum(),
+        longest_ns: parts
+            .sums
+            .iter()
+            .map(|sums| sums.connects_longest_ns)
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+fn steps(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Steps {
+    // The worlds of a job usually do the same; what is told in one line is told for the world with the most steps.
+    let boards = &parts.analysis.boards;
+    let main = (0..boards.len()).max_by_key(|&world| (boards[world].count, std::cmp::Reverse(world)));
+    let Some((plan, board)) = main.map(|world| (&parts.plans[world], &boards[world])) else {
+        return Steps {
+            source: "none".to_owned(),
+            pattern: None,
+            confidence: Figure::unknown("no rank was seen"),
+            explained_operations: Figure::unknown("no rank was seen"),
+            count: 0,
+            other_kinds: 0,
+            counted: Vec::new(),
+            duration_ns: Figure::unknown("no rank was seen"),
+            median_ns: Figure::unknown("no rank was seen"),
+            steps_per_entry: 1,
+            list: Vec::new(),
+        };
+    };
+    let reason = plan
+        .reason
+        .clone()
+        .unwrap_or_else(|| "no step is whole on all ranks".to_owned());
+    let quantiles = board.duration.quantiles();
+    Steps {
+        source: plan.source.to_owned(),
+        pattern: plan.pattern.clone(),
+        confidence: plan
+            .confidence()
+            .map_or_else(|| Figure::unknown(&reason), Figure::known),
+        explained_operations: Ratio::figure(plan.explained as i64, plan.total as i64, &reason),
+        count: boards.iter().map(|board| board.count).sum(),
+        other_kinds: boards.iter().map(|board| board.other_kinds).sum(),
+        counted: named_pauses::counted(parts, breakdown),
+        duration_ns: quantiles.map_or_else(|| Figure::unknown(&reason), Figure::known),
+        median_ns: quantiles.map_or_else(
+            || Figure::unknown(&reason),
+            |quantiles| Figure::known(quantiles.p50.round() as i64),
+        ),
+        steps_per_entry: board.steps_per_column,
+        list: boards
+            .iter()
+            .zip(&parts.identities.worlds)
+            .flat_map(|(board, world)| board.list(&world.ranks))
+            .collect(),
+    }
+}
+
+/// The parts of a rank whose devices' work is known: what is not communication alone is its own time.
+fn of_devices(activity: &ActivitySums) -> overlap::Parts {
+    let device = if activity.steps > 0 {
+        activity.in_steps
+    } else {
+        activity.run
+    };
+    overlap::Parts {
+        window_ns: device.window_ns,
+        host_ns: device.window_ns - device.exposed_communication_ns,
+        exposed_ns: device.exposed_communication_ns,
+        other_blocked_ns: 0,
+        communication_ns: device.communication_ns(),
+        queued_ns: 0,
+    }
+}
+
+fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
+    parts
+        .sums
+        .iter()
+        .enumerate()
+        .map(|(rank, sums)| {
+            // Where all that the devices did is known the parts are theirs.
+            let by_activity = sums.activity.as_ref().filter(|activity| {
+                activity.steps > 0 || sums.steps == 0 && activity.run.window_ns > 0
+            });
+            let in_steps = sums.steps > 0;
+            let window = match by_activity {
+                Some(activity) => of_devices(activity),
+                None if in_steps => sums.in_steps,
+                None => sums.run,
+            };
+            let (exposed, hidden) = match parts.analysis.place(rank as u32) {
+                Some((world, row)) if in_steps => parts.analysis.boards[world as usize].waited[row],
+                _ => parts.analysis.waited[rank],
+            };
+            let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
+            let overlap = if let Some(activity) = by_activity {
+                devices::overlap(activity)
+            } else if sums.enqueued > 0 {
+                Figure::unknown(format!(
+                    "{} operations were put on a device's stream, and when they were done was not recorded",
+                    sums.enqueued
+                ))
+            } else if sums.on_device > 0 {
+                Figure::unknown(format!(
+                    "{} operations ran on a device, of whose other kernels nothing was recorded",
+                    sums.on_device
+                ))
+            } else if sums.completed == 0 {
+                Figure::unknown("no operation completed")
+            } else if enough {
+                Ratio::figure(
+                    window.communication_ns - window.exposed_ns,
+                    window.communication_ns,
+                    "no communication in the window",
+                )
+            } else {
+                Figure::unknown(format!(
+                    "a wait was seen for only {} of {} completed operations: the program waits in a way that is not \
+                     recorded",
+                    sums.waited, sums.completed
+                ))
+            };
+            RankBreakdown {
+                rank: rank as u32,
+                window: if in_steps { "steps" } else { "run" }.to_owned(),
+                window_ns: window.window_ns,
+                steps: by_activity.map_or(sums.steps, |activity| activity.steps),
+                host_ns: window.host_ns,
+                exposed_communication_ns: window.exposed_ns,
+                other_blocked_ns: window.other_blocked_ns,
+                communication_ns: window.communication_ns,
+                exposed_wait_ns: exposed.min(window.exposed_ns),
+                hidden_wait_ns: hidden,
+                queued_ns: if sums.queues {
+                    Figure::known(window.queued_ns)
+                } else {
+                    Figure::unknown("the program calls the library itself: nothing is queued")
+                },
+                overlap,
+                operations_without_times: if by_activity.is_some() { 0 } else { sums.enqueued },
+                operations_on_device: if by_activity.is_some() { 0 } else { sums.on_device },
+                operations_with_wait_seen: Ratio::figure(
+                    sums.waited as i64,
+                    sums.completed as i64,
+                    "no operation completed",
+                ),
+                training_threads: sums.training_threads,
+                adds_up: sums.adds_up && window.adds_up(),
+            }
+        })
+        .collect()
+}
+
+fn devices(parts: &Merged<'_>) -> Vec<DeviceSource> {
+    let told = |rank: usize| {
+        let log = parts.identities.ranks.get(rank)?.log;
+        let properties = &parts.logs.get(log)?.properties;
+        let plugin = properties
+            .get(PLUGIN)
+            .map(|version| format!("NCCL profiler plugin, version {version}"));
+        let events = properties
+            .contains_key(EVENTS)
+            .then(|| "events around launches".to_owned());
+        let sources: Vec<String> = plugin.into_iter().chain(events).collect();
+        (!sources.is_empty()).then(|| sources.join(", "))
+    };
+    let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
+        let source = told(rank)?;
+        let no_times = "the library told no times of the device";
+        let no_bounds = "no call bounds the device's clock";
+        let clock = sums.device_clock;
+        let error = |which: fn((i64, i64)) -> i64| match clock {
+            None => Figure::unknown(no_times),
+            Some(clock) => clock
+                .error_ns
+                .map_or_else(|| Figure::unknown(no_bounds), |error| Figure::known(which(error))),
+        };
+        Some(DeviceSource {
+            rank: rank as u32,
+            source,
+            operations: sums.on_device,
+            timed_by_events: sums.by_events,
+            replays: sums.replays,
+            bypassed: sums.bypassed,
+            hooks_only: sums.hooks_only,
+            without_call: sums.without_call,
+            drift_ppm: clock.map_or_else(
+                || Figure::unknown(no_times),
+                |clock| Figure::known(clock.drift_ppm),
+            ),
+            widest_error_ns: error(|(widest, _)| widest),
+            median_error_ns: error(|(_, median)| median),
+            contradictions: clock.map_or(0, |clock| clock.contradictions),
+        })
+    });
+    entries.collect()
+}
+
+fn traffic(parts: &Merged<'_>) -> Vec<PeerTraffic> {
+    let mut out = Vec::new();
+    for (rank, sums) in parts.sums.iter().enumerate() {
+        for (&(communicator, peer), [sent, received]) in &sums.traffic {
+            let members = parts
+                .identities
+                .communicators
+                .get(communicator as usize)
+                .map(|known| &known.members);
+            let waited = |at: usize| sent.waited_ns[at].saturating_add(received.waited_ns[at]);
+            out.push(PeerTraffic {
+                rank: rank as u32,
+                communicator: members.is_some().then_some(communicator),
+                peer,
+                peer_rank: members.and_then(|members| *members.get(peer as usize)?),
+                sent_bytes: sent.bytes,
+                received_bytes: received.bytes,
+                works: sent.works + received.works,
+                device_wait_ns: waited(0),
+                peer_wait_ns: waited(1),
+                network_wait_ns: waited(2),
+            });
+        }
+    }
+    out
+}
+
+fn matrix(parts: &Merged<'_>) -> WaitMatrix {
+    let boards = &parts.analysis.boards;
+    let Some(longest) = boards
+        .iter()
+        .max_by_key(|board| board.columns.len())
+        .filter(|board| board.count > 0)
+    else {
+        let reason = parts.plans.iter().find_map(|plan| plan.reason.clone());
+        return WaitMatrix {
+            reason: Some(reason.unwrap_or_else(|| "no step is whole on all ranks".to_owned())),
+            steps_per_column: 1,
+            ..WaitMatrix::default()
+        };
+    };
+    let analysis = parts.analysis;
+    let matching = &analysis.matching;
+    if matching.complete == matching.shared_without_figures
+        && (analysis.totals.enqueued > 0 || matching.complete > 0)
+    {
+        // Zeros would say that nobody waited.
+        return WaitMatrix {
+            reason: Some("when operations were done was not recorded".to_owned()),
+            steps_per_column: 1,
+            ..WaitMatrix::default()
+        };
+    }
+    // Columns of worlds that had to be joined at different widths are told at the width of each; their first steps
+    // are those of the longest.
+    let columns = longest.columns.len();
+    let mut matrix = WaitMatrix {
+        steps: longest
+            .columns
+            .iter()
+            .map(|column| u64::from(column.step))
+            .collect(),
+        steps_per_column: longest.steps_per_column,
+        ..WaitMatrix::default()
+    };
+    for (world, board) in parts.identities.worlds.iter().zip(boards) {
+        for (row, &rank) in world.ranks.iter().enumerate() {
+            let cells = || {
+                (0..columns).map(|column| {
+                    board
+                        .columns
+                        .get(column)
+                        .and_then(|column| column.cells.get(row))
+                        .filter(|cell| cell.steps > 0)
+                })
+            };
+            let values = |value: fn(&ColumnCell) -> Option<i64>| cells().map(|cell| value(cell?)).collect();
+            matrix.ranks.push(rank);
+            matrix
+                .exposed_wait_ns
+                .push(values(|cell| Some(cell.exposed_ns / i64::from(cell.steps))));
+            matrix
+                .exposed_communication_ns
+                .push(values(|cell| Some(cell.communication_ns / i64::from(cell.steps))));
+            matrix
+                .duration_ns
+                .push(values(|cell| Some(cell.duration_ns / i64::from(cell.steps))));
+            matrix.own_delay_ns.push(values(|cell| {
+                (cell.delays > 0).then(|| cell.delay_ns / i64::from(cell.delays))
+            }));
+        }
+    }
+    matrix
+}
+
+fn losses(parts: &Merged<'_>) -> Vec<LossSummary> {
+    let mut out = Vec::new();
+    for (index, log) in parts.logs.iter().enumerate() {
+        let line = parts.clocks.line(index);
+        let rank = parts
+            .identities
+            .ranks
+            .iter()
+            .position(|rank| rank.log == index)
+            .map(|rank| rank as u32);
+        out.extend(
+            log.losses
+                .iter()
+                .filter(|loss| loss.count > 0)
+                .map(|loss| LossSummary {
+                    rank,
+                    source: log.path.display().to_string(),
+                    cause: loss.cause.name().to_owned(),
+                    kind: loss.kind.name().to_owned(),
+                    count: loss.count,
+                    first_ns: line.ns(loss.first_ticks),
+                    last_ns: line.ns(loss.last_ticks),
+                    advice: loss.cause.advice().to_owned(),
+                }),
+        );
+    }
+    out
+}

@@ -1,0 +1,486 @@
+//! `rankscope compare`.
+
+use super::progress::Progress;
+use super::{Exit, print, session, worst_steps};
+use crate::launch::run_directory;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use rankscope_compare::baseline;
+use rankscope_compare::baseline::KeyFilter;
+use rankscope_compare::gate::Gate;
+use rankscope_compare::settings;
+use rankscope_compare::settings::{Inconclusive, Settings};
+use rankscope_compare::{Run, comparable, metrics};
+use rankscope_formats::comparison::{Comparison, StoredBatch, comparison_schema};
+use rankscope_report::Look;
+use rankscope_report::compare::{
+    Listed, comparison_junit, comparison_markdown, comparison_page, comparison_text,
+    comparison_workflow_commands,
+};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope compare base/ -- new/                         all runs in base/ with all runs in new/
+  rankscope compare a1 a2 a3 -- b1 b2 b3                  three runs a side
+  rankscope compare base/ -- new/ --fail-on 'step_time>+2%' --fail-on 'busbw[all-reduce *]<-10%'
+  rankscope compare base/ -- new/ --markdown comment.md --html page.html --junit gate.xml
+  rankscope compare --baseline git:baselines --branch main -- new/
+                                                          the last five entries of a baseline with all runs in new/
+  rankscope run --repeat 5 --against 'python old.py' -o cmp -- python new.py   record in turns, then compare
+
+Exit status: 0 nothing declared is worse, 1 a regression, 2 wrong usage or unreadable input, 3 inconclusive.";
+
+/// Compare runs: did a change make training or communication worse, where, and how sure is that?
+///
+/// Each side is one or several runs: run directories that were merged, session directories, or directories of these. Only
+/// declared limits fail a comparison (--fail-on; by default step_time>+2%, exposed_wait>+2%step, exposed_transfer>+2%step). A limit
+/// passes if a change beyond it can be excluded, fails if the change is proven to be beyond it, and is inconclusive otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "rankscope compare [OPTIONS] BASE… -- NEW… [OPTIONS]")]
+pub struct Compare {
+    /// Runs to compare with.
+    #[arg(value_name = "BASE", required_unless_present_any = ["baseline", "metrics", "schema"])]
+    base: Vec<PathBuf>,
+
+    /// Runs that are judged: what follows -- stands for them.
+    #[arg(long, value_name = "NEW", num_args = 1.., hide = true)]
+    new: Vec<PathBuf>,
+
+    /// Compare with the last entries of this baseline: a directory, or git:BRANCH.
+    #[arg(
+        long,
+        value_name = "STORE",
+        help_heading = "Baseline",
+        conflicts_with = "base"
+    )]
+    baseline: Option<String>,
+
+    /// Entries of the baseline that are taken at most.
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Baseline", value_parser = clap::value_parser!(u32).range(1..))]
+    last: u32,
+
+    /// Branch of the baseline; without it any.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    branch: Option<String>,
+
+    /// Machine of the baseline; without it that of the new runs.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    machine: Option<String>,
+
+    /// Job of the baseline; without it that of the new runs.
+    #[arg(long, value_name = "NAME", help_heading = "Baseline")]
+    job: Option<String>,
+
+    /// Fail if a change beyond this limit is proven: METRIC>+AMOUNT, or METRIC<-AMOUNT where more is better. The amount is a share of the metric (%),
+    /// a share of the step time (%step), or in the metric's unit. METRIC[SUBJECT] takes * for any text.
+    #[arg(long, value_name = "LIMIT")]
+    fail_on: Vec<Gate>,
+
+    /// What becomes of a result that noise leaves open: exit status 3 (say), 0 (pass) or 1 (fail). What has no data or cannot be
+    /// compared never passes.
+    #[arg(long, value_name = "HOW")]
+    inconclusive: Option<How>,
+
+    /// Compare although runs differ in this; may be given several times.
+    #[arg(long, value_name = "WHAT", value_parser = clap::builder::PossibleValuesParser::new(comparable::NAMES))]
+    accept: Vec<String>,
+
+    /// Highest probability in percent that any limit fails although nothing changed (default 1).
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    alpha: Option<f64>,
+
+    /// A change within this many percent is called unchanged (default 5).
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    unchanged_within: Option<f64>,
+
+    /// Settings instead of the rankscope.toml of this directory or above.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// A baseline, or runs, that only say how much runs differ: for one run a side.
+    #[arg(long, value_name = "STORE|RUN", help_heading = "Baseline")]
+    noise_from: Vec<String>,
+
+    /// Print the result as JSON.
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Write a comment for a pull request; - for standard output instead of the text.
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "json")]
+    markdown: Option<PathBuf>,
+
+    /// Write a page with pictures: distributions, the change by part, the longest steps of both sides.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+
+    /// Write the limits as test cases for any CI, in JUnit's XML.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    junit: Option<PathBuf>,
+
+    /// Print annotations of a GitHub workflow, and add the comment to its step summary.
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    github: bool,
+
+    /// List every metric, and every rank.
+    #[arg(long, help_heading = "Output")]
+    all: bool,
+
+    /// List all metrics and end.
+    #[arg(long, exclusive = true)]
+    metrics: bool,
+
+    /// Print the JSON Schema of what --json prints and end.
+    #[arg(long, exclusive = true)]
+    schema: bool,
+}
+
+/// How runs of a batch are called that failed (`rankscope run --repeat`).
+const FAILED: &str = "failed-run-";
+
+/// A command line in which `--` of `rankscope compare` is an option: what follows it are runs, and options may follow those.
+pub fn with_sides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    if arguments.get(1).is_some_and(|command| command == "compare")
+        && let Some(between) = arguments.iter_mut().find(|argument| *argument == "--")
+    {
+        *between = "--new".into();
+    }
+    arguments
+}
+
+/// What becomes of an inconclusive result.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    Say,
+    Pass,
+    Fail,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text
+        .trim_end_matches('%')
+        .trim()
+        .parse()
+        .map_err(|_| format!("'{text}' is not a number"))?;
+    let is_share = number > 0.0 && number < 50.0;
+    is_share
+        .then_some(number / 100.0)
+        .ok_or_else(|| format!("'{text}' is not above 0 and below 50"))
+}
+
+impl Compare {
+    pub fn run(self) -> Result<Exit> {
+        if self.schema {
+            print::json(&comparison_schema())?;
+            return Ok(Exit::Fine);
+        }
+        if self.metrics {
+            print::text(&list())?;
+            return Ok(Exit::Fine);
+        }
+        if self.new.is_empty() {
+            bail!("name the runs that are judged after --: rankscope compare BASE… -- NEW…");
+        }
+        let settings = self.settings()?;
+        let progress = Progress::new();
+        let new = read_all(&self.new, &progress)?;
+        let (base, label) = match &self.baseline {
+            Some(store) => {
+                let stored = self.stored(store, &new)?;
+                (stored.batches.into_iter().flatten().collect(), Some(stored.label))
+            }
+            None => (read_all(&self.base, &progress)?, None),
+        };
+        let mut noise = Vec::new();
+        for source in &self.noise_from {
+            noise.extend(self.noise(source, &new, &progress)?);
+        }
+        let mut comparison = rankscope_compare::compare(&base, &new, &noise, &settings)?;
+        comparison.base.label = label;
+        drop(progress);
+        // Who reads the text may go away before its end (`| head`): the verdict stays.
+        match self.write(&comparison) {
+            Err(error) if !crate::is_broken_pipe(&error) => Err(error),
+            _ => Ok(exit(&comparison)),
+        }
+    }
+
+    /// Everything that was asked for.
+    fn write(&self, comparison: &Comparison) -> Result<()> {
+        let file = |path: &Path, text: &str| {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        if let Some(path) = &self.html {
+            let pictures = worst_steps::pictures(comparison);
+            file(path, &comparison_page(comparison, &pictures))?;
+        }
+        if let Some(path) = &self.junit {
+            file(path, &comparison_junit(comparison)?)?;
+        }
+        let markdown = || comparison_markdown(comparison);
+        let is_for_stdout = self.markdown.as_deref() == Some(Path::new("-"));
+        if let Some(path) = self.markdown.as_deref().filter(|_| !is_for_stdout) {
+            file(path, &markdown())?;
+        }
+        if self.github {
+            if let Some(summary) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
+                let path = Path::new(&summary);
+                let mut file = std::fs::OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(path)
+                    .with_context(|| format!("cannot open {}", path.display()))?;
+                file.write_all(markdown().as_bytes())
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            print::text(&comparison_workflow_commands(comparison))?;
+        }
+        if self.json {
+            print::json(comparison)
+        } else if is_for_stdout {
+            print::text(&markdown())
+        } else {
+            let listed = if self.all { Listed::All } else { Listed::Telling };
+            print::text(&comparison_text(comparison, listed, &Look::of_stdout()))
+        }
+    }
+
+    /// Of the file, then of the command line.
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        let found = match &self.config {
+            Some(file) => Some(file.clone()),
+            None => settings::find(&std::env::current_dir().context("there is no working directory")?),
+        };
+        if let Some(file) = found {
+            settings.read(&file)?;
+        }
+        if !self.fail_on.is_empty() {
+            settings.gates.clone_from(&self.fail_on);
+        }
+        if let Some(alpha) = self.alpha {
+            settings.family_alpha = alpha;
+        }
+        if let Some(margin) = self.unchanged_within {
+            settings.margin = margin;
+        }
+        settings.accepted.extend(self.accept.iter().cloned());
+        match self.inconclusive {
+            Some(How::Say) => settings.inconclusive = Inconclusive::Say,
+            Some(How::Pass) => settings.inconclusive = Inconclusive::Pass,
+            Some(How::Fail) => settings.inconclusive = Inconclusive::Fail,
+            None => {}
+        }
+        Ok(settings)
+    }
+}
+
+/// How a comparison ends.
+pub fn exit(comparison: &Comparison) -> Exit {
+    match comparison.exit_status {
+        0 => Exit::Fine,
+        1 => Exit::Regression,
+        _ => Exit::Inconclusive,
+    }
+}
+
+/// Compares runs by the project's own settings.
+pub fn of_runs(base: &[PathBuf], new: &[PathBuf]) -> Result<Comparison> {
+    let mut settings = Settings::default();
+    if let Some(file) = settings::find(&std::env::current_dir().context("there is no working directory")?) {
+        settings.read(&file)?;
+    }
+    let progress = Progress::new();
+    let (base, new) = (read_all(base, &progress)?, read_all(new, &progress)?);
+    Ok(rankscope_compare::compare(&base, &new, &[], &settings)?)
+}
+
+/// Runs of a baseline.
+struct Stored {
+    /// By entry.
+    batches: Vec<Vec<Run>>,
+    /// Whose they are.
+    label: String,
+}
+
+impl Compare {
+    /// The last entries of a baseline that belong to the same machine and job as these runs, unless others were named.
+    fn stored(&self, store: &str, like: &[Run]) -> Result<Stored> {
+        let first = like.first().map(|run| &run.summary);
+        let filter = KeyFilter {
+            branch: self.branch.clone(),
+            machine: self
+                .machine
+                .clone()
+                .or_else(|| first.and_then(baseline::machine::machine)),
+            job: self.job.clone(),
+        };
+        let found = baseline::open(store, None)?.batches(&filter, Some(self.last as usize))?;
+        for problem in &found.problems {
+            // Nothing is left out in silence.
+            warn(&format!("left out of the baseline: {problem}"));
+        }
+        let jobs: BTreeSet<&str> = found
+            .entries
+            .iter()
+            .map(|(_, batch)| batch.job.as_str())
+            .collect();
+        if jobs.len() > 1 {
+            let jobs: Vec<&str> = jobs.into_iter().collect();
+            bail!(
+                "{store} has entries of several jobs, name one with --job: {}",
+                jobs.join(", ")
+            );
+        }
+        let Some((_, newest)) = found.entries.last() else {
+            let machine = filter.machine.as_deref().unwrap_or("any machine");
+            bail!(
+                "{store} has no entry for {machine}; rankscope baseline list --store {store} shows what it has"
+            );
+        };
+        let commit = newest
+            .commit
+            .as_deref()
+            .map_or_else(String::new, |commit| format!(", commit {commit:.12}"));
+        let label = format!("branch {}, machine {}{commit}", newest.branch, newest.machine);
+        let branches: BTreeSet<&str> = found
+            .entries
+            .iter()
+            .map(|(_, batch)| batch.branch.as_str())
+            .collect();
+        if branches.len() > 1 {
+            let branches: Vec<&str> = branches.into_iter().collect();
+            bail!(
+                "{store} has entries of several branches, name one with --branch: {}",
+                branches.join(", ")
+            );
+        }
+        let runs = |(entry, batch): (u32, StoredBatch)| {
+            let runs = batch.runs.into_iter();
+            runs.map(|run| Run::of_baseline(run, entry)).collect()
+        };
+        Ok(Stored {
+            batches: (0..)
+                .zip(found.entries.into_iter().map(|(_, batch)| batch))
+                .map(runs)
+                .collect(),
+            label,
+        })
+    }
+
+    /// Batches of runs that say how much runs differ.
+    fn noise(&self, source: &str, like: &[Run], progress: &Progress) -> Result<Vec<Vec<Run>>> {
+        let is_store = baseline::store::is_git(source) || Path::new(source).join(baseline::ENTRIES).is_dir();
+        if is_store {
+            return Ok(self.stored(source, like)?.batches);
+        }
+        Ok(vec![read_all(&[PathBuf::from(source)], progress)?])
+    }
+}
+
+/// All runs that these paths mean.
+fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
+    let mut sessions = Vec::new();
+    for path in paths {
+        sessions.extend(runs_in(path)?);
+    }
+    let mut out = Vec::new();
+    for (at, (shown, directory)) in sessions.iter().enumerate() {
+        progress.tell("reading runs", Some(at as f64 / sessions.len() as f64));
+        let summarised = rankscope_compare::summarise::summarise(directory, &shown.display().to_string())
+            .with_context(|| format!("{} cannot be compared", shown.display()))?;
+        out.push(Run::of_session(summarised));
+    }
+    Ok(out)
+}
+
+/// A run, or the runs in a directory of runs, in the order of their names: as people call them, and where their sessions are.
+fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let alone = session::locate(path);
+    if let Ok(directory) = alone {
+        return Ok(vec![(path.to_path_buf(), directory)]);
+    }
+    let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    for run in entries.flatten().map(|entry| entry.path()) {
+        let name = run
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if name.starts_with(FAILED) {
+            warn(&format!("left out: {} failed", run.display()));
+            continue;
+        }
+        match session::locate(&run) {
+            Ok(directory) => found.push((run, directory)),
+            // A run that was recorded and never merged must not be missing in silence.
+            Err(_) if run.is_dir() && run_directory::logs(&run).is_ok_and(|logs| !logs.is_empty()) => {
+                let run = run.display();
+                warn(&format!("left out: {run} was not merged (rankscope merge {run})"));
+            }
+            Err(_) => {}
+        }
+    }
+    if found.is_empty() {
+        alone?;
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn warn(what: &str) {
+    // Nobody is left to read it if this fails.
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
+}
+
+/// All metrics, for people.
+fn list() -> String {
+    let mut out = String::new();
+    for metric in metrics::ALL {
+        let name = metric
+            .subject
+            .map_or_else(|| metric.name.to_owned(), |of| format!("{}[{of}]", metric.name));
+        out.push_str(&format!(
+            "{name:36} {:8} {} is better; {}\n",
+            metric.unit.name(),
+            metric.better.name(),
+            metric.meaning
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        compare: Compare,
+    }
+
+    #[test]
+    fn options_may_stand_anywhere() {
+        for line in [
+            "rankscope compare a b -- c d --fail-on step_time>+1% --json",
+            "rankscope compare --fail-on step_time>+1% --json a b -- c d",
+            "rankscope compare a b --json -- c d --fail-on step_time>+1%",
+        ] {
+            let arguments = with_sides(line.split(' ').map(OsString::from));
+            let line = Line::try_parse_from(arguments.into_iter().skip(1))
+                .expect("well formed")
+                .compare;
+            assert_eq!(line.base, ["a", "b"].map(PathBuf::from));
+            assert_eq!(line.new, ["c", "d"].map(PathBuf::from));
+            assert!(line.json && line.fail_on.len() == 1);
+        }
+        let other = with_sides(["rankscope", "run", "--", "x"].map(OsString::from).into_iter());
+        assert_eq!(other[2], "--");
+    }
+}

@@ -1,0 +1,144 @@
+//! `rankscope export`.
+
+use super::progress::Progress;
+use super::rank_list::RankList;
+use super::size::Size;
+use super::{Exit, merge, print, session};
+use anyhow::{Result, bail};
+use clap::Args;
+use rankscope_analysis::model::time_range::TimeRange;
+use rankscope_analysis::model::units;
+use rankscope_report::export::perfetto;
+use rankscope_report::export::perfetto::PerfettoOptions;
+use serde::Serialize;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope export --perfetto shared/run1                         trace.pftrace beside the session
+  rankscope export --perfetto shared/run1 --ranks 0-3 -o four.pftrace
+  rankscope export --perfetto shared/run1 --range 10s..12s --max-bytes 200M
+Open the file at https://ui.perfetto.dev with 'Open trace file'; it stays on your machine.";
+
+/// Write a session in a format that other tools open.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Export {
+    /// A run directory that was merged, or a session directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Perfetto: a timeline of all ranks for ui.perfetto.dev.
+    #[arg(long)]
+    perfetto: bool,
+
+    /// The file; without it trace.pftrace beside the session.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Only these ranks, for example 0-3,8.
+    #[arg(long, value_name = "LIST")]
+    ranks: Option<RankList>,
+
+    /// Only this time since the session's start, for example 10s..12.5s.
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
+    range: Option<TimeRange>,
+
+    /// About how large the file may become; the page still opens 1GiB.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    max_bytes: Size,
+
+    /// Print what was written as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Export {
+    pub fn run(self) -> Result<Exit> {
+        if !self.perfetto {
+            bail!("say which format to write: --perfetto");
+        }
+        let (path, session) = session::read(&self.directory)?;
+        let beside = path.parent().unwrap_or(&path);
+        let output = self.output.clone().unwrap_or_else(|| beside.join(merge::TRACE));
+        let ranks = self
+            .ranks
+            .as_ref()
+            .map(|wanted| wanted.positions(&session))
+            .transpose()?;
+        let options = PerfettoOptions {
+            output: output.clone(),
+            ranks,
+            range_ns: self
+                .range
+                .map(|range| (range.from_ns.unwrap_or(0), range.to_ns.unwrap_or(i64::MAX))),
+            max_bytes: self.max_bytes.0,
+        };
+        let progress = Progress::new();
+        let exported = perfetto::export(&path, &session, &options, &mut |share| {
+            progress.tell("writing the trace", Some(share));
+        })?;
+        drop(progress);
+        let told = Told {
+            file: output.display().to_string(),
+            bytes: exported.written.bytes,
+            ranks: exported.ranks,
+            operations: exported.operations,
+            dropped: exported.dropped,
+            cut_off_ns: exported.cut_off_ns,
+        };
+        if self.json {
+            print::json(&told)?;
+        } else {
+            print::text(&told.text())?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// What was written.
+#[derive(Serialize)]
+struct Told {
+    file: String,
+    bytes: u64,
+    ranks: u32,
+    operations: u64,
+    /// Operations and spans that the format cannot hold where they lie.
+    dropped: u64,
+    /// From here on some rank is cut off.
+    cut_off_ns: Option<i64>,
+}
+
+impl Told {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{}: {} of {}, {}\n",
+            self.file,
+            units::counted(self.operations, "operation"),
+            units::counted(u64::from(self.ranks), "rank"),
+            units::bytes(self.bytes)
+        );
+        if self.dropped > 0 {
+            text.push_str(&format!(
+                "{} overlap in a way that the format cannot hold; left out\n",
+                self.dropped
+            ));
+        }
+        if let Some(cut) = cut_off(self.cut_off_ns) {
+            text.push_str(&format!("{cut}\n"));
+        }
+        text.push_str(
+            "open it at https://ui.perfetto.dev with 'Open trace file'; it stays on your machine\n",
+        );
+        text
+    }
+}
+
+/// That the trace is not whole, and how to see the rest.
+pub fn cut_off(cut_off_ns: Option<i64>) -> Option<String> {
+    let from = units::time(cut_off_ns?);
+    Some(format!(
+        "the trace would be too large: cut off from {from} on for some ranks; \
+         choose a part with rankscope export --perfetto --ranks or --range, or allow more with --max-bytes"
+    ))
+}

@@ -1,0 +1,462 @@
+//! `rankscope heatmap`.
+
+use super::progress::Progress;
+use super::rank_list::RankList;
+use super::{Exit, print, session};
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use rankscope_analysis::model::time_range::TimeRange;
+use rankscope_analysis::model::units;
+use rankscope_report::heatmap;
+use rankscope_report::heatmap::picture;
+use rankscope_report::heatmap::picture::{Drawn, Look, Placed};
+use rankscope_report::heatmap::scale::{Scale, Spread};
+use rankscope_report::heatmap::steps::Chosen;
+use rankscope_report::heatmap::theme::{DARK, LIGHT, Theme};
+use rankscope_report::heatmap::{Kind, png, svg};
+use serde::Serialize;
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope heatmap shared/run1                                all maps, into shared/run1/heatmaps/
+  rankscope heatmap shared/run1 --kind wait -o wait.png        who waited when
+  rankscope heatmap shared/run1 --kind traffic --value bandwidth -o links.svg
+  rankscope heatmap shared/run1 --kind delay --ranks 0-63 --steps 100-200 -o zoom.png
+  rankscope heatmap shared/run1 --json | jq '.maps[].scale'    scale and place of every cell, to read pictures back";
+
+const MEANING: &str = "\
+Kinds:
+  wait           rank × step: exposed wait for peers
+  communication  rank × step: exposed communication, waiting included
+  step-time      rank × step: time of the step
+  delay          rank × step: own delay against the median of the peers
+  busbw          operation × size: bus bandwidth of launches that hardly waited
+  traffic        rank × rank: bytes, or bandwidth; one map of what was recorded (messages, what NCCL's proxies measured,
+                 collectives between ranks whose messages were seen), one of what is modelled by a ring or tree
+
+Colours (cividis) are readable with any colour vision. A place without a value is striped, which is not zero. Where a map has
+more rows or columns than pixels, neighbours share one by a rule that stands in the picture.
+
+Exit status: 0 written, 2 wrong usage, unreadable input, or nothing of it can be drawn.";
+
+/// Draw who waited when, who sends to whom and how fast, as PNG or SVG.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{MEANING}"))]
+pub struct Heatmap {
+    /// A run directory that was merged, or a session directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// What to draw; without it everything.
+    #[arg(long, value_enum, value_name = "KIND")]
+    kind: Option<Chart>,
+
+    /// Where to write: FILE.png or FILE.svg for one map, else a directory; without it heatmaps/ beside the session.
+    #[arg(short, long, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+
+    /// Format of files in a directory.
+    #[arg(long, value_enum, default_value_t = Format::Png)]
+    format: Format,
+
+    /// What traffic shows; without it bytes, and both where everything is drawn.
+    #[arg(long, value_enum)]
+    value: Option<Value>,
+
+    /// Only these ranks, for example 0-3,8.
+    #[arg(long, value_name = "LIST")]
+    ranks: Option<RankList>,
+
+    /// Only these steps, for example 100-200.
+    #[arg(long, value_name = "FROM-TO", value_parser = steps)]
+    steps: Option<RangeInclusive<u32>>,
+
+    /// Only steps in this time since the session's start, for example 10s..12.5s.
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
+    range: Option<TimeRange>,
+
+    /// How colours are spread; auto: by the logarithm where traffic or bandwidth differs by more than 100 times.
+    #[arg(long, value_enum, default_value_t = Spreading::Auto)]
+    scale: Spreading,
+
+    /// End the scale at the 99th percentile where a few values are far beyond all others; they get its last colour.
+    #[arg(long)]
+    clip: bool,
+
+    /// Pixels for the cells of a map at most.
+    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1600x1200", value_parser = size)]
+    size: (u32, u32),
+
+    /// Paper; auto: light, and as SVG what the viewer prefers.
+    #[arg(long, value_enum, default_value_t = Paper::Auto)]
+    theme: Paper,
+
+    /// Print what was written as JSON, with the scales and the places of the cells.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Chart {
+    Wait,
+    Communication,
+    StepTime,
+    Delay,
+    Busbw,
+    Traffic,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Png,
+    Svg,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Value {
+    Bytes,
+    Bandwidth,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Spreading {
+    Auto,
+    Linear,
+    Log,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Paper {
+    Auto,
+    Light,
+    Dark,
+}
+
+/// Largest side, px: a map of it takes some hundred MiB to draw.
+const MOST_PIXELS: u32 = 8_192;
+
+fn size(text: &str) -> Result<(u32, u32), String> {
+    let wrong =
+        || format!("'{text}' is not a size; write it as 1600x1200, each side from 64 to {MOST_PIXELS}");
+    let (width, height) = text.split_once('x').ok_or_else(wrong)?;
+    let side = |text: &str| {
+        let pixels: u32 = text.trim().parse().map_err(|_| wrong())?;
+        if (64..=MOST_PIXELS).contains(&pixels) {
+            Ok(pixels)
+        } else {
+            Err(wrong())
+        }
+    };
+    Ok((side(width)?, side(height)?))
+}
+
+fn steps(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let wrong = || format!("'{text}' is no range of steps; write it as 100-200, 100- or 7");
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let first: u32 = first.trim().parse().map_err(|_| wrong())?;
+    let last: u32 = match last.trim() {
+        "" => u32::MAX,
+        last => last.parse().map_err(|_| wrong())?,
+    };
+    if first <= last {
+        Ok(first..=last)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// A file to be written.
+struct Target {
+    path: PathBuf,
+    is_svg: bool,
+}
+
+impl Heatmap {
+    pub fn run(self) -> Result<Exit> {
+        let kinds = self.kinds()?;
+        let targets = self.targets(&kinds)?;
+        let (path, session) = session::read(&self.directory)?;
+        let beside = path.parent().unwrap_or(&path).join(DIRECTORY);
+        let chosen = Chosen {
+            ranks: self
+                .ranks
+                .as_ref()
+                .map(|wanted| wanted.positions(&session))
+                .transpose()?
+                .map(|mut ranks| {
+                    ranks.sort_unstable();
+                    ranks.dedup();
+                    ranks
+                }),
+            steps: self.steps.clone(),
+            range_ns: self
+                .range
+                .map(|range| (range.from_ns.unwrap_or(i64::MIN), range.to_ns.unwrap_or(i64::MAX))),
+        };
+        let look = Look {
+            most: self.size,
+            cell: (32, 26),
+            margin: 16,
+            most_elements: 10_000,
+            with_words: true,
+            spread: match self.scale {
+                Spreading::Auto => None,
+                Spreading::Linear => Some(Spread::Linear),
+                Spreading::Log => Some(Spread::Log),
+            },
+            clips: self.clip,
+        };
+        let progress = Progress::new();
+        progress.tell("reading the session", None);
+        let made = heatmap::pictures(&path, &session, &kinds, &chosen, self.size.0 as usize)
+            .context("the session cannot be used; make it anew with rankscope merge")?;
+        let count = made.len();
+        let mut told = Told {
+            maps: Vec::new(),
+            not_drawn: Vec::new(),
+        };
+        for (at, (kind, made)) in made.into_iter().enumerate() {
+            progress.tell("drawing", Some(at as f64 / count as f64));
+            let drawn = match made {
+                Ok(made) => {
+                    let drawn = picture::draw(&made, &look);
+                    drawn
+                        .map(|drawn| (made, drawn))
+                        .ok_or_else(|| "there is nothing to draw".to_owned())
+                }
+                Err(reason) => Err(reason),
+            };
+            match drawn {
+                Ok((made, drawn)) => {
+                    let mut files = Vec::new();
+                    for target in targets.of(kind, &beside) {
+                        write(&target, &drawn, self.theme())?;
+                        files.push(target.path.display().to_string());
+                    }
+                    told.maps.push(Map {
+                        kind,
+                        files,
+                        title: made.title,
+                        quantity: made.quantity,
+                        scale: drawn.scale,
+                        grids: drawn.placed,
+                    });
+                }
+                Err(reason) => told.not_drawn.push(NotDrawn { kind, reason }),
+            }
+        }
+        drop(progress);
+        if told.maps.is_empty() {
+            let reasons: Vec<String> = told
+                .not_drawn
+                .iter()
+                .map(|not| format!("{}: {}", not.kind.name(), not.reason))
+                .collect();
+            bail!("nothing was drawn\n  {}", reasons.join("\n  "));
+        }
+        if self.json {
+            print::json(&told)?;
+        } else {
+            print::text(&told.text())?;
+        }
+        Ok(Exit::Fine)
+    }
+
+    fn theme(&self) -> Theme {
+        match self.theme {
+            Paper::Auto => Theme::Auto,
+            Paper::Light => Theme::Light,
+            Paper::Dark => Theme::Dark,
+        }
+    }
+
+    /// What is asked for; a choice that says nothing about it is refused.
+    fn kinds(&self) -> Result<Vec<Kind>> {
+        let Some(chart) = self.kind else {
+            return Ok(Kind::ALL
+                .into_iter()
+                .filter(|kind| match (kind, self.value) {
+                    (Kind::Traffic, Some(Value::Bandwidth)) => false,
+                    (Kind::TrafficBandwidth, Some(Value::Bytes)) => false,
+                    (Kind::Busbw, _) if self.ranks.is_some() => false,
+                    // Sums over the run would not be of the steps that were chosen.
+                    _ => kind.of_steps().is_some() || !self.chooses_steps(),
+                })
+                .collect());
+        };
+        if self.value.is_some() && chart != Chart::Traffic {
+            bail!("--value is for --kind traffic: the other maps show one thing");
+        }
+        let kind = match (chart, self.value) {
+            (Chart::Wait, _) => Kind::Wait,
+            (Chart::Communication, _) => Kind::Communication,
+            (Chart::StepTime, _) => Kind::StepTime,
+            (Chart::Delay, _) => Kind::Delay,
+            (Chart::Busbw, _) => Kind::Busbw,
+            (Chart::Traffic, Some(Value::Bandwidth)) => Kind::TrafficBandwidth,
+            (Chart::Traffic, _) => Kind::Traffic,
+        };
+        if kind.of_steps().is_none() && self.chooses_steps() {
+            bail!(
+                "--steps and --range choose steps; {} is a sum over the whole run",
+                kind.name()
+            );
+        }
+        if kind == Kind::Busbw && self.ranks.is_some() {
+            bail!("--ranks chooses rows of ranks; busbw has a row per operation");
+        }
+        Ok(vec![kind])
+    }
+
+    fn chooses_steps(&self) -> bool {
+        self.steps.is_some() || self.range.is_some()
+    }
+
+    fn targets(&self, kinds: &[Kind]) -> Result<Targets> {
+        let Some(output) = &self.output else {
+            return Ok(Targets::Beside(self.format));
+        };
+        let ending = output.extension().and_then(|ending| ending.to_str());
+        let is_svg = match ending.map(str::to_ascii_lowercase).as_deref() {
+            Some("png") => false,
+            Some("svg") => true,
+            Some(other) if !output.is_dir() => {
+                bail!(
+                    "{}: maps are written as .png or .svg, not .{other}",
+                    output.display()
+                )
+            }
+            _ => return Ok(Targets::Directory(output.clone(), self.format)),
+        };
+        if kinds.len() > 1 {
+            bail!(
+                "{} is one file, and there are {} maps: choose one with --kind, or name a directory",
+                output.display(),
+                kinds.len()
+            );
+        }
+        Ok(Targets::File(output.clone(), is_svg))
+    }
+}
+
+/// The directory of maps beside a session.
+const DIRECTORY: &str = "heatmaps";
+
+enum Targets {
+    File(PathBuf, bool),
+    Directory(PathBuf, Format),
+    Beside(Format),
+}
+
+impl Targets {
+    fn of(&self, kind: Kind, beside: &Path) -> Vec<Target> {
+        let (directory, format) = match self {
+            Self::File(path, is_svg) => {
+                return vec![Target {
+                    path: path.clone(),
+                    is_svg: *is_svg,
+                }];
+            }
+            Self::Directory(directory, format) => (directory.as_path(), *format),
+            Self::Beside(format) => (beside, *format),
+        };
+        [(Format::Svg, "png", false), (Format::Png, "svg", true)]
+            .into_iter()
+            .filter(|(other, ..)| *other != format)
+            .map(|(_, ending, is_svg)| Target {
+                path: directory.join(format!("{}.{ending}", kind.name())),
+                is_svg,
+            })
+            .collect()
+    }
+}
+
+/// Writes a file, whole or not at all.
+fn write(target: &Target, drawn: &Drawn, theme: Theme) -> Result<()> {
+    let bytes = if target.is_svg {
+        svg::file(&drawn.scene, theme).into_bytes()
+    } else {
+        let palette = if theme == Theme::Dark { &DARK } else { &LIGHT };
+        png::write(&drawn.scene, palette)?
+    };
+    let path = &target.path;
+    let cannot = || format!("cannot write {}", path.display());
+    if let Some(directory) = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+    {
+        fs::create_dir_all(directory).with_context(cannot)?;
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    fs::write(&unfinished, bytes).with_context(cannot)?;
+    fs::rename(&unfinished, path).with_context(cannot)
+}
+
+/// What was written.
+#[derive(Serialize)]
+struct Told {
+    maps: Vec<Map>,
+    not_drawn: Vec<NotDrawn>,
+}
+
+#[derive(Serialize)]
+struct Map {
+    kind: Kind,
+    files: Vec<String>,
+    title: String,
+    quantity: String,
+    scale: Scale,
+    grids: Vec<Placed>,
+}
+
+#[derive(Serialize)]
+struct NotDrawn {
+    kind: Kind,
+    reason: String,
+}
+
+impl Told {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for map in &self.maps {
+            let cells: usize = map.grids.iter().map(|grid| grid.rows * grid.columns).sum();
+            for file in &map.files {
+                text.push_str(&format!(
+                    "{file}: {}, {}, up to {}\n",
+                    map.title,
+                    units::counted(cells as u64, "cell"),
+                    map.scale.unit.shown(map.scale.largest)
+                ));
+            }
+        }
+        for not in &self.not_drawn {
+            text.push_str(&format!("– {}: {}\n", not.kind.name(), not.reason));
+        }
+        text.push_str("look closer with --kind KIND and --ranks, --steps or --range; the same maps are in report.html\n");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_steps_are_read_and_nonsense_is_not() {
+        assert_eq!(size("800x600"), Ok((800, 600)));
+        for text in ["", "800", "0x5", "800x99999", "axb", "-1x5"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert_eq!(steps("7"), Ok(7..=7));
+        assert_eq!(steps("7-9"), Ok(7..=9));
+        assert_eq!(steps("7-"), Ok(7..=u32::MAX));
+        for text in ["", "-7", "9-7", "a-b"] {
+            assert!(steps(text).is_err(), "{text}");
+        }
+    }
+}

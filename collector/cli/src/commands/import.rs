@@ -1,0 +1,197 @@
+//! `rankscope import`.
+
+use super::progress::Progress;
+use super::{Exit, merge};
+use crate::launch::ending::Ending;
+use crate::launch::run_directory;
+use crate::launch::stop::StopWatch;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use rankscope_import::{ImportOptions, ReadOptions};
+use rankscope_ranklog::reader::RankLog;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The run directory that is made inside a folder of traces.
+const FOLDER: &str = "rankscope";
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope import kineto log/                       the traces that torch.profiler wrote there, one per rank
+  rankscope import kineto rank0.json.gz rank1.json.gz -o imported
+  rankscope import kineto log/ --compat hta          also what Holistic Trace Analysis says, digit by digit
+  rankscope import nsys node0.sqlite node1.sqlite -o imported      exported with nsys export --type sqlite
+What is made is a run directory like any other: rankscope report, export, heatmap, compare and view take it.";
+
+/// Turn what another profiler recorded into a run like any other.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Import {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Debug, Subcommand)]
+enum From {
+    Kineto(Kineto),
+    Nsys(Nsys),
+}
+
+/// Reports of Nsight Systems, exported with `nsys export --type sqlite`, one per host.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Nsys {
+    /// Exported reports.
+    #[arg(required = true, value_name = "FILE")]
+    reports: Vec<PathBuf>,
+
+    /// The run directory to make.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Print the session's summary as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whose figures to compute besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Compat {
+    /// Holistic Trace Analysis: overlap, temporal breakdown, idle times.
+    Hta,
+}
+
+/// Traces of torch.profiler: JSON, plain or gzipped, of any version of PyTorch, one per rank.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Kineto {
+    /// Traces, or folders that hold them.
+    #[arg(required = true, value_name = "DIR|FILE")]
+    traces: Vec<PathBuf>,
+
+    /// The run directory to make; without it `rankscope` inside a single folder of traces.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Compute another tool's figures too, by its own definitions; the exact ones stand beside them.
+    #[arg(long, value_name = "TOOL")]
+    compat: Option<Compat>,
+
+    /// Keep PyTorch's operators as ranges, not only those of the program. They are most of a trace.
+    #[arg(long)]
+    operators: bool,
+
+    /// All ranks ran on one host, and so by one clock. Traces before 2025 do not name their host.
+    #[arg(long)]
+    one_host: bool,
+
+    /// Print the session's summary as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Import {
+    pub fn run(self) -> Result<Exit> {
+        match self.from {
+            From::Kineto(kineto) => kineto.run(),
+            From::Nsys(nsys) => nsys.run(),
+        }
+    }
+}
+
+impl Kineto {
+    fn run(self) -> Result<Exit> {
+        let files = rankscope_import::trace_files(&self.traces)?;
+        let output = match (&self.output, self.traces.as_slice()) {
+            (Some(output), _) => output.clone(),
+            (None, [only]) if only.is_dir() => only.join(FOLDER),
+            (None, _) => bail!("files need a place for what is made of them: -o DIR"),
+        };
+        let options = ImportOptions {
+            files,
+            output,
+            read: ReadOptions {
+                operators: self.operators,
+                hta: self.compat == Some(Compat::Hta),
+            },
+            one_host: self.one_host,
+            threads: None,
+        };
+        import(&options, self.json, rankscope_import::kineto)
+    }
+}
+
+impl Nsys {
+    fn run(self) -> Result<Exit> {
+        let options = ImportOptions {
+            files: self.reports,
+            output: self.output,
+            ..ImportOptions::default()
+        };
+        import(&options, self.json, rankscope_import::nsys)
+    }
+}
+
+/// Reads files with `read`, merges what is made of them, and prints the summary.
+fn import(
+    options: &ImportOptions,
+    json: bool,
+    read: impl Fn(
+        &ImportOptions,
+        &(dyn Fn(f64) + Sync),
+    ) -> Result<rankscope_import::Imported, rankscope_import::ImportError>,
+) -> Result<Exit> {
+    let output = &options.output;
+    let was_there = output.exists();
+    clear(output)?;
+    let abandoned = output.clone();
+    let _watch = StopWatch::start(move |signal| {
+        merge::abandon(&abandoned);
+        let _ = writeln!(
+            io::stderr().lock(),
+            "rankscope: stopped; the traces are untouched, import them again"
+        );
+        Ending::Signal(signal).end_likewise()
+    });
+    {
+        let progress = Mutex::new(Progress::new());
+        read(options, &|share| {
+            if let Ok(progress) = progress.try_lock() {
+                progress.tell("reading traces", Some(share));
+            }
+        })
+        .inspect_err(|_| {
+            // A directory that was made for them goes if nothing came of them; only an empty one can be removed so.
+            if !was_there {
+                let _ = std::fs::remove_dir(output);
+            }
+        })?;
+    }
+    let merged = merge::merge(std::slice::from_ref(output), output)?;
+    merged.print(json)?;
+    Ok(merged.exit())
+}
+
+/// Takes away the logs of an earlier import. What was recorded is never touched.
+fn clear(output: &Path) -> Result<()> {
+    if !output.is_dir() {
+        return Ok(());
+    }
+    for path in run_directory::logs(output)? {
+        let is_ours = RankLog::open(&path).is_ok_and(|log| {
+            log.properties
+                .contains_key(rankscope_analysis::ingest::imported::SOURCE)
+        });
+        if !is_ours {
+            bail!(
+                "{} holds a recording ({}): name another directory with -o",
+                output.display(),
+                path.display()
+            );
+        }
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}

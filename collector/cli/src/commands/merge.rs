@@ -1,0 +1,298 @@
+//! `rankscope merge`.
+
+use super::progress::Progress;
+use super::{Exit, export, print, session};
+use crate::launch::ending::Ending;
+use crate::launch::lock::{LOCK, MergeLock};
+use crate::launch::stop::StopWatch;
+use crate::launch::{live, record, run_directory};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use rankscope_analysis::findings;
+use rankscope_analysis::index;
+use rankscope_analysis::ingest::part::Last;
+use rankscope_analysis::model::time_range::time_ns;
+use rankscope_analysis::{MergeOptions, merge_last};
+use rankscope_formats::session::Session;
+use rankscope_report::export::perfetto;
+use rankscope_report::export::perfetto::PerfettoOptions;
+use rankscope_report::{Look, Places};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The trace's name in a run directory.
+pub const TRACE: &str = "trace.pftrace";
+/// The report's name in a run directory.
+pub const REPORT: &str = "report.html";
+/// A session that is being written; renamed when it is whole.
+const UNFINISHED: &str = "session.unfinished";
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope merge shared/run1                       after a recording without `rankscope run`, or an interrupted merge
+  rankscope merge node0/run node1/run -o merged     directories of nodes that share no file system
+  rankscope merge shared/run1 -o now --only-session --last 5s
+                                                    what a run that still goes on did in its last five seconds
+  rankscope merge shared/run1 --json | jq .findings";
+
+/// Merge the logs of all ranks into one session, a trace and a report; print the summary.
+///
+/// Merging again gives the same result: the logs stay as they are, what was merged before is replaced.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Merge {
+    /// Run directories.
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+
+    /// Where to write; a single run directory keeps its own session without this.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Make the session and its index alone, no trace and no page: for looking at a run that still goes on.
+    #[arg(long)]
+    only_session: bool,
+
+    /// Merge the last part of the run alone: 5s, 500ms. What reaches over its begin is left out, and counted; the rest of
+    /// the logs is not read.
+    #[arg(long, value_name = "TIME", value_parser = length_ns, requires = "only_session")]
+    last: Option<i64>,
+
+    /// The same, so long that it has about so many records over all ranks.
+    #[arg(long, value_name = "RECORDS", requires = "only_session")]
+    last_records: Option<u64>,
+
+    /// Print the session's summary as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn length_ns(text: &str) -> Result<i64, String> {
+    let length = time_ns(text).filter(|&ns| ns > 0);
+    length.ok_or_else(|| format!("'{text}' is not a length of time; write it as 5s or 500ms"))
+}
+
+impl Merge {
+    pub fn run(self) -> Result<Exit> {
+        let output = match (&self.output, self.directories.as_slice()) {
+            (Some(output), _) => output.clone(),
+            (None, [only]) => only.clone(),
+            (None, _) => bail!("several directories need a place for what is merged from them: -o DIR"),
+        };
+        let last = Last {
+            time_ns: self.last,
+            records: self.last_records,
+        };
+        // A part is of a run that goes on: nobody waits for its end, and what lies where stays there.
+        if last == Last::default() {
+            self.collect()?;
+        }
+        let abandoned = output.clone();
+        let _watch = StopWatch::start(move |signal| {
+            abandon(&abandoned);
+            warn("stopped; the recording is untouched, merge again to go on");
+            Ending::Signal(signal).end_likewise()
+        });
+        let merged = if self.only_session {
+            merge_session(&self.directories, &output, last, &Progress::new())?.0
+        } else {
+            merge(&self.directories, &output)?
+        };
+        merged.print(self.json)?;
+        Ok(merged.exit())
+    }
+
+    /// Brings what dead processes left into their logs, and tells of those that still run.
+    fn collect(&self) -> Result<()> {
+        for directory in &self.directories {
+            let recording: Vec<_> = record::read_all(directory)
+                .into_iter()
+                .filter(record::LaunchRecord::is_recording)
+                .collect();
+            for launch in &recording {
+                warn(&format!(
+                    "{} still records into {} ({}); what it did until now is merged",
+                    launch.launcher.host,
+                    directory.display(),
+                    launch.command_line
+                ));
+            }
+            let found = live::collect_all(directory, &recording)?;
+            for process in &found.running {
+                warn(&format!("{process} still runs; what it did until now is merged"));
+            }
+            for log in &found.missing {
+                warn(&format!(
+                    "{} has no end and its live area is not on this machine: \
+                     its last seconds are missing unless you merge on the machine that recorded it",
+                    log.display()
+                ));
+            }
+            for failure in &found.failed {
+                warn(failure);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a merge made.
+pub struct Merged {
+    /// Its summary.
+    pub session: Session,
+    /// Where the rest is.
+    pub places: Places,
+}
+
+impl Merged {
+    /// Prints the summary, as JSON or for people.
+    pub fn print(&self, json: bool) -> Result<()> {
+        if json {
+            let document = rankscope_report::document::document(&self.session, &self.places.session)?;
+            return print::json(&document);
+        }
+        print::text(&rankscope_report::summary_text(
+            &self.session,
+            &self.places,
+            &Look::of_stdout(),
+        ))
+    }
+
+    /// Figures that contradict themselves allow no conclusion.
+    pub fn exit(&self) -> Exit {
+        if findings::contradictory(&self.session).is_empty() {
+            Exit::Fine
+        } else {
+            Exit::Inconclusive
+        }
+    }
+}
+
+/// Merges run directories into `output`: session, trace, report.
+pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
+    let progress = Progress::new();
+    let whole = Last::default();
+    let (Merged { session, mut places }, _lock) = merge_session(directories, output, whole, &progress)?;
+    write_report(&session, output, &mut places)?;
+    // A session without a trace is still a session.
+    match write_trace(&places.session, &session, output, &progress) {
+        Ok(trace) => places.trace = Some(trace),
+        Err(error) => {
+            // An older one would show another session.
+            let _ = fs::remove_file(output.join(TRACE));
+            warn(&format!("there is no trace: {error:#}"));
+        }
+    }
+    Ok(Merged { session, places })
+}
+
+/// The same without a trace: for runs that are compared, of which hardly any is looked at.
+pub fn merge_without_trace(directories: &[PathBuf], output: &Path) -> Result<Merged> {
+    let progress = Progress::new();
+    let (Merged { session, mut places }, _lock) =
+        merge_session(directories, output, Last::default(), &progress)?;
+    write_report(&session, output, &mut places)?;
+    Ok(Merged { session, places })
+}
+
+fn write_report(session: &Session, output: &Path, places: &mut Places) -> Result<()> {
+    let html = output.join(REPORT);
+    rankscope_report::write_html(session, &places.session, &html, None)
+        .with_context(|| format!("cannot write {}", html.display()))?;
+    places.report = Some(html);
+    Ok(())
+}
+
+/// Merges run directories, or the last part of them, into the session in `output`, with the viewer's index. Nobody else
+/// merges there until the lock is let go.
+fn merge_session(
+    directories: &[PathBuf],
+    output: &Path,
+    last: Last,
+    progress: &Progress,
+) -> Result<(Merged, MergeLock)> {
+    let mut logs = Vec::new();
+    for directory in directories {
+        logs.extend(run_directory::logs(directory)?);
+    }
+    if logs.is_empty() {
+        let shown: Vec<String> = directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        bail!("there are no rank logs (*.rslog) in {}", shown.join(", "));
+    }
+    fs::create_dir_all(output).with_context(|| format!("cannot make {}", output.display()))?;
+    let lock = MergeLock::take(output)?;
+    let unfinished = output.join(UNFINISHED);
+    remove_directory(&unfinished)?;
+    let options = MergeOptions {
+        directories: directories.to_vec(),
+        output: unfinished.clone(),
+        threads: None,
+        most_pending: None,
+    };
+    let session = merge_last(&options, last, &mut |now| progress.tell(now.phase, now.share))?;
+    let finished = output.join(session::FOLDER);
+    remove_directory(&finished)?;
+    fs::rename(&unfinished, &finished)
+        .with_context(|| format!("cannot rename {} to {}", unfinished.display(), finished.display()))?;
+    let places = Places {
+        session: finished,
+        ..Places::default()
+    };
+    // Made now, the viewer opens at once; it makes what is missing by itself.
+    let ranks = 0..session.ranks.len() as u32;
+    let indexed = index::ensure(&places.session, &session, ranks, &mut |done, all| {
+        progress.tell(
+            "indexing for the viewer",
+            Some(f64::from(done) / f64::from(all.max(1))),
+        );
+    });
+    if let Err(error) = indexed {
+        warn(&format!("{error}; the viewer will try again"));
+    }
+    Ok((Merged { session, places }, lock))
+}
+
+fn write_trace(directory: &Path, session: &Session, output: &Path, progress: &Progress) -> Result<PathBuf> {
+    let options = PerfettoOptions::whole(output.join(TRACE));
+    let exported = perfetto::export(directory, session, &options, &mut |share| {
+        progress.tell("writing the trace", Some(share));
+    })?;
+    if let Some(cut) = export::cut_off(exported.cut_off_ns) {
+        warn(&cut);
+    }
+    Ok(options.output)
+}
+
+/// Prints the summary where a job's output cannot be mistaken for it.
+pub fn print_to_stderr(merged: &Merged) {
+    let text = rankscope_report::summary_text(&merged.session, &merged.places, &Look::of_stderr());
+    let mut stderr = io::stderr().lock();
+    // Nobody is left to read it if this fails.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Takes away what an interrupted merge of this directory leaves; the recording is not touched.
+pub fn abandon(output: &Path) {
+    if MergeLock::is_own(output) {
+        let _ = fs::remove_dir_all(output.join(UNFINISHED));
+        let _ = fs::remove_file(output.join(format!("{TRACE}.unfinished")));
+        let _ = fs::remove_file(output.join(LOCK));
+    }
+}
+
+fn remove_directory(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn warn(what: &str) {
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
+}

@@ -1,0 +1,227 @@
+//! `rankscope report`.
+
+use super::progress::Progress;
+use super::rank_list::RankList;
+use super::{Exit, merge, print, session, timeline_picture};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use rankscope_analysis::model::stated;
+use rankscope_analysis::model::stated::{ForScope, Stated};
+use rankscope_analysis::model::time_range::TimeRange;
+use rankscope_analysis::selection;
+use rankscope_analysis::selection::Wanted;
+use rankscope_analysis::selection::rollup::{By, rollup};
+use rankscope_analysis::summary::{named_pauses, scorecard};
+use rankscope_analysis::{findings, index};
+use rankscope_formats::index::{ViewFile, view_path};
+use rankscope_formats::session::{Selection, Session};
+use rankscope_report::Places;
+use rankscope_report::heatmap;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const EXAMPLES: &str = "\
+Examples:
+  rankscope report shared/run1                  print the summary, write shared/run1/report.html
+  rankscope report shared/run1 --html out.html  write the page elsewhere
+  rankscope report shared/run1 --timeline       with a picture of the timeline, made by the viewer
+  rankscope report shared/run1 --json | jq .coverage
+  rankscope report shared/run1 --by host        sums by host: time, waiting, traffic; also rank, device, role
+  rankscope report shared/run1 --range 10s..12s what happened in this window of time: --ranks 0-3 of some ranks
+  rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
+                                                judge bandwidth and latency by what the machine can do";
+
+/// Print a session's summary and write its report.html.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Report {
+    /// A run directory that was merged, or a session directory.
+    #[arg(value_name = "DIR", required_unless_present = "schema")]
+    directory: Option<PathBuf>,
+
+    /// Where to write the page, instead of report.html beside the session.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Put a picture of the timeline on the page; it takes rankscope-viewer, but no display.
+    #[arg(long, conflicts_with = "range")]
+    timeline: bool,
+
+    /// Print the summary as JSON; writes a page only if --html names one.
+    #[arg(long)]
+    json: bool,
+
+    /// Print the JSON Schema of what --json prints, every field documented, and nothing else; --schema=range that of what
+    /// --range --json prints.
+    #[arg(
+        long,
+        value_name = "OF",
+        exclusive = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "summary"
+    )]
+    schema: Option<Printed>,
+
+    /// Highest bus bandwidth that the paths can have, in GB/s (or MB/s, Gbit/s): of all scopes, or of inside-host,
+    /// across-hosts or mixed ones. Without it there is no score for bandwidth.
+    #[arg(long, value_name = "[SCOPE=]GB/s", value_parser = stated::peak)]
+    peak_busbw: Vec<ForScope>,
+
+    /// Longest time that a transfer of at most 64 KiB may take, with its unit (us, ms): of all scopes or of one. Without it
+    /// there is no score for latency.
+    #[arg(long, value_name = "[SCOPE=]TIME", value_parser = stated::latency_limit)]
+    latency_limit: Vec<ForScope>,
+
+    /// Tokens that all ranks together train in a step: tells figures for each token. Without it these are told where the
+    /// program marks `tokens N`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    tokens_per_step: Option<u64>,
+
+    /// Print sums by rank, device or host, or of operations by the role of their communicators, instead of the summary.
+    #[arg(long, value_name = "WHAT")]
+    by: Option<Level>,
+
+    /// Print what happened in this time since the session's start instead, for example 10s..12.5s: where the ranks' time
+    /// went, operations, stalls, who was last.
+    #[arg(
+        long,
+        value_name = "FROM..TO",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["html", "by", "peak_busbw", "latency_limit", "tokens_per_step"]
+    )]
+    range: Option<TimeRange>,
+
+    /// With --range: only these ranks, for example 0-3,8, and operations on communicators with one of them.
+    #[arg(long, value_name = "LIST", requires = "range")]
+    ranks: Option<RankList>,
+}
+
+/// What JSON is described.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Printed {
+    Summary,
+    Range,
+}
+
+/// What sums are printed by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    Rank,
+    Device,
+    Host,
+    Role,
+}
+
+impl Level {
+    fn by(self) -> By {
+        match self {
+            Self::Rank => By::Rank,
+            Self::Device => By::Device,
+            Self::Host => By::Host,
+            Self::Role => By::Role,
+        }
+    }
+}
+
+impl Report {
+    pub fn run(self) -> Result<Exit> {
+        if let Some(printed) = self.schema {
+            print::json(&match printed {
+                Printed::Summary => rankscope_formats::session::schema(),
+                Printed::Range => rankscope_formats::session::selection_schema(),
+            })?;
+            return Ok(Exit::Fine);
+        }
+        let directory = self.directory.context("name a run directory")?;
+        let (path, mut session) = session::read(&directory)?;
+        if let Some(range) = self.range {
+            let ranks = self.ranks.map(|wanted| wanted.positions(&session)).transpose()?;
+            let ranks = ranks.map(BTreeSet::from_iter);
+            let selection = select(&path, &session, range, ranks.as_ref())?;
+            if self.json {
+                print::json(&selection)?;
+            } else {
+                let look = rankscope_report::Look::of_stdout();
+                print::text(&rankscope_report::selection_text(&selection, &session, &look))?;
+            }
+            return Ok(if selection.adds_up() {
+                Exit::Fine
+            } else {
+                Exit::Inconclusive
+            });
+        }
+        let stated = Stated {
+            peaks: self.peak_busbw,
+            latency_limits: self.latency_limit,
+        };
+        // The session stays as it was merged: what is stated belongs to this report.
+        if !stated.is_empty() {
+            findings::state(&mut session, &stated);
+            session.scorecard = Some(scorecard::scorecard(&session, &stated));
+        }
+        if let Some(tokens) = self.tokens_per_step {
+            named_pauses::state_tokens(&mut session, tokens);
+        }
+        let beside = path.parent().unwrap_or(&path).to_path_buf();
+        let html = self
+            .html
+            .or_else(|| (!self.json).then(|| beside.join(merge::REPORT)));
+        if let Some(html) = &html {
+            let timeline = self.timeline.then(|| timeline_picture::take(&path)).transpose()?;
+            rankscope_report::write_html(&session, &path, html, timeline.as_deref())
+                .with_context(|| format!("cannot write {}", html.display()))?;
+        }
+        if let Some(level) = self.by {
+            let sums = rollup(&session, &heatmap::read_traffic(&path)?, level.by());
+            if self.json {
+                print::json(&sums)?;
+            } else {
+                print::text(&rankscope_report::rollup_text(
+                    &sums,
+                    &rankscope_report::Look::of_stdout(),
+                ))?;
+            }
+            return Ok(Exit::Fine);
+        }
+        let trace = Some(beside.join(merge::TRACE)).filter(|trace| trace.is_file());
+        let merged = merge::Merged {
+            session,
+            places: Places {
+                session: path,
+                trace,
+                report: html,
+            },
+        };
+        merged.print(self.json)?;
+        Ok(merged.exit())
+    }
+}
+
+/// Sums up a window of the session in `path`. What of the index is missing or of another session is made first.
+fn select(
+    path: &Path,
+    session: &Session,
+    range: TimeRange,
+    ranks: Option<&BTreeSet<u32>>,
+) -> Result<Selection> {
+    let progress = Progress::new();
+    let all =
+        || (0..session.ranks.len() as u32).filter(|rank| ranks.is_none_or(|ranks| ranks.contains(rank)));
+    index::ensure(path, session, all(), &mut |done, all| {
+        progress.tell(
+            "indexing the session",
+            Some(f64::from(done) / f64::from(all.max(1))),
+        );
+    })?;
+    progress.tell("summing up", None);
+    let wanted = Wanted {
+        window: range.window(session),
+        ranks,
+        cancelled: &AtomicBool::new(false),
+    };
+    let view = |rank| ViewFile::open(&view_path(path, rank)).ok().map(Arc::new);
+    Ok(selection::select(path, session, &view, wanted)?)
+}

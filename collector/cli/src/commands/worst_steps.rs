@@ -1,0 +1,67 @@
+//! Pictures of the longest steps of both sides, made by the viewer, for the page of a comparison.
+
+use super::{session, timeline_picture};
+use rankscope_formats::comparison::{Comparison, RunUsed};
+use rankscope_report::compare::{Picture, Side};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Steps of each side.
+const MOST: usize = 2;
+
+/// As many as can be made. Without the viewer there are none, and the page says how to see them.
+pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
+    let mut out = Vec::new();
+    for (side, runs) in [
+        (Side::Base, &comparison.base.runs),
+        (Side::New, &comparison.new.runs),
+    ] {
+        for (run, step) in longest(runs) {
+            let used = &runs[run];
+            let worst = used.worst_steps[step];
+            // A step needs some room to be seen in.
+            let margin = worst.end_ns.saturating_sub(worst.start_ns) / 20;
+            let range = (
+                worst.start_ns.saturating_sub(margin),
+                worst.end_ns.saturating_add(margin),
+            );
+            let picture = session::locate(Path::new(&used.name.directory))
+                .and_then(|directory| timeline_picture::take_range(&directory, Some(range)));
+            match picture {
+                Ok(png) => out.push(Picture {
+                    side,
+                    run,
+                    step: worst.step,
+                    png,
+                }),
+                Err(error) => {
+                    let _ = writeln!(
+                        io::stderr().lock(),
+                        "rankscope: the page has no pictures: {error:#}"
+                    );
+                    return out;
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The longest steps of a side's runs: run, and position among its longest.
+fn longest(runs: &[RunUsed]) -> Vec<(usize, usize)> {
+    let steps = runs
+        .iter()
+        .enumerate()
+        .filter(|(_, run)| run.is_compared && !run.is_stored);
+    let mut all: Vec<(i64, usize, usize)> = steps
+        .flat_map(|(at, run)| {
+            let steps = run.worst_steps.iter().enumerate();
+            steps.map(move |(step, worst)| (worst.start_ns.saturating_sub(worst.end_ns), at, step))
+        })
+        .collect();
+    all.sort_unstable();
+    all.into_iter()
+        .take(MOST)
+        .map(|(_, run, step)| (run, step))
+        .collect()
+}

@@ -1,0 +1,307 @@
+//! Rank logs from the traces of other profilers.
+//!
+//! An imported run is a run like any other: the same code computes, shows, exports and compares it.
+//!
+//! Files in the order of the data: `files` lists the traces, `kineto` and `nsys` read one trace into a `trace` (`words`
+//! maps the names that PyTorch uses, `spool` sorts records on disk), `join` identifies ranks and operations across
+//! traces, and `log` writes the log of a rank. `hta` computes the figures of Holistic Trace Analysis.
+
+mod files;
+mod hta;
+mod join;
+mod kineto;
+mod log;
+mod nsys;
+mod spool;
+mod trace;
+mod words;
+
+pub use files::{FileError, trace_files};
+pub use kineto::ReadOptions;
+pub use nsys::NsysError;
+
+use rankscope_formats::session::{HtaFigures, ProblemSummary};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trace::Trace;
+
+/// Most threads that read at once, and most traces whose records are held in memory: some tens of megabytes each.
+const MOST_THREADS: usize = 16;
+
+/// How to import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Traces, one per rank.
+    pub files: Vec<PathBuf>,
+    /// Directory for the logs. It is created.
+    pub output: PathBuf,
+    /// What to read of each.
+    pub read: ReadOptions,
+    /// All ranks ran on one host, whatever the traces say, so that they have one clock.
+    pub one_host: bool,
+    /// Threads; `None`: as many as there are processors.
+    pub threads: Option<usize>,
+}
+
+/// What was imported.
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    /// The logs, in the order of the ranks.
+    pub logs: Vec<PathBuf>,
+    /// Events read.
+    pub events: u64,
+    /// Bytes read, unpacked.
+    pub bytes: u64,
+    /// Figures of Holistic Trace Analysis, where they were asked for.
+    pub hta: Option<HtaFigures>,
+    /// What could not be read.
+    pub problems: Vec<ProblemSummary>,
+}
+
+/// An import that could not be done. What is only partly readable is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A file could not be opened, or a log not be written.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No file is a trace.
+    #[error("{0} holds no events of torch.profiler: a trace is a JSON object with the member traceEvents")]
+    NoTrace(PathBuf),
+    /// A report of Nsight Systems that cannot be read.
+    #[error(transparent)]
+    Nsys(#[from] NsysError),
+    /// Two files say that they are the same rank's.
+    #[error("{one} and {other} are both of rank {rank}: name the files of one recording, one per rank")]
+    TwoOfARank {
+        /// The rank.
+        rank: u32,
+        /// A file.
+        one: PathBuf,
+        /// Another.
+        other: PathBuf,
+    },
+}
+
+/// Reads traces of torch.profiler, one per rank, and writes rank logs. `progress` is told the share that is done.
+///
+/// # Errors
+///
+/// If no file is a trace, two are of one rank, or a file cannot be opened or written.
+pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
+    // A folder of traces may hold other files: they stop nothing, as long as there is a trace.
+    let others: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut traces = read_all(options, progress, |path, told| {
+        let trace =
+            kineto::read(path, &options.output, options.read, told).map_err(|source| ImportError::Io {
+                path: path.to_path_buf(),
+                source,
+            })?;
+        if trace.is_none() {
+            let mut others = others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            others.push(path.to_path_buf());
+        }
+        Ok(trace.into_iter().collect())
+    })?;
+    let mut others = others
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    others.sort();
+    match traces.first_mut() {
+        Some(first) => first.notes.extend(
+            others
+                .iter()
+                .map(|path| format!("{} is no trace and was left out", path.display())),
+        ),
+        None => {
+            return Err(ImportError::NoTrace(
+                others.into_iter().next().unwrap_or_default(),
+            ));
+        }
+    }
+    finish(options, traces)
+}
+
+/// Reads reports of Nsight Systems, exported as SQLite, one per host, and writes rank logs, one per process that used a device.
+/// `progress` is told the share that is done.
+///
+/// # Errors
+///
+/// If a file is no report, or cannot be opened or written.
+pub fn nsys(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
+    let traces = read_all(options, progress, |path, _| {
+        Ok(nsys::read(path, &options.output)?)
+    })?;
+    finish(options, traces)
+}
+
+/// Joins what was read, and writes the logs.
+fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, ImportError> {
+    // Without a rank of its own a trace is told by its place among the others.
+    traces.sort_by(|one, other| (one.rank, &one.path).cmp(&(other.rank, &other.path)));
+    number(&mut traces)?;
+    let mut imported = Imported::default();
+    for trace in &traces {
+        imported.events += trace.events;
+        imported.bytes += trace.bytes;
+        imported.problems.extend(trace.problems.iter().cloned());
+    }
+    if options.read.hta {
+        imported.hta = Some(hta_figures(&traces));
+    }
+    let joined = join::join(&traces, options.one_host);
+    let writing: Vec<(Trace, join::Joined)> = traces.into_iter().zip(joined).collect();
+    let hta = imported.hta.as_ref();
+    imported.logs = in_parallel(options.threads, writing, |(trace, joined)| {
+        let rank = trace.rank.unwrap_or(0);
+        let path = options.output.join(format!("rank-{rank}.rslog"));
+        log::write(&path, trace, joined, hta).map_err(|source| ImportError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    })?;
+    Ok(imported)
+}
+
+/// Reads all files, each on one thread.
+fn read_all(
+    options: &ImportOptions,
+    progress: &(dyn Fn(f64) + Sync),
+    read: impl Fn(&Path, &mut dyn FnMut(u64)) -> Result<Vec<Trace>, ImportError> + Sync,
+) -> Result<Vec<Trace>, ImportError> {
+    fs::create_dir_all(&options.output).map_err(|source| ImportError::Io {
+        path: options.output.clone(),
+        source,
+    })?;
+    rankscope_analysis::ingest::open_files::allow_many_files();
+    // How long an unpacked file is nobody knows before its end: files count as a whole.
+    let done = AtomicUsize::new(0);
+    let files = options.files.len().max(1) as f64;
+    let tell = || progress(done.load(Ordering::Relaxed) as f64 / files);
+    let traces = in_parallel(options.threads, options.files.clone(), |path| {
+        let mut traces = read(&path, &mut |_| tell())?;
+        if options.files.len() > MOST_THREADS {
+            // All wait for the last one to be read.
+            for trace in &mut traces {
+                trace.spool.settle().map_err(|source| ImportError::Io {
+                    path: options.output.clone(),
+                    source,
+                })?;
+            }
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+        tell();
+        Ok(traces)
+    })?;
+    Ok(traces.into_iter().flatten().collect())
+}
+
+/// Does something with each of many things, in their order, on several threads.
+fn in_parallel<T: Send, R: Send>(
+    threads: Option<usize>,
+    things: Vec<T>,
+    work: impl Fn(T) -> Result<R, ImportError> + Sync,
+) -> Result<Vec<R>, ImportError> {
+    let available = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads
+        .unwrap_or_else(available)
+        .clamp(1, MOST_THREADS)
+        .min(things.len().max(1));
+    let count = things.len();
+    let waiting = Mutex::new(things.into_iter().enumerate());
+    let results: Mutex<Vec<(usize, Result<R, ImportError>)>> = Mutex::new(Vec::with_capacity(count));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .next();
+                    let Some((position, thing)) = next else {
+                        return;
+                    };
+                    let result = work(thing);
+                    results
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push((position, result));
+                }
+            });
+        }
+    });
+    let mut results = results
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|&(position, _)| position);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Gives a rank to each trace: its own, else the first that nobody has.
+fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
+    let mut known: BTreeMap<u32, PathBuf> = BTreeMap::new();
+    for trace in traces.iter() {
+        if let Some(rank) = trace.rank
+            && let Some(one) = known.insert(rank, trace.path.clone())
+        {
+            return Err(ImportError::TwoOfARank {
+                rank,
+                one,
+                other: trace.path.clone(),
+            });
+        }
+    }
+    let mut taken: BTreeSet<u32> = known.into_keys().collect();
+    for trace in traces.iter_mut().filter(|trace| trace.rank.is_none()) {
+        let free = (0..).find(|rank| !taken.contains(rank)).unwrap_or(u32::MAX);
+        taken.insert(free);
+        trace.rank = Some(free);
+        trace.notes.push(format!(
+            "nothing says whose process {} is; it is called rank {free} by the order of files and devices",
+            trace.process
+        ));
+    }
+    traces.sort_by_key(|trace| trace.rank);
+    // Who does not say how large the job is belongs to one of those that were named together.
+    let highest = traces.iter().filter_map(|trace| trace.rank).max().unwrap_or(0);
+    for trace in traces.iter_mut() {
+        trace.world.get_or_insert(highest.saturating_add(1));
+    }
+    Ok(())
+}
+
+fn hta_figures(traces: &[Trace]) -> HtaFigures {
+    let steps: BTreeSet<&str> = traces
+        .iter()
+        .filter_map(|trace| trace.hta.as_ref())
+        .flat_map(|hta| hta.steps())
+        .collect();
+    let is_filtered = steps.len() >= 2;
+    let mut all = HtaFigures::default();
+    for trace in traces {
+        if let (Some(hta), Some(rank)) = (&trace.hta, trace.rank) {
+            let mut figures = hta.figures(rank, is_filtered);
+            all.overlap.append(&mut figures.overlap);
+            all.temporal.append(&mut figures.temporal);
+            all.idle.append(&mut figures.idle);
+        }
+    }
+    all
+}
+
+/// The name of a file without its folders, for people.
+fn shown(path: &Path) -> String {
+    path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}

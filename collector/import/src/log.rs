@@ -1,0 +1,441 @@
+//! Writes what a trace said as a rank log.
+
+use super::join::{CallKey, Joined};
+use super::shown;
+use super::trace::{Call, DEVICE_LANE, FIRST_TEXT, Trace};
+use rankscope_analysis::ingest::imported::{HTA, NOTE, SOURCE};
+use rankscope_analysis::model::sources::{CUPTI, OVERHEAD, OVERHEAD_RECORDED};
+use rankscope_formats::session::HtaFigures;
+use rankscope_ranklog::activity::{Activity, Coverage, LinkedTo};
+use rankscope_ranklog::clock::{Calibration, Counter};
+use rankscope_ranklog::definition::{KIND_COMMUNICATOR, KIND_PROPERTY, KIND_STREAM, KIND_TEXT, Payload};
+use rankscope_ranklog::record::{
+    CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_LINKED, NO_PEER, Record, RecordKind,
+};
+use rankscope_ranklog::writer::LogWriter;
+use rankscope_ranklog::{Library, Operation};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+
+/// Records of a frame.
+const FRAME: usize = 1 << 14;
+/// How far a stamp may be off, ns: traces before 2024 have whole microseconds.
+const STAMP_ERROR_NS: u32 = 1000;
+
+/// Writes the log of one rank.
+pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigures>) -> io::Result<()> {
+    let out = BufWriter::with_capacity(1 << 18, File::create(path)?);
+    let rank = trace.rank.unwrap_or(0);
+    // The profiler's own window begins before it records anything, and ends when it has written: of that time nothing is known.
+    let span = trace.span.or(trace.window).unwrap_or((0, 1));
+    let base = Base::of(&trace, span);
+    // The job's traces have names of their own; a log's is a number.
+    let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
+    let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process)?;
+    define(&mut writer, &trace, &joined, rank, hta, base.ticks(span.0))?;
+    writer.calibrations(&[
+        base.calibration(span.0),
+        base.calibration(span.1.max(span.0.saturating_add(1))),
+    ])?;
+    push_calls(&mut trace, &joined)?;
+    if trace.works > 0 {
+        let covered = Activity::Covered {
+            start_ticks: span.0 as u64,
+            end_ticks: span.1 as u64,
+            coverage: Coverage::All,
+            works: trace.works,
+        };
+        trace.spool.push(DEVICE_LANE, covered.to_record())?;
+    }
+    let links = Links::new(&trace, &joined);
+    write_records(&mut writer, trace, &links, base)?;
+    writer.end()?;
+    Ok(())
+}
+
+/// From the trace's times to ticks: ns since 1970.
+#[derive(Clone, Copy)]
+struct Base(i64);
+
+impl Base {
+    /// A trace whose base is unknown keeps its own times, moved to where none is negative.
+    fn of(trace: &Trace, span: (i64, i64)) -> Self {
+        Self(trace.base_ns.max(span.0.saturating_neg().max(0)))
+    }
+
+    fn ticks(self, ns: i64) -> u64 {
+        ns.saturating_add(self.0).max(0) as u64
+    }
+
+    fn calibration(self, ns: i64) -> Calibration {
+        let ticks = self.ticks(ns);
+        Calibration {
+            ticks,
+            monotonic_raw_ns: ticks as i64,
+            realtime_ns: ticks as i64,
+            half_width_ticks: STAMP_ERROR_NS,
+            realtime_half_width_ticks: STAMP_ERROR_NS,
+            // Nothing tells how well the host kept the time.
+            realtime_maxerror_us: u32::MAX,
+            counter_trusted: 1,
+            ..Calibration::default()
+        }
+    }
+}
+
+fn define<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    trace: &Trace,
+    joined: &Joined,
+    rank: u32,
+    hta: Option<&HtaFigures>,
+    created: u64,
+) -> io::Result<()> {
+    let mut properties: Vec<(String, String)> = vec![
+        (SOURCE.to_owned(), trace.source.to_owned()),
+        ("host".to_owned(), joined.host.clone()),
+        (
+            "command_line".to_owned(),
+            trace.process_name.clone().unwrap_or_else(|| shown(&trace.path)),
+        ),
+        ("env.RANK".to_owned(), rank.to_string()),
+    ];
+    if let Some(world) = trace.world {
+        properties.push(("env.WORLD_SIZE".to_owned(), world.to_string()));
+    }
+    if let Some(version) = &trace.nccl_version {
+        properties.push(("library.nccl.version".to_owned(), version.clone()));
+    }
+    for (device, model) in &trace.device_models {
+        if trace.streams.iter().any(|stream| stream.device == *device) {
+            properties.push((format!("device.{device}.model"), model.clone()));
+        }
+    }
+    if trace.works > 0 || trace.overheads > 0 {
+        properties.push((CUPTI.to_owned(), trace.source.to_owned()));
+    }
+    // A trace without any does not say whether it was asked for them.
+    if trace.overheads > 0 {
+        properties.push((OVERHEAD.to_owned(), OVERHEAD_RECORDED.to_owned()));
+    }
+    let problems = trace.problems.iter().map(|problem| match problem.offset_bytes {
+        Some(offset) => format!("at byte {offset}: {}", problem.what),
+        None => problem.what.clone(),
+    });
+    let notes = problems.chain(joined.notes.iter().cloned());
+    for (number, note) in notes.enumerate() {
+        properties.push((
+            format!("{NOTE}{number:04}"),
+            format!("{}: {note}", shown(&trace.path)),
+        ));
+    }
+    if let Some(figures) = hta {
+        properties.extend(hta_properties(figures, rank));
+    }
+    let mut definitions: Vec<(u8, Payload)> = properties
+        .iter()
+        .map(|(key, value)| (KIND_PROPERTY, Payload::property(key, value.as_bytes())))
+        .collect();
+    for (index, communicator) in (0..).zip(&joined.communicators) {
+        let payload = Payload::communicator(
+            index,
+            communicator.library,
+            communicator.source,
+            communicator.rank,
+            communicator.size,
+            communicator.identity,
+            created,
+            u32::MAX,
+            communicator.name.as_bytes(),
+        );
+        definitions.push((KIND_COMMUNICATOR, payload));
+    }
+    for stream in &trace.streams {
+        definitions.push((KIND_STREAM, Payload::stream(*stream)));
+    }
+    for (index, text) in (FIRST_TEXT..).zip(&trace.texts) {
+        definitions.push((KIND_TEXT, Payload::text(index, text.as_bytes())));
+    }
+    for some in definitions.chunks(256) {
+        writer.definitions(some)?;
+    }
+    Ok(())
+}
+
+/// A rank's rows, each in a property: a property has room for some dozens of words.
+fn hta_properties(figures: &HtaFigures, rank: u32) -> Vec<(String, String)> {
+    fn row<T: Serialize>(table: &str, row: &T) -> String {
+        let mut value = serde_json::to_value(row).unwrap_or_default();
+        value["table"] = table.into();
+        value.to_string()
+    }
+    let overlap = figures
+        .overlap
+        .iter()
+        .filter(|of| of.rank == rank)
+        .map(|of| row("overlap", of));
+    let temporal = figures
+        .temporal
+        .iter()
+        .filter(|of| of.rank == rank)
+        .map(|of| row("temporal", of));
+    let idle = figures
+        .idle
+        .iter()
+        .filter(|of| of.rank == rank)
+        .map(|of| row("idle", of));
+    overlap
+        .chain(temporal)
+        .chain(idle)
+        .enumerate()
+        .map(|(number, row)| (format!("{HTA}{number:04}"), row))
+        .collect()
+}
+
+/// Process groups' operations as records: a call into NCCL enqueues, one into Gloo blocks a worker.
+fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
+    let calls = std::mem::take(&mut trace.calls);
+    for (position, (call, key)) in (1u64..).zip(calls.iter().zip(&joined.keys)) {
+        let lane = trace.lane_for(call.thread);
+        let size = joined.communicators[key.communicator as usize].size;
+        let bytes = bytes(call, size);
+        let record = Record {
+            operation: call.operation as u8,
+            flags: if bytes.is_none() { FLAG_BYTES_UNKNOWN } else { 0 },
+            element_bytes: call.element_bytes.unwrap_or(0),
+            enter_ticks: call.start_ns as u64,
+            leave_ticks: call.end_ns as u64,
+            bytes: bytes.unwrap_or(0),
+            communicator: key.communicator,
+            sequence: key.sequence,
+            peer: key.peer.unwrap_or(NO_PEER),
+            ..Record::new(RecordKind::Call)
+        };
+        push_counts(trace, lane, call)?;
+        if call.library == Library::Nccl {
+            let enqueued = Enqueued {
+                data_type: Enqueued::NONE,
+                reduction: Enqueued::NONE,
+                group: call.launch_group,
+                is_linked: trace.works > 0,
+                ..Enqueued::default()
+            };
+            let record = Record {
+                kind: RecordKind::Enqueue as u8,
+                flags: record.flags | FLAG_DIRECT,
+                // A stream of the communicator's own: which it was is told by its kernels.
+                object: u64::from(key.communicator) + 1,
+                aux: enqueued.to_aux(),
+                ..record
+            };
+            trace.spool.push(lane, record)?;
+            continue;
+        }
+        let Some((thread, start, end)) = call.issue else {
+            // Who asked is not told; the worker's time is.
+            let executed = Record {
+                aux: position,
+                ..record
+            };
+            trace.spool.push(lane, executed)?;
+            continue;
+        };
+        let issuing = trace.lane_for(thread);
+        let issue = Record {
+            operation: call.operation as u8,
+            enter_ticks: start as u64,
+            leave_ticks: end.min(call.start_ns).max(start) as u64,
+            object: position,
+            ..Record::new(RecordKind::Issue)
+        };
+        trace.spool.push(issuing, issue)?;
+        trace.spool.push(
+            lane,
+            Record {
+                aux: position,
+                ..record
+            },
+        )?;
+        let execute = Record {
+            enter_ticks: call.start_ns as u64,
+            leave_ticks: call.end_ns as u64,
+            object: position,
+            ..Record::new(RecordKind::Execute)
+        };
+        trace.spool.push(lane, execute)?;
+    }
+    for (number, group) in (1u64..).zip(trace.launch_groups.clone()) {
+        let lane = trace.lane_for(group.thread);
+        let record = Record {
+            flags: FLAG_LINKED,
+            enter_ticks: group.end.0 as u64,
+            leave_ticks: group.end.1 as u64,
+            object: number,
+            bytes: u64::from(group.calls),
+            aux: group.begun_ns as u64,
+            ..Record::new(RecordKind::Group)
+        };
+        trace.spool.push(lane, record)?;
+    }
+    trace.calls = calls;
+    Ok(())
+}
+
+/// Bytes to each member, where they differ.
+fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
+    let rows = call
+        .split
+        .iter()
+        .try_fold(0u64, |sum, &rows| sum.checked_add(rows));
+    let (Some(elements), Some(element), Some(rows), false) =
+        (call.elements.0, call.element_bytes, rows, call.split.is_empty())
+    else {
+        return Ok(());
+    };
+    // A split counts rows of the tensor; who sends nothing says so too.
+    let row_bytes = elements
+        .checked_div(rows)
+        .unwrap_or(0)
+        .saturating_mul(u64::from(element));
+    for some in call.split.chunks(CONTINUATION_COUNTS) {
+        let mut counts = [0; CONTINUATION_COUNTS];
+        for (place, rows) in counts.iter_mut().zip(some) {
+            *place = rows.saturating_mul(row_bytes);
+        }
+        trace
+            .spool
+            .push(lane, Record::continuation(counts, call.start_ns as u64))?;
+    }
+    Ok(())
+}
+
+/// The call's own count times the element size (METRICS.md, section 2).
+fn bytes(call: &Call, size: u32) -> Option<u64> {
+    let (given, got) = call.elements;
+    let size = u64::from(size.max(1));
+    let elements = match call.operation {
+        Operation::Barrier => return Some(0),
+        Operation::ReduceScatter => got.or_else(|| Some(given? / size)),
+        Operation::AllToAll => given.filter(|given| given % size == 0).map(|given| given / size),
+        Operation::Receive => got.or(given),
+        Operation::Scatter => got.or_else(|| Some(given? / size)),
+        _ => given.or(got),
+    };
+    elements?.checked_mul(u64::from(call.element_bytes?))
+}
+
+/// Which launches are of which call: those of communication kernels that a thread makes while it is inside one.
+struct Links {
+    /// By thread, in order of their begin: begin, end, call.
+    inside: BTreeMap<u32, Vec<(i64, i64, LinkedTo)>>,
+}
+
+impl Links {
+    fn new(trace: &Trace, joined: &Joined) -> Self {
+        let mut inside: BTreeMap<u32, Vec<(i64, i64, LinkedTo)>> = BTreeMap::new();
+        for (call, key) in trace.calls.iter().zip(&joined.keys) {
+            if call.library == Library::Nccl && call.launch_group == 0 {
+                inside
+                    .entry(call.thread)
+                    .or_default()
+                    .push((call.start_ns, call.end_ns, linked(call, key)));
+            }
+        }
+        for (number, group) in (1..).zip(&trace.launch_groups) {
+            inside
+                .entry(group.thread)
+                .or_default()
+                .push((group.end.0, group.end.1, LinkedTo::Group(number)));
+        }
+        for calls in inside.values_mut() {
+            calls.sort_by_key(|call| call.0);
+        }
+        Self { inside }
+    }
+
+    fn of(&self, thread: u32, start: i64) -> Option<LinkedTo> {
+        let calls = self.inside.get(&thread)?;
+        let behind = calls.partition_point(|call| call.0 <= start);
+        let &(_, end, to) = calls[..behind].last()?;
+        (start <= end).then_some(to)
+    }
+}
+
+fn linked(call: &Call, key: &CallKey) -> LinkedTo {
+    let operation = call.operation as u8;
+    LinkedTo::Call {
+        communicator: key.communicator,
+        operation,
+        sequence: key.sequence,
+        peer: rankscope_ranklog::activity::peer_of(operation, key.peer.unwrap_or(NO_PEER)),
+    }
+}
+
+fn write_records<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    trace: Trace,
+    links: &Links,
+    base: Base,
+) -> io::Result<()> {
+    let Trace {
+        spool,
+        threads,
+        communication,
+        ..
+    } = trace;
+    let mut lanes: Vec<Vec<Record>> = vec![Vec::new(); threads.len()];
+    let mut held = 0;
+    let mut end = 0;
+    let mut sorted = spool.sorted()?;
+    while let Some((lane, mut record)) = sorted.next()? {
+        record.enter_ticks = base.ticks(record.enter_ticks as i64);
+        record.leave_ticks = base.ticks(record.leave_ticks as i64);
+        if record.kind == RecordKind::Group as u8 {
+            record.aux = base.ticks(record.aux as i64);
+        }
+        let until = record.leave_ticks;
+        end = end.max(until);
+        let link = match Activity::of(&record) {
+            Some(Activity::Call { call, waits: false }) if communication.contains(&call.correlation) => links
+                .of(call.thread, call.start_ticks as i64 - base.0)
+                .map(|to| Activity::Link {
+                    correlation: call.correlation,
+                    to,
+                    near_ticks: until,
+                }),
+            _ => None,
+        };
+        let lane = &mut lanes[lane as usize];
+        lane.push(record);
+        lane.extend(link.map(|link| link.to_record()));
+        held += 1;
+        if held >= FRAME {
+            flush(writer, &mut lanes, &threads, until)?;
+            held = 0;
+        }
+    }
+    flush(writer, &mut lanes, &threads, end.saturating_add(1))
+}
+
+/// Writes what is held, and says that everything left before `until` is written.
+fn flush<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    lanes: &mut [Vec<Record>],
+    threads: &[(u32, Option<String>)],
+    until: u64,
+) -> io::Result<()> {
+    let frame: Vec<(u32, u32, &[Record])> = (0..)
+        .zip(lanes.iter())
+        .zip(threads)
+        .filter(|((_, records), _)| !records.is_empty())
+        .map(|((lane, records), &(thread, _))| (lane, thread, records.as_slice()))
+        .collect();
+    if !frame.is_empty() {
+        writer.records(&frame)?;
+    }
+    lanes.iter_mut().for_each(Vec::clear);
+    writer.watermark(until)
+}

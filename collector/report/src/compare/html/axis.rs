@@ -1,0 +1,122 @@
+//! From values to places: a straight axis that need not begin at zero.
+
+use crate::figures::tick;
+use crate::heatmap::ticks::ticks_between;
+use crate::html::svg::{Anchor, Svg, text_width};
+
+/// Room beyond the outermost values, as a share of their span.
+const PAD: f64 = 0.05;
+const MOST_TICKS: usize = 7;
+
+/// An axis from left to right.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    low: f64,
+    high: f64,
+    left: f64,
+    width: f64,
+}
+
+impl Axis {
+    /// Over all these values, with some room; nothing without any.
+    pub fn over(values: impl IntoIterator<Item = f64>, left: f64, width: f64) -> Option<Self> {
+        let (low, high) = values
+            .into_iter()
+            .filter(|value| value.is_finite())
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
+        if low > high {
+            return None;
+        }
+        let span = high - low;
+        let pad = if span > 0.0 {
+            span * PAD
+        } else if low == 0.0 {
+            1.0
+        } else {
+            low.abs() * PAD
+        };
+        Some(Self {
+            low: low - pad,
+            high: high + pad,
+            left,
+            width,
+        })
+    }
+
+    /// From `low` to `high`, which must be above it.
+    pub fn between(low: f64, high: f64, left: f64, width: f64) -> Self {
+        Self {
+            low,
+            high,
+            left,
+            width,
+        }
+    }
+
+    /// Where a value is; what is beyond an end is at that end.
+    pub fn x(&self, value: f64) -> f64 {
+        self.left + self.width * ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+
+    /// Whether a value is on the axis.
+    pub fn has(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Its left end, px.
+    pub fn left(&self) -> f64 {
+        self.left
+    }
+
+    /// Its right end, px.
+    pub fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    /// Thin lines from `top` to `bottom` at round values, whose labels are below. As many as have labels of their own and room.
+    pub fn grid(&self, svg: &mut Svg, top: f64, bottom: f64, label: impl Fn(f64) -> String) {
+        let labelled = |most: usize| -> Vec<(f64, String)> {
+            let values = ticks_between(self.low, self.high, most).into_iter();
+            values.map(|value| (value, label(value))).collect()
+        };
+        self.grid_of(svg, top, bottom, (1..=MOST_TICKS).rev().map(labelled));
+    }
+
+    /// The same with the first of these sets of values and labels in which no two labels touch or are the same.
+    pub fn grid_of(
+        &self,
+        svg: &mut Svg,
+        top: f64,
+        bottom: f64,
+        sets: impl IntoIterator<Item = Vec<(f64, String)>>,
+    ) {
+        let fits = |set: &Vec<(f64, String)>| {
+            set.windows(2).all(|pair| {
+                let room = self.x(pair[1].0) - self.x(pair[0].0);
+                let needed = (text_width(&pair[0].1) + text_width(&pair[1].1)) / 2.0 + 6.0;
+                pair[0].1 != pair[1].1 && needed <= room
+            })
+        };
+        for (value, label) in sets.into_iter().find(fits).unwrap_or_default() {
+            let x = self.x(value);
+            svg.line(x, top, x, bottom);
+            svg.text(x, bottom + 14.0, Anchor::Middle, tick(label));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_values_are_on_the_axis() {
+        let axis = Axis::over([3.0, 1.0, f64::NAN], 10.0, 100.0).expect("an axis");
+        assert!(axis.x(1.0) > 10.0 && axis.x(3.0) < 110.0 && axis.x(99.0) == 110.0);
+        let one = Axis::over([0.0], 0.0, 10.0).expect("an axis");
+        assert_eq!(one.x(0.0), 5.0);
+        assert!(Axis::over([], 0.0, 1.0).is_none());
+    }
+}

@@ -1,0 +1,270 @@
+//! The page of a comparison: one file that needs nothing else, as the report's page, of which it takes head, style sheet, tables
+//! and pictures.
+//!
+//! In this order: [`axis`] from values to places; the pictures [`runs`] of each gated metric and of all steps of each run, [`parts`]
+//! from one step time to the other, [`ranks`], [`forest`] of all metrics; [`worst_steps`] as the viewer shows them; [`tables`].
+//! Every number names its source in `rankscope compare --json`.
+
+mod axis;
+mod forest;
+mod parts;
+mod ranks;
+mod runs;
+mod tables;
+mod worst_steps;
+
+pub use worst_steps::{Picture, Side};
+
+use super::moods;
+use super::words;
+use crate::figures::{percent, quoted};
+use crate::html::{class, details, figure, open, paragraph, section};
+use crate::markup::{element, escape};
+use crate::prose::{Prose, prose};
+use crate::words::Mood;
+use rankscope_formats::comparison::Comparison;
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("style.css");
+/// Width of every picture, px: the style sheet scales them all alike, so their letters are of one size.
+const WIDTH: f64 = 760.0;
+/// An axis is not shorter than this, however long its labels are: then the picture is wider.
+const SHORTEST_AXIS: f64 = 260.0;
+/// Rows of a list that are shown unfolded.
+const MOST_UNFOLDED: usize = 12;
+
+/// The page, with pictures of long steps of both sides where there are some.
+pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String {
+    let mut out = String::with_capacity(1 << 17);
+    head(&mut out, comparison);
+    first(&mut out, comparison);
+    section(&mut out, "Gates", None, &tables::gates(comparison));
+    gated(&mut out, comparison);
+    why(&mut out, comparison);
+    of_ranks(&mut out, comparison);
+    what_changed(&mut out, comparison);
+    of_metrics(&mut out, comparison);
+    worst_steps::section(&mut out, comparison, pictures);
+    section(
+        &mut out,
+        "Differences between the runs",
+        None,
+        &tables::differences(comparison),
+    );
+    section(&mut out, "Runs used", None, &tables::runs(comparison));
+    method(&mut out, comparison);
+    foot(&mut out, comparison);
+    out
+}
+
+fn head(out: &mut String, comparison: &Comparison) {
+    open(out, &prose!["Comparison: ", comparison.verdict.as_str()], STYLE);
+    let mood = moods::of_comparison(&comparison.verdict);
+    let headline = prose![
+        prose![quoted(&comparison.verdict, "/verdict")].capitalised(),
+        ": ",
+        quoted(&comparison.headline, "/headline")
+    ];
+    let _ = writeln!(
+        out,
+        "<h1>Comparison of training runs</h1>\n{}",
+        element(
+            "p",
+            &format!(r#" class="headline {}""#, class(mood)),
+            &headline,
+            "span"
+        )
+    );
+}
+
+/// What a reader must know before any figure: what could be found at all, why there is no verdict, what is compared.
+fn first(out: &mut String, comparison: &Comparison) {
+    out.push_str("<div class=\"verdicts\"><dl>\n");
+    let list = |texts: &[String], field: &str| -> Vec<Prose> {
+        let texts = texts.iter().enumerate();
+        texts
+            .map(|(at, text)| quoted(text, format!("/{field}/{at}")).into())
+            .collect()
+    };
+    let can_find: Vec<Prose> = words::can_find(comparison).into_iter().collect();
+    entry(out, "Sensitivity", Mood::Plain, &can_find);
+    entry(
+        out,
+        "Because",
+        Mood::Warning,
+        &list(&comparison.reasons, "reasons"),
+    );
+    entry(
+        out,
+        "Keep in mind",
+        Mood::Plain,
+        &list(&comparison.cautions, "cautions"),
+    );
+    entry(
+        out,
+        "Base",
+        Mood::Plain,
+        &[words::side(&comparison.base, "/base")],
+    );
+    entry(out, "New", Mood::Plain, &[words::side(&comparison.new, "/new")]);
+    let _ = write!(
+        out,
+        "<dt>Look closer</dt><dd>{}</dd>\n</dl></div>\n",
+        closer(comparison)
+    );
+}
+
+/// How to see both sides in the viewer.
+fn closer(comparison: &Comparison) -> String {
+    match words::view_command(comparison) {
+        // A path is made of letters and digits of the JSON; it says nothing that was measured.
+        Ok(command) => format!(
+            "<code data-as=\"drawn\" class=\"command\">{}</code>",
+            escape(&command)
+        ),
+        Err(reason) => format!("– {}", escape(reason)),
+    }
+}
+
+fn entry(out: &mut String, name: &str, mood: Mood, texts: &[Prose]) {
+    if texts.is_empty() {
+        return;
+    }
+    let _ = write!(out, "<dt>{name}</dt><dd>");
+    for text in texts {
+        out.push_str(&element(
+            "div",
+            &format!(r#" class="{}""#, class(mood)),
+            text,
+            "span",
+        ));
+    }
+    out.push_str("</dd>\n");
+}
+
+fn gated(out: &mut String, comparison: &Comparison) {
+    let pictures = runs::of_gates(comparison);
+    let boxes = runs::boxes(comparison);
+    if pictures.is_empty() && boxes.is_none() {
+        return;
+    }
+    out.push_str("<h2>How the runs are spread</h2>\n");
+    if !pictures.is_empty() {
+        let note = prose![
+            "A point is the mean of one run, a line across the points the mean of a side. The bar below is the change from the \
+             base's mean with its interval. Behind a dashed line a change is beyond the limit. A gate fails if the whole bar is there. \
+             It passes if the short mark on the bar is before the limit: a larger change is excluded but for ",
+            percent(comparison.method.pass_alpha, "/method/pass_alpha"),
+            " of cases."
+        ];
+        for (title, picture) in &pictures {
+            let _ = write!(out, "{}{picture}", element("h3", "", title, "span"));
+        }
+        let _ = writeln!(out, "{}", paragraph("faint", &note));
+    }
+    if let Some(boxes) = boxes {
+        out.push_str("<h3>Step times of each run</h3>\n");
+        figure(out, &boxes.picture, &boxes.note);
+    }
+}
+
+fn why(out: &mut String, comparison: &Comparison) {
+    out.push_str("<h2>Why the step time changed</h2>\n");
+    if let Some(reason) = &comparison.attribution.reason {
+        let reason = prose!["– ", quoted(reason, "/attribution/reason")];
+        let _ = writeln!(out, "{}", paragraph("plain", &reason));
+        return;
+    }
+    let _ = writeln!(out, "{}", paragraph("plain", &words::step_change(comparison)));
+    if let Some(picture) = parts::waterfall(comparison) {
+        figure(
+            out,
+            &picture,
+            &prose![
+                "From the base's step at the top to the new one at the bottom: each bar begins where the one above ended. A bar to \
+                 the right is time that came, one to the left time that went. The axis need not begin at zero."
+            ],
+        );
+    }
+    if let Some(picture) = parts::steps(comparison) {
+        figure(out, &picture, &prose!["The same steps as a whole, from zero."]);
+    }
+    details(out, "The figures", &tables::parts(comparison));
+}
+
+fn of_ranks(out: &mut String, comparison: &Comparison) {
+    let Some(picture) = ranks::draw(comparison) else {
+        return;
+    };
+    out.push_str("<h2>Ranks</h2>\n");
+    figure(out, &picture.picture, &picture.note);
+    details(
+        out,
+        "The ranks that changed most unlike the others",
+        &tables::ranks(comparison),
+    );
+}
+
+fn what_changed(out: &mut String, comparison: &Comparison) {
+    let all = comparison.changes.len();
+    let first = all.min(MOST_UNFOLDED);
+    section(
+        out,
+        "What changed",
+        Some(&prose!["Times are changes of the mean step."]),
+        &tables::changes(comparison, 0..first),
+    );
+    let more = tables::changes(comparison, first..all);
+    if !more.is_empty() {
+        details(out, "More changes", &more);
+    }
+}
+
+fn of_metrics(out: &mut String, comparison: &Comparison) {
+    if comparison.metrics.is_empty() && comparison.not_compared.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Metrics</h2>\n");
+    if let Some(picture) = forest::draw(comparison) {
+        figure(out, &picture.picture, &picture.note);
+    }
+    details(out, "All metrics", &tables::metrics(comparison));
+    let not_compared = tables::not_compared(comparison);
+    if !not_compared.is_empty() {
+        details(out, "Metrics that cannot be compared", &not_compared);
+    }
+}
+
+fn method(out: &mut String, comparison: &Comparison) {
+    out.push_str("<h2>Method</h2>\n");
+    for sentence in words::method(comparison) {
+        let _ = writeln!(out, "{}", paragraph("plain", &sentence));
+    }
+}
+
+fn foot(out: &mut String, comparison: &Comparison) {
+    let made = prose![
+        "Made by ",
+        quoted(&comparison.tool.name, "/tool/name"),
+        " ",
+        quoted(&comparison.tool.version, "/tool/version"),
+        ". What could not be computed is shown as – with its reason."
+    ];
+    let _ = write!(
+        out,
+        "<footer class=\"faint\">{}</footer>\n</body></html>\n",
+        paragraph("faint", &made)
+    );
+}
+
+/// How long an axis is between what is on its left and on its right.
+fn axis_width(left: f64, right: f64) -> f64 {
+    (WIDTH - left - right).max(SHORTEST_AXIS)
+}
+
+/// A picture and what is said below it.
+#[derive(Debug)]
+struct Drawn {
+    picture: String,
+    note: Prose,
+}

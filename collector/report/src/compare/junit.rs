@@ -1,0 +1,103 @@
+//! A comparison as JUnit's XML, for all CI systems that show tests: a case per gate and per thing that runs must have in common.
+//!
+//! What is inconclusive is an error, not a failure: the test could not be carried out. Jenkins and GitLab show errors as loud as
+//! failures, as the exit status asks for, while skipped cases are nearly invisible. Where the user asked that inconclusive is no
+//! failure, the exit status is 0, and the case is skipped.
+
+use super::words;
+use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
+use rankscope_compare::comparable::NAMES;
+use rankscope_formats::comparison::{Comparison, Difference, GateResult};
+
+/// The XML; an error where it cannot be written.
+pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeError> {
+    let mut suite = TestSuite::new("rankscope compare");
+    suite.add_property(("verdict", comparison.verdict.as_str()));
+    suite.add_property(("headline", comparison.headline.as_str()));
+    for (at, gate) in comparison.gates.iter().enumerate() {
+        suite.add_test_case(of_gate(comparison, at, gate));
+    }
+    let others = comparison
+        .differences
+        .iter()
+        .map(|difference| difference.what.as_str());
+    let mut checks = NAMES.to_vec();
+    for other in others {
+        if !checks.contains(&other) {
+            checks.push(other);
+        }
+    }
+    for check in checks {
+        suite.add_test_case(of_check(comparison, check));
+    }
+    let said: Vec<&str> = [comparison.headline.as_str()]
+        .into_iter()
+        .chain(comparison.reasons.iter().map(String::as_str))
+        .collect();
+    suite.set_system_out(said.join("\n"));
+    let mut report = Report::new("rankscope compare");
+    report.add_test_suite(suite);
+    report.to_string()
+}
+
+fn of_gate(comparison: &Comparison, at: usize, gate: &GateResult) -> TestCase {
+    let values = words::metric(comparison, &gate.metric)
+        .map_or_else(String::new, |(from, metric)| words::values(metric, &from).plain());
+    let said = words::gate_reason(comparison, at).plain();
+    let status = match gate.verdict.as_str() {
+        "pass" => TestCaseStatus::success(),
+        "fail" => non_success(NonSuccessKind::Failure, "regression", &said, &values),
+        _ => undecided(comparison, "inconclusive", &said, &values),
+    };
+    let mut case = TestCase::new(words::gate_name(comparison, at).plain(), status);
+    case.set_classname("rankscope.gate");
+    if !values.is_empty() {
+        case.set_system_out(values);
+    }
+    case
+}
+
+fn of_check(comparison: &Comparison, what: &str) -> TestCase {
+    let found: Vec<&Difference> = comparison
+        .differences
+        .iter()
+        .filter(|difference| difference.what == what)
+        .collect();
+    let texts: Vec<&str> = found.iter().map(|difference| difference.text.as_str()).collect();
+    let said = texts.join("\n");
+    let is_accepted = found.iter().all(|difference| difference.effect == "accepted");
+    let status = if is_accepted {
+        TestCaseStatus::success()
+    } else {
+        undecided(comparison, "not comparable", &said, &said)
+    };
+    let mut case = TestCase::new(format!("comparable: {what}"), status);
+    case.set_classname("rankscope.comparable");
+    if is_accepted && !said.is_empty() {
+        case.set_system_out(format!("accepted: {said}"));
+    }
+    case
+}
+
+/// An error, or skipped where the user wants no failure of it.
+fn undecided(comparison: &Comparison, kind: &str, message: &str, description: &str) -> TestCaseStatus {
+    if comparison.exit_status == 0 {
+        let mut status = TestCaseStatus::skipped();
+        status.set_message(message).set_type(kind);
+        return status;
+    }
+    non_success(NonSuccessKind::Error, kind, message, description)
+}
+
+fn non_success(kind: NonSuccessKind, type_: &str, message: &str, description: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_message(message).set_type(type_);
+    // Most CI systems show the text of the element, and not all of them the message too.
+    let lines = if description.is_empty() || description == message {
+        message.to_owned()
+    } else {
+        format!("{message}\n{description}")
+    };
+    status.set_description(lines);
+    status
+}

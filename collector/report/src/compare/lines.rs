@@ -1,0 +1,231 @@
+//! Lines of a terminal: labels before sentences, tables whose long names give way to numbers, colours.
+
+use super::moods::mark;
+use crate::Look;
+use crate::reasons::Reasons;
+use crate::text::paint::Paint;
+use crate::text::summary::wrapped;
+use crate::text::table::TextTable;
+use crate::words::Mood;
+
+/// Columns of the words before a sentence.
+pub const LABEL: usize = 14;
+const INDENT: usize = 2;
+/// A name is not shortened below this share of the width, since names differ in the middle: then columns at the right go.
+const LEAST_OF_NAME: f64 = 0.4;
+
+/// A text that is being written.
+#[derive(Debug)]
+pub struct Lines {
+    out: String,
+    paint: Paint,
+    width: usize,
+}
+
+/// A row of a table: its verdict, a name that may be shortened, its numbers, and a sentence below it.
+#[derive(Debug, Default)]
+pub struct Row {
+    /// Mood and word of the verdict.
+    pub verdict: Option<(Mood, String)>,
+    /// The name.
+    pub name: String,
+    /// The other cells.
+    pub cells: Vec<String>,
+    /// What is said below the row.
+    pub below: String,
+}
+
+impl Lines {
+    /// Nothing yet.
+    pub fn new(look: &Look) -> Self {
+        Self {
+            out: String::from("\n"),
+            paint: Paint(look.colours),
+            width: look.width,
+        }
+    }
+
+    /// All that was written.
+    pub fn finish(self) -> String {
+        self.out
+    }
+
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn paint(&self, mood: Mood, text: &str) -> String {
+        match mood {
+            Mood::Good => self.paint.good(text),
+            Mood::Plain => text.to_owned(),
+            Mood::Warning => self.paint.warning(text),
+            Mood::Bad => self.paint.bad(text),
+        }
+    }
+
+    /// A sentence behind a label in bold.
+    pub fn labelled(&mut self, label: &str, mood: Mood, text: &str) {
+        let label = self.paint.bold(&format!("{label:LABEL$}"));
+        self.behind(&label, LABEL, mood, text);
+    }
+
+    /// A sentence behind a verdict, both in its colour.
+    pub fn verdict(&mut self, verdict: &str, mood: Mood, text: &str) {
+        let label = self.paint(mood, &format!("{verdict:LABEL$}"));
+        self.behind(&label, LABEL, mood, text);
+    }
+
+    fn behind(&mut self, label: &str, columns: usize, mood: Mood, text: &str) {
+        let parts = wrapped(&printable(text), self.width.saturating_sub(columns));
+        for (at, part) in parts.iter().enumerate() {
+            let part = self.paint(mood, part);
+            if at == 0 {
+                self.line(&format!("{label}{part}"));
+            } else {
+                self.line(&format!("{:columns$}{part}", ""));
+            }
+        }
+    }
+
+    /// A heading behind an empty line.
+    pub fn heading(&mut self, heading: &str) {
+        let heading = self.paint.bold(heading);
+        self.line("");
+        self.line(&heading);
+    }
+
+    /// An empty line.
+    pub fn line_break(&mut self) {
+        self.line("");
+    }
+
+    /// A sentence by itself.
+    pub fn sentence(&mut self, text: &str) {
+        self.behind("", 0, Mood::Plain, text);
+    }
+
+    /// A sentence under a heading.
+    pub fn plain(&mut self, text: &str) {
+        self.behind(&" ".repeat(INDENT), INDENT, Mood::Plain, text);
+    }
+
+    /// The same, for completeness.
+    pub fn faint(&mut self, text: &str) {
+        for part in wrapped(text, self.width - INDENT) {
+            let part = self.paint.faint(&part);
+            self.line(&format!("{:INDENT$}{part}", ""));
+        }
+    }
+
+    /// A sentence with a mark, and with a number before it that is `columns` wide.
+    pub fn item(&mut self, mood: Mood, number: &str, columns: usize, text: &str) {
+        let pad = columns.saturating_sub(number.chars().count());
+        let mark = self.paint(mood, mark(mood));
+        let label = format!("{:INDENT$}{mark} {:pad$}{number}  ", "", "");
+        self.behind(&label, INDENT + 2 + columns + 2, Mood::Plain, text);
+    }
+
+    /// Something to be copied, as it is.
+    pub fn command(&mut self, command: &str) {
+        let indent = " ".repeat(INDENT);
+        self.line(&format!("{indent}{command}"));
+    }
+
+    /// A table. `headings` are of the verdict, the name and the cells; the first `left` of them hold words.
+    pub fn table(&mut self, left: usize, headings: &[&'static str], rows: &[Row], reasons: &Reasons) {
+        if rows.is_empty() {
+            return;
+        }
+        let width = self.width - INDENT;
+        let name_width = name_width(headings, rows, width);
+        let mut table = TextTable::new(left, headings);
+        for row in rows {
+            let mut cells = vec![verdict_cell(row), shortened(&printable(&row.name), name_width)];
+            cells.extend(row.cells.iter().map(|cell| printable(cell)));
+            table.push(cells);
+        }
+        let lines = table.lines(width);
+        let mut lines = lines.iter();
+        if let Some(heading) = lines.next() {
+            let heading = self.paint.faint(heading);
+            self.line(&format!("{:INDENT$}{heading}", ""));
+        }
+        for (row, line) in rows.iter().zip(lines) {
+            // The verdict's cell is the first: what follows is as plain as numbers are.
+            let line = match (&row.verdict, line.strip_prefix(verdict_cell(row).as_str())) {
+                (Some((mood, _)), Some(rest)) => self.paint(*mood, &verdict_cell(row)) + rest,
+                _ => line.clone(),
+            };
+            self.line(&format!("{:INDENT$}{line}", ""));
+            self.behind(&" ".repeat(INDENT + 2), INDENT + 2, Mood::Plain, &row.below);
+        }
+        for (mark, reason) in reasons.notes() {
+            self.faint(&format!("{mark} {}", reason.plain()));
+        }
+    }
+}
+
+fn verdict_cell(row: &Row) -> String {
+    match &row.verdict {
+        Some((mood, word)) => format!("{} {word}", mark(*mood)),
+        None => String::new(),
+    }
+}
+
+/// A name is of a recording, and may hold anything: neither lines nor a terminal's commands are made of it.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// How wide names may be beside the columns that fit.
+fn name_width(headings: &[&str], rows: &[Row], width: usize) -> usize {
+    const GAP: usize = 2;
+    let verdicts = rows.iter().map(|row| verdict_cell(row).chars().count());
+    let verdict = verdicts.max().filter(|width| *width > 0);
+    let names = rows.iter().map(|row| row.name.chars().count());
+    let shortest = names
+        .max()
+        .unwrap_or(0)
+        .min((width as f64 * LEAST_OF_NAME) as usize);
+    let mut others = verdict.map_or(0, |width| width + GAP);
+    for (at, heading) in headings.iter().enumerate().skip(2) {
+        let cells = rows.iter().filter_map(|row| row.cells.get(at - 2));
+        let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+        if widest == 0 {
+            continue;
+        }
+        let column = widest.max(heading.chars().count()) + GAP;
+        if others + column + shortest > width && others > 0 {
+            break;
+        }
+        others += column;
+    }
+    width.saturating_sub(others).max(shortest)
+}
+
+/// A name that is too long keeps its beginning and its end: there are the metric and the limit.
+pub fn shortened(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    if length <= most {
+        return name.to_owned();
+    }
+    let kept = most.saturating_sub(1);
+    let tail = kept / 3;
+    let head: String = name.chars().take(kept - tail).collect();
+    let end: String = name.chars().skip(length - tail).collect();
+    format!("{head}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_keeps_both_ends() {
+        let name = "busbw[all-reduce 1-2 MiB world inside-host]<-3%";
+        assert_eq!(shortened(name, 24), "busbw[all-reduce…st]<-3%");
+        assert_eq!(shortened(name, 24).chars().count(), 24);
+        assert_eq!(shortened("step_time", 24), "step_time");
+    }
+}

@@ -1,0 +1,186 @@
+//! Operation × size class: the median bus bandwidth (METRICS.md, section 2).
+
+use super::grid::{Axis, Cell, Grid, Item, Origin, Reduction};
+use super::scale::Unit;
+use crate::figures::{counted, quoted, tick};
+use crate::prose::{Prose, prose};
+use rankscope_formats::session::{OperationClass, Session};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What tells one row from another.
+type Kind<'a> = (&'a str, &'a str, &'a str, &'a str, u32, bool);
+
+fn kind(class: &OperationClass) -> Kind<'_> {
+    (
+        &class.operation,
+        &class.library,
+        &class.role,
+        &class.scope,
+        class.members,
+        class.launches,
+    )
+}
+
+/// The grid; no rows where no operation has a bandwidth.
+pub fn grid(session: &Session) -> Grid {
+    // A row in which no cell could ever have a value would say nothing.
+    let has_value = |class: &&OperationClass| class.bus_bytes_per_s.value.is_some();
+    let with_value: BTreeSet<Kind> = session.operations.iter().filter(has_value).map(kind).collect();
+    // Each with its place in the list.
+    let classes: Vec<(usize, &OperationClass)> = session
+        .operations
+        .iter()
+        .enumerate()
+        .filter(|(_, class)| with_value.contains(&kind(class)) && class.size_from_bytes.is_some())
+        .collect();
+    let kinds: Vec<Kind> = with_value.into_iter().collect();
+    let sizes: BTreeSet<u64> = classes
+        .iter()
+        .filter_map(|(_, class)| class.size_from_bytes)
+        .collect();
+    // Size classes are powers of two: those between that nobody used are columns too, so that distances are true.
+    let columns: Vec<u64> = match (sizes.first(), sizes.last()) {
+        (Some(&first), Some(&last)) => {
+            let powers = (0..64).map(|power| 1u64 << power);
+            [0].into_iter()
+                .chain(powers)
+                .filter(|size| (first..=last).contains(size))
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut cells: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+    let mut reasons = BTreeMap::new();
+    let mut origin = BTreeMap::new();
+    for (row, kind_of) in (0..).zip(&kinds) {
+        for (place, class) in classes.iter().filter(|(_, class)| kind(class) == *kind_of) {
+            let at = class
+                .size_from_bytes
+                .and_then(|size| columns.iter().position(|&of| of == size));
+            let Some(column) = at.and_then(|at| u32::try_from(at).ok()) else {
+                continue;
+            };
+            match class.bus_bytes_per_s.get() {
+                Ok(quantiles) => {
+                    cells.insert((row, column), quantiles.p50);
+                    let from = format!("/operations/{place}/bus_bytes_per_s/value/p50");
+                    origin.insert((row, column), from);
+                }
+                Err(reason) => {
+                    let from = format!("/operations/{place}/bus_bytes_per_s/reason");
+                    reasons.insert((row, column), prose!["– ", quoted(reason, from)]);
+                }
+            }
+        }
+        for (column, _) in (0..).zip(&columns) {
+            if !cells.contains_key(&(row, column)) {
+                reasons
+                    .entry((row, column))
+                    .or_insert_with(|| "not called with this size".into());
+            }
+        }
+    }
+    Grid {
+        title: String::new(),
+        rows: Axis {
+            name: "operation".to_owned(),
+            items: kinds
+                .iter()
+                .map(|kind| {
+                    let place = session
+                        .operations
+                        .iter()
+                        .position(|class| self::kind(class) == *kind);
+                    let label = label(kind, &kinds, place.unwrap_or(0));
+                    Item {
+                        tick: label.plain(),
+                        label,
+                    }
+                })
+                .collect(),
+        },
+        columns: Axis {
+            name: "size of the payload of one rank, from".to_owned(),
+            items: columns
+                .iter()
+                .map(|&size| {
+                    let label = size_label(size);
+                    Item {
+                        label: prose!["from ", tick(label.as_str())],
+                        tick: label,
+                    }
+                })
+                .collect(),
+        },
+        cells: cells
+            .into_iter()
+            .map(|((row, column), value)| Cell { row, column, value })
+            .collect(),
+        unit: Unit::Rate,
+        reduction: Reduction::Largest,
+        reasons,
+        origin: Origin::Each(origin),
+    }
+}
+
+/// The operation, and of the rest what tells it from others of that name. `place`: where one of them stands in the list.
+fn label(kind: &Kind, all: &[Kind], place: usize) -> Prose {
+    let same: Vec<&Kind> = all.iter().filter(|other| other.0 == kind.0).collect();
+    let of = |field: &str| format!("/operations/{place}/{field}");
+    let mut label = prose![quoted(kind.0, of("operation"))];
+    let mut add = |differs: bool, text: Prose| {
+        if differs {
+            label.push(", ");
+            label.push(text);
+        }
+    };
+    add(
+        same.iter().any(|other| other.1 != kind.1),
+        quoted(kind.1, of("library")).into(),
+    );
+    add(
+        same.iter().any(|other| other.2 != kind.2),
+        quoted(kind.2, of("role")).into(),
+    );
+    add(
+        same.iter().any(|other| other.3 != kind.3),
+        quoted(kind.3, of("scope")).into(),
+    );
+    add(
+        same.iter().any(|other| other.4 != kind.4),
+        counted(u64::from(kind.4), "member", of("members")),
+    );
+    add(kind.5, "several at once".into());
+    label
+}
+
+/// A power of two in bytes: `512 KiB`.
+fn size_label(size: u64) -> String {
+    let (value, unit) = match size {
+        0..1024 => (size, "B"),
+        _ if size < 1 << 20 => (size >> 10, "KiB"),
+        _ if size < 1 << 30 => (size >> 20, "MiB"),
+        _ if size < 1 << 40 => (size >> 30, "GiB"),
+        _ => (size >> 40, "TiB"),
+    };
+    format!("{value} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_rows_are_named_shortly() {
+        assert_eq!(size_label(0), "0 B");
+        assert_eq!(size_label(1 << 19), "512 KiB");
+        assert_eq!(size_label(1 << 34), "16 GiB");
+        let kinds: [Kind; 3] = [
+            ("all-reduce", "gloo", "world", "inside-host", 8, false),
+            ("all-reduce", "gloo", "world", "inside-host", 4, false),
+            ("send", "gloo", "world", "inside-host", 8, true),
+        ];
+        assert_eq!(label(&kinds[0], &kinds, 0).plain(), "all-reduce, 8 members");
+        assert_eq!(label(&kinds[2], &kinds, 2).plain(), "send, several at once");
+    }
+}

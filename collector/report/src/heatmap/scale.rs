@@ -1,0 +1,255 @@
+//! From a value to a colour's number and back.
+
+use super::cividis::COLOURS;
+use super::ticks::ticks;
+use crate::figures;
+use crate::figures::Shown;
+use rankscope_analysis::model::units;
+use serde::Serialize;
+
+/// Colours above the lowest.
+const LAST: f64 = (COLOURS - 1) as f64;
+/// Values that are so many times the 99th percentile would leave all others dark.
+const OUTLIER: f64 = 4.0;
+/// Fewer values have no percentile worth the name.
+const LEAST_FOR_OUTLIERS: usize = 100;
+/// Decades at most.
+const DECADES: f64 = 9.0;
+
+/// What values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Time,
+    /// Bytes.
+    #[serde(rename = "bytes")]
+    Bytes,
+    /// Bytes per second.
+    #[serde(rename = "bytes/s")]
+    Rate,
+}
+
+impl Unit {
+    /// A value with its unit, for people.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Time => units::time_f(value),
+            Self::Bytes => units::bytes(value.max(0.0).round() as u64),
+            Self::Rate => units::rate(value),
+        }
+    }
+}
+
+impl Unit {
+    /// As [`Self::shown`], with its source; a value of no JSON is a place on the scale.
+    pub(crate) fn figure(self, value: f64, from: String) -> Shown {
+        if from.is_empty() {
+            return figures::tick(self.shown(value));
+        }
+        match self {
+            Self::Time => figures::time_f(value, from),
+            Self::Bytes => figures::bytes(value.max(0.0).round() as u64, from),
+            Self::Rate => figures::rate(value, from),
+        }
+    }
+}
+
+/// How colours are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// In equal steps.
+    Linear,
+    /// By equal factors; the first colour is 0 and less.
+    Log,
+}
+
+/// Which value has which colour.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scale {
+    /// What values are.
+    pub unit: Unit,
+    /// How colours are spread.
+    pub spread: Spread,
+    /// Value of the first colour; of a logarithmic scale that of the second.
+    pub bottom: f64,
+    /// Value of the last colour, and of all above.
+    pub top: f64,
+    /// The largest value.
+    pub largest: f64,
+    /// Places whose value is above the top.
+    pub above: u64,
+    /// Places whose value is 0 or less.
+    pub zeros: u64,
+}
+
+impl Scale {
+    /// For these values. `spread`: `None` chooses the logarithm where positive values differ by more than 100 times and
+    /// `prefers_log`. `clips`: where a few values are far above all others, the top is the 99th percentile; else it is the
+    /// largest in any case, for among a thousand ranks the one that is looked for is less than one in a hundred.
+    pub fn of(
+        values: impl Iterator<Item = f64>,
+        unit: Unit,
+        spread: Option<Spread>,
+        prefers_log: bool,
+        clips: bool,
+    ) -> Self {
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let largest = values.last().copied().unwrap_or(0.0);
+        let least = values.first().copied().unwrap_or(0.0);
+        let positive = &values[values.partition_point(|value| *value <= 0.0)..];
+        let smallest = positive.first().copied();
+        let spread = match (spread, smallest) {
+            (Some(Spread::Log) | None, None) => Spread::Linear,
+            (Some(spread), _) => spread,
+            (None, Some(smallest)) if prefers_log && largest > 100.0 * smallest => Spread::Log,
+            (None, Some(_)) => Spread::Linear,
+        };
+        let percentile = positive
+            .get((positive.len() * 99 / 100).min(positive.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(0.0);
+        let is_far = largest > OUTLIER * percentile && positive.len() >= LEAST_FOR_OUTLIERS;
+        let mut top = if is_far && clips && spread == Spread::Linear {
+            percentile
+        } else {
+            largest
+        };
+        let mut bottom = match spread {
+            Spread::Linear => least.min(0.0),
+            Spread::Log => smallest.unwrap_or(1.0).max(top / 10f64.powf(DECADES)),
+        };
+        if top <= bottom {
+            // All values are one: it has a colour, and the scale some length.
+            match spread {
+                Spread::Linear => top = bottom + 1.0,
+                Spread::Log => bottom = top / 10.0,
+            }
+        }
+        Self {
+            unit,
+            spread,
+            bottom,
+            top,
+            largest,
+            zeros: (values.len() - positive.len()) as u64,
+            above: values.iter().filter(|value| **value > top).count() as u64,
+        }
+    }
+
+    /// Number of the colour of a value.
+    pub fn number(&self, value: f64) -> u8 {
+        let share = match self.spread {
+            Spread::Linear => (value - self.bottom) / (self.top - self.bottom) * LAST,
+            Spread::Log if value <= 0.0 => 0.0,
+            Spread::Log => {
+                let share = (value / self.bottom).ln() / (self.top / self.bottom).ln();
+                1.0 + share.clamp(0.0, 1.0) * (LAST - 1.0)
+            }
+        };
+        share.round().clamp(0.0, LAST) as u8
+    }
+
+    /// The value in the middle of a colour.
+    pub fn value(&self, number: u8) -> f64 {
+        let number = f64::from(number);
+        match self.spread {
+            Spread::Linear => self.bottom + (self.top - self.bottom) * number / LAST,
+            Spread::Log if number < 1.0 => 0.0,
+            Spread::Log => self.bottom * (self.top / self.bottom).powf((number - 1.0) / (LAST - 1.0)),
+        }
+    }
+
+    /// Round values with their place on the scale, 0 to 1, ascending.
+    pub fn ticks(&self) -> Vec<(f64, f64)> {
+        let mut out = Vec::new();
+        match self.spread {
+            Spread::Linear => {
+                let step = ticks(self.top - self.bottom, 4).get(1).copied().unwrap_or(1.0);
+                let first = (self.bottom / step).ceil() as i64;
+                let last = (self.top / step + 1e-9).floor() as i64;
+                out.extend((first..=last).map(|at| at as f64 * step));
+            }
+            Spread::Log => {
+                let first = self.bottom.log10().floor() as i32;
+                let last = self.top.log10().ceil() as i32;
+                let decades = |factors: &'static [f64]| {
+                    (first..=last)
+                        .flat_map(move |power| factors.iter().map(move |factor| factor * 10f64.powi(power)))
+                };
+                let factors: &'static [f64] = if last - first > 3 { &[1.0] } else { &[1.0, 3.0] };
+                out.extend(
+                    decades(factors)
+                        .filter(|value| *value >= self.bottom * 0.999 && *value <= self.top * 1.001),
+                );
+            }
+        }
+        out.into_iter()
+            .map(|value| {
+                let share = match self.spread {
+                    Spread::Linear => (value - self.bottom) / (self.top - self.bottom),
+                    Spread::Log => (value / self.bottom).ln() / (self.top / self.bottom).ln(),
+                };
+                (value, share.clamp(0.0, 1.0))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_few_far_values_are_cut_off_and_counted_if_that_is_asked_for() {
+        let values = || (1..=200).map(f64::from).chain([10_000.0, 20_000.0]);
+        let scale = Scale::of(values(), Unit::Time, None, false, true);
+        assert_eq!((scale.top, scale.above, scale.largest), (200.0, 2, 20_000.0));
+        assert_eq!(scale.number(20_000.0), 254);
+        let whole = Scale::of(values(), Unit::Time, None, false, false);
+        assert_eq!((whole.top, whole.above), (20_000.0, 0));
+    }
+
+    #[test]
+    fn zero_and_nothing_have_a_scale() {
+        let zero = Scale::of(
+            [0.0, 0.0].into_iter(),
+            Unit::Bytes,
+            Some(Spread::Log),
+            true,
+            false,
+        );
+        assert_eq!((zero.spread, zero.number(0.0)), (Spread::Linear, 0));
+        let none = Scale::of(std::iter::empty(), Unit::Bytes, None, true, false);
+        assert_eq!(none.number(0.0), 0);
+        let one = Scale::of([5.0].into_iter(), Unit::Bytes, Some(Spread::Log), true, false);
+        assert_eq!(one.number(5.0), 254);
+    }
+
+    proptest! {
+        #[test]
+        fn a_colour_tells_its_value_within_one_step(
+            values in proptest::collection::vec(-1_000_000i64..1_000_000_000, 1..300),
+            is_log in any::<bool>(),
+        ) {
+            let spread = if is_log { Spread::Log } else { Spread::Linear };
+            let values: Vec<f64> = values.iter().map(|&value| value as f64).collect();
+            let scale = Scale::of(values.iter().copied(), Unit::Time, Some(spread), false, false);
+            for &value in &values {
+                let number = scale.number(value);
+                prop_assert_eq!(scale.number(scale.value(number)), number);
+                let (low, high) = (
+                    scale.value(number.saturating_sub(1)),
+                    scale.value(number.saturating_add(1).min(254)),
+                );
+                let is_clipped = value <= 0.0 && scale.spread == Spread::Log;
+                let little = value.abs() * 1e-9 + 1e-6;
+                prop_assert!(is_clipped || (low <= value + little && value <= high + little), "{low} {value} {high}");
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Tables of the page, with what is not known explained below them.
+
+use crate::figures::{drawn, rule};
+use crate::markup::{element, html};
+use crate::prose::{Prose, prose};
+use crate::reasons::Reasons;
+use std::fmt::Write;
+
+/// How a column's cells are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Words, to the left.
+    Word(&'static str),
+    /// Long words, which may be wrapped.
+    Long(&'static str),
+    /// Numbers, to the right.
+    Number(&'static str),
+}
+
+/// Rows at most: lists grow with the job, and the page is to be mailed whatever its size.
+const MOST_ROWS: usize = 500;
+
+/// A table that is being filled.
+#[derive(Debug)]
+pub struct Table {
+    columns: Vec<Column>,
+    /// Each with its class.
+    rows: Vec<(&'static str, Vec<Prose>)>,
+    /// What has all rows.
+    all_in: &'static str,
+    /// Rows beyond those.
+    left_out: usize,
+    /// Rows at the end, which are never left out: sums, and what is said of all.
+    last: Vec<Vec<Prose>>,
+    /// Reasons for its dashes.
+    pub reasons: Reasons,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(columns: &[Column]) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            all_in: "rankscope report --json",
+            left_out: 0,
+            last: Vec::new(),
+            reasons: Reasons::default(),
+        }
+    }
+
+    /// The command that prints all rows, for a table that has more than it shows.
+    pub fn all_in(mut self, command: &'static str) -> Self {
+        self.all_in = command;
+        self
+    }
+
+    /// Adds a row, not yet escaped.
+    pub fn push<C: Into<Prose>>(&mut self, row: Vec<C>) {
+        self.push_as("", row);
+    }
+
+    /// Adds a row of a class of the style sheet.
+    pub fn push_as<C: Into<Prose>>(&mut self, class: &'static str, row: Vec<C>) {
+        if self.rows.len() < MOST_ROWS {
+            let row = row.into_iter().map(Into::into).collect();
+            self.rows.push((class, row));
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Adds a row that stands behind all others.
+    pub fn push_last(&mut self, row: Vec<Prose>) {
+        self.last.push(row);
+    }
+
+    /// The element; nothing without rows. Columns in which nothing stands are left out.
+    pub fn finish(self) -> String {
+        let Self {
+            columns,
+            rows,
+            all_in,
+            left_out,
+            last,
+            reasons,
+        } = self;
+        if rows.is_empty() && last.is_empty() {
+            return String::new();
+        }
+        let is_filled = |column: usize| {
+            rows.iter()
+                .map(|(_, row)| row)
+                .chain(&last)
+                .any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
+        };
+        let shown: Vec<(usize, Column)> = columns
+            .into_iter()
+            .enumerate()
+            .filter(|&(at, _)| is_filled(at))
+            .collect();
+        let empty = Prose::default();
+        let mut out = String::from(r#"<div class="scroll"><table><thead><tr>"#);
+        for (_, column) in &shown {
+            match column {
+                Column::Word(name) | Column::Long(name) => {
+                    out.push_str(&element("th", r#" class="word""#, &heading(name), "span"));
+                }
+                Column::Number(name) => out.push_str(&element("th", "", &heading(name), "span")),
+            }
+        }
+        out.push_str("</tr></thead><tbody>");
+        let last = last.into_iter().map(|row| ("", row));
+        let count = rows.len();
+        for (class, row) in rows.into_iter().chain(last) {
+            if class.is_empty() {
+                out.push_str("<tr>");
+            } else {
+                let _ = write!(out, "<tr class=\"{class}\">");
+            }
+            for (at, column) in &shown {
+                let class = match column {
+                    Column::Word(_) => r#" class="word""#,
+                    Column::Long(_) => r#" class="long""#,
+                    Column::Number(_) => "",
+                };
+                out.push_str(&element("td", class, row.get(*at).unwrap_or(&empty), "span"));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody></table></div>");
+        if left_out > 0 {
+            let told = prose![
+                "The first ",
+                drawn(count.to_string()),
+                " of ",
+                drawn((count + left_out).to_string()),
+                " rows; ",
+                all_in,
+                " has all."
+            ];
+            out.push_str(&element("p", r#" class="faint""#, &told, "span"));
+        }
+        out.push_str(&notes(&reasons));
+        out
+    }
+}
+
+/// A heading that has a number has one of a definition: `p99`.
+fn heading(name: &'static str) -> Prose {
+    if name.contains(|letter: char| letter.is_ascii_digit()) {
+        rule(name).into()
+    } else {
+        name.into()
+    }
+}
+
+fn notes(reasons: &Reasons) -> String {
+    let notes: String = reasons
+        .notes()
+        .map(|(mark, reason)| format!("<li>{mark} {}</li>", html(reason)))
+        .collect();
+    if notes.is_empty() {
+        notes
+    } else {
+        format!(r#"<ol class="notes">{notes}</ol>"#)
+    }
+}

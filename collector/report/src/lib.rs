@@ -1,0 +1,63 @@
+//! What people read: text for a terminal, the HTML page, heat maps, comparisons, and Perfetto traces.
+//!
+//! The text is made from `session.json` alone. The page also reads the table `traffic`. This crate computes no metric.
+
+mod beside_hta;
+pub mod compare;
+pub mod document;
+pub mod export;
+pub(crate) mod figures;
+pub mod heatmap;
+mod html;
+pub(crate) mod markup;
+mod places;
+pub mod prose;
+mod reasons;
+mod rollup_rows;
+pub mod selection_rows;
+pub(crate) mod source;
+mod structure;
+pub mod table_export;
+pub mod text;
+pub mod words;
+
+pub use crate::text::look::Look;
+pub use crate::text::selection::selection_text;
+pub use crate::text::summary::summary_text;
+pub use html::{page, page_with};
+pub use places::Places;
+
+use rankscope_analysis::selection::rollup::Rollup;
+use rankscope_formats::session::{Session, TableError};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// A page could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The session's table cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The page cannot be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes the page of the session in `directory`, whole or not at all; with a picture of its timeline, a PNG, if there is one.
+pub fn write_html(
+    session: &Session,
+    directory: &Path,
+    path: &Path,
+    timeline: Option<&[u8]>,
+) -> Result<(), PageError> {
+    let moved = heatmap::read_traffic(directory)?;
+    let unfinished = path.with_extension("html.unfinished");
+    fs::write(&unfinished, page_with(session, &moved, timeline))?;
+    Ok(fs::rename(&unfinished, path)?)
+}
+
+/// Sums by rank, device, host or role as a table for a terminal.
+pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
+    text::summary::rollup_text(rollup, look)
+}

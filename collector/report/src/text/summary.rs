@@ -1,0 +1,681 @@
+//! The summary on a terminal: who was seen and what was lost first, then the figures, then where to look further.
+
+use super::paint::Paint;
+use super::table::TextTable;
+use crate::beside_hta;
+use crate::prose::Prose;
+use crate::reasons::Reasons;
+use crate::words;
+use crate::words::{Line, Mood};
+use crate::{Look, Places, rollup_rows, structure};
+use rankscope_analysis::model::labels;
+use rankscope_analysis::model::units;
+use rankscope_analysis::selection::rollup::{By, Rollup};
+use rankscope_formats::session::{Finding, RankBreakdown, Session};
+
+/// Ranks and operation classes shown; all are on the page.
+const MOST_RANKS: usize = 16;
+const MOST_CLASSES: usize = 12;
+const MOST_FINDINGS: usize = 6;
+/// Columns of the words before a sentence.
+const LABEL: usize = 12;
+const BAR: usize = 24;
+
+/// The summary.
+pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
+    let mut text = Text {
+        out: String::from("\n"),
+        paint: Paint(look.colours),
+        width: look.width,
+    };
+    text.labelled("Coverage", &words::coverage(session));
+    for note in words::coverage_notes(session) {
+        text.labelled("", &note);
+    }
+    for (at, line) in words::losses(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Losses" } else { "" }, line);
+    }
+    text.labelled("In short", &words::headline(session));
+    text.labelled("Run", &words::run(session));
+    for (at, line) in structure::sentences(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Structure" } else { "" }, line);
+    }
+    for (at, line) in words::devices(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Devices" } else { "" }, line);
+    }
+    for (at, line) in words::activity(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Kernels" } else { "" }, line);
+    }
+    text.labelled("Steps", &words::steps(session));
+    for line in words::throughput(session) {
+        text.labelled("", &line);
+    }
+    for line in words::named_times(session) {
+        text.labelled("Host time", &line);
+    }
+    for (at, line) in words::matching(session).iter().enumerate() {
+        text.labelled(if at == 0 { "Matching" } else { "" }, line);
+    }
+    text.clocks(session);
+    text.operations(session);
+    text.breakdown(session);
+    text.stages(session);
+    text.activity(session);
+    text.beside_hta(session);
+    text.lateness(session);
+    text.other_findings(session);
+    text.scorecard(session);
+    text.problems(session);
+    text.places(places);
+    text.out
+}
+
+/// Sums by rank, device, host or role: all of them, since they were asked for.
+pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
+    let mut text = Text {
+        out: String::new(),
+        paint: Paint(look.colours),
+        width: look.width,
+    };
+    let mut reasons = Reasons::default();
+    let table = if rollup.by == By::Role.name() {
+        let mut table = TextTable::new(1, &rollup_rows::ROLE_COLUMNS);
+        let roles = rollup.roles.iter();
+        roles.for_each(|role| table.push(plain_cells(&rollup_rows::role_row(role, "", &mut reasons))));
+        table
+    } else {
+        let mut table = TextTable::new(1, &rollup_rows::GROUP_COLUMNS);
+        let groups = rollup.groups.iter().chain(&rollup.total);
+        groups.for_each(|group| table.push(plain_cells(&rollup_rows::group_row(group, "", &mut reasons))));
+        table
+    };
+    text.table(&table, &reasons);
+    text.out
+}
+
+fn plain_cells(row: &[Prose]) -> Vec<String> {
+    row.iter().map(Prose::plain).collect()
+}
+
+struct Text {
+    out: String,
+    paint: Paint,
+    width: usize,
+}
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    fn paint(&self, mood: Mood, text: &str) -> String {
+        match mood {
+            Mood::Good => self.paint.good(text),
+            Mood::Plain => text.to_owned(),
+            Mood::Warning => self.paint.warning(text),
+            Mood::Bad => self.paint.bad(text),
+        }
+    }
+
+    fn labelled(&mut self, label: &str, line: &Line) {
+        let label = self.paint.bold(&format!("{label:LABEL$}"));
+        for (at, part) in wrapped(&line.text.plain(), self.width - LABEL).iter().enumerate() {
+            let before = if at == 0 { label.clone() } else { " ".repeat(LABEL) };
+            let part = self.paint(line.mood, part);
+            self.line(&format!("{before}{part}"));
+        }
+        if let Some(advice) = &line.advice {
+            self.arrow(&advice.plain(), LABEL);
+        }
+    }
+
+    /// What to do.
+    fn arrow(&mut self, advice: &str, indent: usize) {
+        for (at, part) in wrapped(advice, self.width - indent - 2).iter().enumerate() {
+            let mark = if at == 0 { "→ " } else { "  " };
+            self.line(&format!("{:indent$}{mark}{part}", ""));
+        }
+    }
+
+    fn heading(&mut self, heading: &str) {
+        let heading = self.paint.bold(heading);
+        self.line("");
+        self.line(&heading);
+    }
+
+    fn faint(&mut self, words: &str) {
+        for part in wrapped(words, self.width - 2) {
+            let part = self.paint.faint(&format!("  {part}"));
+            self.line(&part);
+        }
+    }
+
+    fn table(&mut self, table: &TextTable, reasons: &Reasons) {
+        for (at, line) in table.lines(self.width - 2).iter().enumerate() {
+            let line = if at == 0 {
+                self.paint.faint(line)
+            } else {
+                line.clone()
+            };
+            self.line(&format!("  {line}"));
+        }
+        for (mark, reason) in reasons.notes() {
+            for (at, part) in wrapped(&reason.plain(), self.width - 6).iter().enumerate() {
+                let mark = if at == 0 { mark.as_str() } else { " " };
+                let note = self.paint.faint(&format!("  {mark} {part}"));
+                self.line(&note);
+            }
+        }
+    }
+
+    fn clocks(&mut self, session: &Session) {
+        for (at, text) in words::clocks(session).into_iter().enumerate() {
+            let line = Line {
+                mood: Mood::Plain,
+                text,
+                advice: None,
+            };
+            self.labelled(if at == 0 { "Clocks" } else { "" }, &line);
+        }
+    }
+
+    fn operations(&mut self, session: &Session) {
+        if session.operations.is_empty() {
+            return;
+        }
+        self.heading("Operations");
+        let mut reasons = Reasons::default();
+        let mut table = TextTable::new(
+            2,
+            &[
+                "operation",
+                "size",
+                "ranks",
+                "count",
+                "bytes",
+                "Σ wait",
+                "transfer",
+                "busbw",
+                "bound by",
+                "transfer p99",
+            ],
+        );
+        let libraries = session
+            .operations
+            .iter()
+            .any(|class| class.library != session.operations[0].library);
+        for class in session.operations.iter().take(MOST_CLASSES) {
+            let mut operation = words::operation(class);
+            if libraries {
+                operation = format!("{} {operation}", class.library);
+            }
+            if class.role != "world" {
+                operation.push_str(&format!(" ({})", class.role));
+            }
+            table.push(vec![
+                operation,
+                words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
+                class.members.to_string(),
+                units::count(class.operations),
+                reasons.plain(&class.bytes, |&bytes| units::bytes(bytes)),
+                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns, "").plain(),
+                reasons.plain(&class.transfer_ns, |times| units::time_f(times.p50)),
+                reasons.plain(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
+                words::bound_by(class).unwrap_or("").to_owned(),
+                reasons.plain(&class.transfer_ns, |times| units::time_f(times.p99)),
+            ]);
+        }
+        self.table(&table, &reasons);
+        if session.operations.len() > MOST_CLASSES {
+            self.line(&format!(
+                "  … {} more kinds and sizes on the page",
+                session.operations.len() - MOST_CLASSES
+            ));
+        }
+        let connect = &session.connect;
+        if connect.calls > 0 {
+            self.faint(&format!(
+                "building communicators: {}, {} over all ranks, longest {}",
+                units::counted(connect.calls, "call"),
+                units::time(connect.duration_rank_ns),
+                units::time(connect.longest_ns)
+            ));
+        }
+    }
+
+    /// Where the devices' time went, where that is known of any.
+    fn activity(&mut self, session: &Session) {
+        let known: Vec<_> = session
+            .activity
+            .iter()
+            .filter(|entry| entry.window_ns > 0)
+            .take(MOST_RANKS)
+            .collect();
+        if known.is_empty() {
+            return;
+        }
+        self.heading("Where the devices' time went");
+        let mut reasons = Reasons::default();
+        let mut table = TextTable::new(
+            1,
+            &[
+                "rank",
+                "window",
+                "compute",
+                "overlapped",
+                "transfer",
+                "waiting",
+                "memory",
+                "idle",
+                "overlap",
+            ],
+        );
+        for entry in known {
+            let part = |ns: i64| words::share_of(ns, entry.window_ns, "", "").plain();
+            table.push(vec![
+                labels::rank_name(session, entry.rank),
+                units::time(entry.window_ns),
+                part(entry.compute_only_ns),
+                part(entry.overlapped_ns),
+                part(entry.exposed_communication_ns - entry.exposed_wait_ns),
+                match labels::waits_unknown(session) {
+                    Some(reason) => reasons.dash(reason).plain(),
+                    None => part(entry.exposed_wait_ns),
+                },
+                part(entry.exposed_memory_ns),
+                part(entry.idle_ns),
+                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
+            ]);
+        }
+        self.table(&table, &reasons);
+        if session.activity.iter().any(|entry| !entry.adds_up) {
+            let wrong = self
+                .paint
+                .bad("the parts of a device do not add up to the window, a bug of rankscope");
+            self.line(&format!("  {wrong}"));
+        }
+        for line in words::stalls(session) {
+            self.faint(&line.plain());
+        }
+    }
+
+    /// The stages of pipelines, where there are any.
+    fn stages(&mut self, session: &Session) {
+        let mut reasons = Reasons::default();
+        let rows = structure::stage_rows(session, &mut reasons);
+        if rows.is_empty() {
+            return;
+        }
+        self.heading("Stages of the pipeline, by the mean rank and step");
+        let mut table = TextTable::new(2, &structure::STAGE_COLUMNS);
+        let rows = rows.iter().take(MOST_RANKS);
+        rows.for_each(|row| table.push(plain_cells(row)));
+        self.table(&table, &reasons);
+    }
+
+    /// What Holistic Trace Analysis says of an import, where it was asked for.
+    fn beside_hta(&mut self, session: &Session) {
+        let Some(figures) = beside_hta::figures(session) else {
+            return;
+        };
+        self.heading("As Holistic Trace Analysis counts");
+        let mut table = TextTable::new(1, &beside_hta::COLUMNS);
+        for row in beside_hta::rows(session, figures).into_iter().take(MOST_RANKS) {
+            table.push(plain_cells(&row));
+        }
+        self.table(&table, &Reasons::default());
+        self.faint(beside_hta::NOTE);
+    }
+
+    fn breakdown(&mut self, session: &Session) {
+        // Of ranks whose devices' work is known the devices' parts say more.
+        let is_told = |entry: &RankBreakdown| words::is_told_by_devices(session, entry);
+        if session.breakdown.iter().all(is_told) {
+            return;
+        }
+        let window = match session.breakdown[0].window.as_str() {
+            "steps" => format!(
+                "over {}",
+                units::counted(session.breakdown[0].steps, "whole step")
+            ),
+            _ => "from first to last record".to_owned(),
+        };
+        self.heading(&format!("Where the time went, {window}"));
+        let mut reasons = Reasons::default();
+        let bar = if self.width >= 80 { "" } else { "-" };
+        let mut table = TextTable::new(
+            1,
+            &[
+                "rank",
+                "window",
+                "host time",
+                "transfer",
+                "waiting",
+                "other blocked",
+                "overlap",
+                bar,
+            ],
+        );
+        for entry in shown_ranks(session) {
+            let part = |ns: i64| {
+                if entry.window_ns > 0 {
+                    units::percent(ns as f64 / entry.window_ns as f64)
+                } else {
+                    "–".to_owned()
+                }
+            };
+            // A part of which pieces are missing is not told as if it were whole.
+            let timed = |ns: i64| {
+                if entry.leaves_out() {
+                    "–".to_owned()
+                } else {
+                    part(ns)
+                }
+            };
+            table.push(vec![
+                labels::rank_name(session, entry.rank),
+                units::time(entry.window_ns),
+                timed(entry.host_ns),
+                timed(words::exposed_transfer_ns(entry)),
+                match labels::waits_unknown(session) {
+                    Some(reason) => reasons.dash(reason).plain(),
+                    None => timed(entry.exposed_wait_ns),
+                },
+                part(entry.other_blocked_ns),
+                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
+                self.bar(entry),
+            ]);
+        }
+        self.bars(&table, &reasons);
+        let wrong: Vec<String> = session
+            .breakdown
+            .iter()
+            .filter(|entry| !entry.adds_up)
+            .map(|entry| labels::rank_name(session, entry.rank))
+            .collect();
+        if !wrong.is_empty() {
+            let text = format!(
+                "the parts do not add up to the window, a bug of rankscope: {}",
+                words::some_of(&wrong, 8)
+            );
+            for part in wrapped(&text, self.width - 2) {
+                let part = self.paint.bad(&part);
+                self.line(&format!("  {part}"));
+            }
+        }
+        if session.breakdown.len() > MOST_RANKS {
+            self.line(&format!(
+                "  … {} more ranks, which wait less, on the page",
+                session.breakdown.len() - MOST_RANKS
+            ));
+        }
+    }
+
+    /// The table with its bars in colour: painted last, so that the columns are measured without the colours.
+    fn bars(&mut self, table: &TextTable, reasons: &Reasons) {
+        let from = self.out.len();
+        self.table(table, reasons);
+        self.faint(&format!(
+            "{HOST} host time  {TRANSFER} transfer  {WAIT} waiting for peers  {OTHER} other blocked"
+        ));
+        if self.paint.0 {
+            let plain = self.out.split_off(from);
+            for c in plain.chars() {
+                match c {
+                    HOST => self.out.push_str("\x1b[32m█\x1b[0m"),
+                    TRANSFER => self.out.push_str("\x1b[34m█\x1b[0m"),
+                    WAIT => self.out.push_str("\x1b[31m█\x1b[0m"),
+                    OTHER => self.out.push_str("\x1b[90m█\x1b[0m"),
+                    other => self.out.push(other),
+                }
+            }
+        }
+    }
+
+    fn bar(&self, entry: &RankBreakdown) -> String {
+        let parts = [
+            (HOST, entry.host_ns),
+            (TRANSFER, words::exposed_transfer_ns(entry)),
+            (WAIT, entry.exposed_wait_ns),
+            (OTHER, entry.other_blocked_ns),
+        ];
+        if entry.window_ns <= 0 || entry.leaves_out() {
+            return String::new();
+        }
+        let mut bar = String::new();
+        let mut sum = 0;
+        for (mark, part) in parts {
+            sum += part.max(0);
+            let until = (sum as f64 / entry.window_ns as f64 * BAR as f64).round() as usize;
+            while bar.chars().count() < until.min(BAR) {
+                bar.push(mark);
+            }
+        }
+        bar
+    }
+
+    fn lateness(&mut self, session: &Session) {
+        self.heading("Who is late");
+        let late: Vec<_> = session
+            .findings
+            .iter()
+            .enumerate()
+            .filter(|(_, finding)| words::is_about_lateness(finding))
+            .collect();
+        if late.is_empty() {
+            let line = words::verdict(session);
+            for part in wrapped(&line.text.plain(), self.width - 2) {
+                let part = self.paint(line.mood, &part);
+                self.line(&format!("  {part}"));
+            }
+            let share = words::mean_share(session, |entry| entry.exposed_wait_ns);
+            let has_times = session.totals.enqueued == 0 && labels::waits_unknown(session).is_none();
+            if let Some(share) = share.filter(|_| session.ranks.len() > 1 && has_times) {
+                self.faint(&format!(
+                    "all waiting for peers together: {} of the ranks' time",
+                    units::percent(share)
+                ));
+            }
+        }
+        for &(at, finding) in late.iter().take(MOST_FINDINGS) {
+            self.finding(at, finding);
+        }
+        if late.len() > MOST_FINDINGS {
+            self.line(&format!("  … {} more on the page", late.len() - MOST_FINDINGS));
+        }
+        // Where lateness goes round, a table of names would blame somebody all the same.
+        if late.iter().all(|(_, finding)| finding.kind != "late-rank") {
+            return;
+        }
+        // Start-up is no step, and waiting there is nobody's lateness.
+        let in_steps = session.steps.count > 0;
+        let mut table = TextTable::new(1, &["rank", "caused waiting", "job lost", "arrived last"]);
+        for entry in session
+            .blame
+            .ranks
+            .iter()
+            .filter(|entry| entry.caused_exposed_rank_ns > 0)
+            .take(3)
+        {
+            let (caused, lost) = if in_steps {
+                (
+                    entry.caused_exposed_in_steps_rank_ns,
+                    entry.job_lost_exposed_in_steps_ns,
+                )
+            } else {
+                (entry.caused_exposed_rank_ns, entry.job_lost_exposed_ns)
+            };
+            let share = if entry.launches > 0 {
+                format!(
+                    "{} of {} ({})",
+                    units::count(entry.last_arrivals),
+                    units::count(entry.launches),
+                    units::percent(entry.last_arrivals as f64 / entry.launches as f64)
+                )
+            } else {
+                String::new()
+            };
+            table.push(vec![
+                labels::rank_name(session, entry.rank),
+                units::rank_time(caused),
+                units::time(lost),
+                share,
+            ]);
+        }
+        if !table.is_empty() {
+            self.table(&table, &Reasons::default());
+        }
+    }
+
+    fn finding(&mut self, at: usize, finding: &Finding) {
+        let line = words::finding_line(at, finding);
+        for (row, part) in wrapped(&line.text.plain(), self.width - 4).iter().enumerate() {
+            let part = self.paint(line.mood, part);
+            self.line(&format!("{}{part}", if row == 0 { "  ! " } else { "    " }));
+        }
+        let lines = words::evidence(at, finding)
+            .into_iter()
+            .chain(words::behind(at, finding));
+        for evidence in lines {
+            for part in wrapped(&evidence.plain(), self.width - 4) {
+                self.line(&format!("    {part}"));
+            }
+        }
+        if let Some(advice) = &line.advice {
+            self.arrow(&advice.plain(), 4);
+        }
+    }
+
+    fn scorecard(&mut self, session: &Session) {
+        let Some(card) = &session.scorecard else { return };
+        self.heading("Scorecard");
+        let total = words::score_total(card);
+        for part in wrapped(&total.text.plain(), self.width - 2) {
+            let part = self.paint(total.mood, &part);
+            self.line(&format!("  {part}"));
+        }
+        let mut reasons = Reasons::default();
+        let mut table = TextTable::new(1, &["dimension", "score", "weight"]);
+        for score in &card.dimensions {
+            table.push(vec![
+                score.name.clone(),
+                reasons.plain(&score.score, |value| format!("{value:.0}")),
+                words::score_weight(score, "").plain(),
+            ]);
+        }
+        self.table(&table, &reasons);
+        for score in card.dimensions.iter().filter(|score| score.score.value.is_some()) {
+            self.faint(&format!("{}: {}", score.name, score.basis));
+        }
+    }
+
+    fn other_findings(&mut self, session: &Session) {
+        let others: Vec<_> = session
+            .findings
+            .iter()
+            .enumerate()
+            .filter(|(_, finding)| !words::is_about_lateness(finding))
+            .collect();
+        if others.is_empty() {
+            return;
+        }
+        self.heading("What else is worth knowing");
+        for &(at, finding) in others.iter().take(MOST_FINDINGS) {
+            self.finding(at, finding);
+        }
+        if others.len() > MOST_FINDINGS {
+            self.line(&format!("  … {} more on the page", others.len() - MOST_FINDINGS));
+        }
+    }
+
+    fn problems(&mut self, session: &Session) {
+        const MOST: usize = 3;
+        let problems = &session.problems;
+        if problems.total == 0 {
+            return;
+        }
+        self.heading(&format!(
+            "Problems with the recordings: {}",
+            units::count(problems.total)
+        ));
+        for problem in problems.listed.iter().take(MOST) {
+            let place = match (&problem.file, problem.offset_bytes) {
+                (Some(file), Some(offset)) => format!("{file}: at byte {offset}: "),
+                (Some(file), None) => format!("{file}: "),
+                _ => String::new(),
+            };
+            for part in wrapped(&format!("{place}{}", problem.what), self.width - 2) {
+                self.line(&format!("  {part}"));
+            }
+        }
+        if problems.total > MOST as u64 {
+            self.line(&format!(
+                "  … {} more on the page",
+                units::count(problems.total - MOST as u64)
+            ));
+        }
+    }
+
+    fn places(&mut self, places: &Places) {
+        self.heading("To look further");
+        let mut line = |what: &dyn std::fmt::Display, how: &str| {
+            self.line(&format!("  {what}"));
+            for part in wrapped(how, self.width - 6) {
+                let part = self.paint.faint(&format!("      {part}"));
+                self.line(&part);
+            }
+        };
+        if let Some(report) = &places.report {
+            line(&report.display(), "open it in a browser");
+        }
+        let run = places.session.parent().unwrap_or(&places.session);
+        line(
+            &format_args!("rankscope view {}", run.display()),
+            "a native window: who waits for whom",
+        );
+        if let Some(trace) = &places.trace {
+            line(
+                &trace.display(),
+                "https://ui.perfetto.dev → Open trace file; it stays on your machine",
+            );
+        }
+        line(
+            &places.session.display(),
+            "Parquet tables and session.json, for data frames and SQL",
+        );
+    }
+}
+
+const HOST: char = '█';
+const TRANSFER: char = '▒';
+const WAIT: char = '░';
+const OTHER: char = '·';
+
+/// The ranks that wait most, in the order of ranks.
+fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
+    let mut entries: Vec<&RankBreakdown> = session.breakdown.iter().collect();
+    if entries.len() > MOST_RANKS {
+        entries.sort_by_key(|entry| (!entry.adds_up, entry.exposed_wait_ns));
+        entries.reverse();
+        entries.truncate(MOST_RANKS);
+        entries.sort_by_key(|entry| entry.rank);
+    }
+    entries
+}
+
+/// Words in lines of at most `width` columns; a longer word keeps its line.
+/// Words in lines that are no wider than asked, if no word is.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
