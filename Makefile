@@ -1,4 +1,4 @@
-# What a developer and CI call. Everything is plain cargo underneath; CONTRIBUTING.md says more.
+# Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
 .PHONY: help build viewer portable demo test setup lint bench faults compare-study fuzz
 
 help:
@@ -16,11 +16,11 @@ help:
 build:
 	cargo build --locked --release -p rankscope -p rankscope-interpose
 
-# A program of its own: what records and reports needs none of its libraries.
+# A separate program: recording and reporting need none of its libraries.
 viewer:
 	cargo build --locked --release -p rankscope-viewer
 
-# The library that ships: every glibc from 2.28 on.
+# The library for releases: every glibc from 2.28 on.
 portable:
 	interpose/portable.sh
 
@@ -38,10 +38,10 @@ setup:
 	tests/setup/scipy.sh
 	tests/setup/tables.sh
 
-# The artefacts under test are the released ones. The tests themselves are built for development: with
-# overflow checks and debug assertions, and without link-time optimisation of every test program.
-# Plain `cargo test`, no other runner needed: it runs one test program after another, and tests of real
-# processes take turns by a lock, since they share few cores (tests/src/turn.rs).
+# The tested artefacts are the released ones. The tests themselves are development builds. They have overflow checks and
+# debug assertions, and no link-time optimisation of every test program. Plain `cargo test` suffices, without another
+# runner. It runs one test program after another. Tests of real processes share few cores, so a lock serialises them
+# (tests/src/turn.rs).
 test: build setup
 	cargo test --locked --workspace --no-fail-fast
 
@@ -59,7 +59,7 @@ bench:
 	tests/benchmarks/compare.sh
 	"$$(tests/setup/python.sh wheel)" tests/benchmarks/overhead.py
 
-# Hundreds of trainings with faults of known size, on a machine with nothing else to do: about an hour.
+# Hundreds of trainings with faults of known size take about an hour, on a machine with nothing else to do.
 faults: build
 	cargo run --locked --release -p rankscope-tests --bin fault_study
 
@@ -67,7 +67,7 @@ faults: build
 compare-study: build
 	tests/benchmarks/compare.sh study
 
-# The stable toolchain will do: without a sanitizer, of which safe code has little use.
+# The stable toolchain suffices without a sanitizer, which is of little use for safe code.
 FUZZ_SECONDS ?= 60
 fuzz:
 	cd tests/fuzz && for target in $$(cargo fuzz list); do \

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the librankscope.so that ships: one binary for every glibc from 2.28 on (RHEL 8, Ubuntu 20.04, Debian 10).
+# Builds the librankscope.so for releases: one binary for every glibc from 2.28 on (RHEL 8, Ubuntu 20.04, Debian 10).
 #
-# A library built on a new system asks for that system's symbol versions, and where they are missing every preloaded
-# process fails to start. So the linker is shown the symbols of glibc 2.28, from the stubs that zig carries. Linking
-# itself stays with gcc: zig would link its own unwinder into us, and the first C++ exception of Gloo through one of
-# our frames would crash the job. Checked below: highest version, libgcc_s needed, no unwinder inside.
+# A library that is built on a new system requires that system's symbol versions. If they are missing, every preloaded
+# process fails to start. The linker therefore gets the symbols of glibc 2.28, from the stubs that zig contains. Linking
+# itself is done by gcc: zig would link its own unwinder into the library, and the first C++ exception of Gloo through
+# one of its frames would crash the job. The checks below are: highest version, libgcc_s needed, no unwinder inside.
 #
 #   interpose/portable.sh [OUTPUT DIRECTORY]      default: target/portable
 set -euo pipefail

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads a rank log, written from formats/ranklog/RANKLOG.md alone: the proof that the document is enough.
+"""Reads a rank log. It was written from formats/ranklog/RANKLOG.md alone and proves that the document suffices.
 
     ranklog_reader.py LOG.rslog [LIVE.rslive]
 
-Prints one JSON object per line: the log, its properties, communicators, texts, calibrations, losses, calls in flight, threads
-and records. A live area is read where one is named. Standard library only.
+Prints one JSON object per line: the log, its properties, communicators, texts, calibrations, losses, calls in flight,
+threads and records. Reads a live area if one is named. Uses only the standard library.
 """
 
 import json
@@ -62,7 +62,7 @@ class Stride:
 
 
 class Plain:
-    """Numbers one after another: the front of a payload, or its column of extras."""
+    """Consecutive numbers: the front of a payload, or its column of extras."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -111,7 +111,8 @@ class Bits:
 
 
 def unpack(payload):
-    """The groups of a records frame, its records in sequence with their groups, and whether all of it decoded."""
+    """Returns the groups of a records frame, its records in sequence with their groups, and whether everything
+    decoded."""
     groups, sequence = [], []
     try:
         unpack_into(payload, groups, sequence)
@@ -428,7 +429,7 @@ class Log:
         self.live_chunks.sort(key=lambda chunk: chunk[:2])
 
     def records(self):
-        """All records in order, each with its thread's (id, name) and its lane."""
+        """Returns all records in order, each with its thread's (id, name) and its lane."""
         seen, threads, held = {}, {}, []
 
         def start(lane, thread, continued):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A real training of four ranks under rankscope. One rank is slow: the job draws it and tells nobody
-# until the end. SLOW=none or SLOW=2 decide instead. Usage: demo.sh DIRECTORY (default demo-run)
+# Runs a real training of four ranks under rankscope. One rank is slow: the job draws it and reveals it only at the end.
+# SLOW=none or SLOW=2 select it instead. Usage: demo.sh DIRECTORY (default demo-run)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 directory=${1:-demo-run}
@@ -11,11 +11,12 @@ echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') of $pytho
 
 launcher=(-m torch.distributed.run --standalone --nproc_per_node 4)
 if "$python" -c 'import sys, torch; sys.exit(not (sys.version_info >= (3, 11) and torch.__version__ < "2"))'; then
-    # The launcher of PyTorch 1.13 fails on Python 3.11 unless it is told about redirection: of a fifth rank.
+    # On Python 3.11 the launcher of PyTorch 1.13 fails without a redirection. This one is for a fifth rank, which does
+    # not exist.
     launcher+=(-r 4:1 -t 4:1)
 fi
 
-# The answer lies outside the run directory: rankscope must find it by itself.
+# The answer is outside the run directory: rankscope must find the slow rank by itself.
 secret=$(mktemp -d)
 trap 'rm -r "$secret"' EXIT
 export DEMO_TRUTH=${DEMO_TRUTH:-$secret/slow}
@@ -23,7 +24,7 @@ export DEMO_TRUTH=${DEMO_TRUTH:-$secret/slow}
 export OMP_NUM_THREADS=1
 
 if [ "$directory" = demo-run ]; then
-    # Ours, of the last demo. Any other directory is rankscope's to refuse or extend.
+    # This is the directory of the last demo. For any other directory, rankscope decides whether to refuse or extend it.
     rm -rf demo-run
 fi
 "$program" run -o "$directory" -- "$python" "${launcher[@]}" examples/ddp/train.py

@@ -1,9 +1,9 @@
-"""A small data-parallel training on the CPU: a character model learns to add.
+"""Trains a small data-parallel model on the CPU: a character model learns to add.
 
     torchrun --nproc-per-node 4 examples/ddp/train.py
 
-One rank, drawn by rank 0, loads its data slowly: find out which with rankscope.
-SLOW=none slows nobody, SLOW=2 slows rank 2; DEMO_TRUTH names a file that gets the answer.
+One rank, drawn by rank 0, loads its data slowly: rankscope can find it.
+SLOW=none slows no rank, SLOW=2 slows rank 2. DEMO_TRUTH names a file that gets the answer.
 """
 
 import os
@@ -39,7 +39,7 @@ class Characters(nn.Module):
 
 
 def sums(chance):
-    """Text like 12+7=19;3+40=43;... as numbers of letters."""
+    """Returns text such as 12+7=19;3+40=43;... as numbers of letters."""
     text = ""
     while len(text) <= LENGTH:
         a, b = chance.randrange(50), chance.randrange(50)
@@ -49,7 +49,7 @@ def sums(chance):
 
 def load(chance, slow):
     if slow:
-        # Processor time rather than sleep: with fewer cores than ranks, the others would fill a pause.
+        # Uses processor time instead of a sleep: with fewer cores than ranks, the others would use the pause.
         end = time.thread_time() + SLOW_MS / 1000
         while time.thread_time() < end:
             sums(random)
@@ -58,7 +58,7 @@ def load(chance, slow):
 
 
 def draw_slow_rank(world):
-    """All ranks learn it from rank 0; nobody outside the job does."""
+    """Returns the slow rank, which only the ranks learn, from rank 0."""
     asked = os.environ.get("SLOW", "")
     number = {"": random.SystemRandom().randrange(world), "none": -1}.get(asked)
     drawn = torch.tensor([int(asked) if number is None else number])
@@ -92,7 +92,7 @@ def main():
         with open(os.environ["DEMO_TRUTH"], "w") as file:
             print("none" if slow_rank < 0 else slow_rank, file=file)
     dist.destroy_process_group()
-    # PyTorch's Gloo thread may still be dropping a tensor; at Python's end that would abort the process.
+    # PyTorch's Gloo thread may still release a tensor. At the end of Python that would abort the process.
     time.sleep(0.2)
 
 

@@ -1,6 +1,7 @@
-//! How fast the Perfetto writer is on one core, with a shape like that of an exported job: slices
-//! of communication calls with category and eight arguments (two of them strings), a flow each.
-//! Prints bytes per slice beside criterion's slices per second.
+//! Benchmark of the Perfetto writer on one core.
+//!
+//! The data has the shape of an exported job: slices of communication calls with a category, eight arguments (two of
+//! them strings) and one flow each. It prints bytes per slice in addition to criterion's slices per second.
 
 use std::hint::black_box;
 use std::io;
@@ -20,9 +21,9 @@ const NAMES: [&str; 4] = [
 ];
 const TYPES: [&str; 3] = ["bfloat16", "float32", "int64"];
 
-/// Writes `slices` slices to nowhere; `args` of the eight arguments each.
+/// Writes `slices` slices to a sink, with `args` of the eight arguments each.
 fn write(slices: u64, args: usize, counters: bool) -> Written {
-    // 2025-01-01 on the wall clock, two weeks after boot.
+    // Start of 2025 (2025-01-01) on the wall clock, two weeks after boot.
     let anchor = ClockAnchor {
         trace_ns: 1_209_600_000_000_000,
         realtime_ns: 1_735_689_600_000_000_000,

@@ -1,5 +1,5 @@
-//! Random traces, decoded by prost and put together as the engine does it: begins and ends sorted
-//! by time, ties in the order of the file, an end closes the innermost slice of its track.
+//! Round trips of random traces. They are decoded by prost and assembled as the engine does it: starts and ends are
+//! sorted by time, and by the order of the file at equal times. An end closes the innermost slice of its track.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ fn writer(options: Options) -> (TraceWriter<Vec<u8>>, TrackId) {
     (writer, process)
 }
 
-/// A slice as the reader of a trace sees it: the argument "i" tells it from all others.
+/// Slice as the reader of a trace sees it. The argument "i" identifies it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     i: u64,
@@ -39,7 +39,7 @@ struct Seen {
 /// Interned texts of one sequence, by InternedData field and number.
 type Texts = HashMap<(u32, u64), String>;
 
-/// Decodes and assembles; panics on whatever the engine would drop.
+/// Decodes and assembles a trace. Panics on everything that the engine would drop.
 fn read(bytes: &[u8]) -> Vec<Seen> {
     let trace = Trace::decode(bytes).expect("decodes");
     let mut texts: HashMap<u32, Texts> = HashMap::new();
@@ -104,7 +104,7 @@ fn read(bytes: &[u8]) -> Vec<Seen> {
     slices
 }
 
-/// Type, track, and for begins the index and name.
+/// Returns type and track, and for starts the index and name.
 fn resolve(packet: &TracePacket, texts: &Texts) -> (i32, u64, Option<(u64, String)>) {
     let event = packet.track_event.as_ref().expect("asked before");
     let begun = event.name_iid.map(|name| {
@@ -149,7 +149,7 @@ fn put(
     Ok(Seen { i, start, end, name })
 }
 
-/// Few distinct times, so that ties of every kind are common.
+/// Generates intervals with few distinct times, so that ties of every kind are common.
 fn intervals() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((0u64..40, 0u64..12), 0..200).prop_map(|drawn| {
         let mut intervals: Vec<_> = drawn
@@ -164,7 +164,7 @@ fn intervals() -> impl Strategy<Value = Vec<(u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// One track: what is accepted comes back exactly, what sticks out is refused.
+    /// On one track, accepted slices are read back exactly, and slices that stick out are rejected.
     #[test]
     fn accepted_slices_come_back(intervals in intervals(), interned_bytes in 200usize..4000) {
         let (mut writer, track) = writer(Options { interned_bytes, ..Options::default() });
@@ -182,7 +182,7 @@ proptest! {
         prop_assert_eq!(read(&bytes), expected);
     }
 
-    /// Lanes: everything is accepted and comes back exactly.
+    /// In lanes, all slices are accepted and read back exactly.
     #[test]
     fn lanes_take_everything(intervals in intervals(), numbered: bool) {
         let (mut writer, process) = writer(Options::default());
@@ -313,7 +313,7 @@ fn what_the_engine_would_spoil_is_refused() {
         ..Default::default()
     });
     assert!(matches!(idle, Err(Error::ZeroId("pid"))));
-    // Nothing refused has left a mark.
+    // Rejected items have not changed the counts.
     let written = writer.written();
     assert_eq!(
         (written.slices, written.counter_values, written.tracks),

@@ -54,6 +54,7 @@ fn is_preloaded() -> bool {
 
 extern "C" fn at_load() {
     type SetVariable = unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int;
+    crate::register_adapters();
     if value(c"RANKSCOPE_DIR").is_none_or(CStr::is_empty) {
         return;
     }

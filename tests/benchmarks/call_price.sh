@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The price of one intercepted call against its floor, in one process (tests/programs/price.h): of Gloo
-# (needs libgloo-dev), and of NCCL on its test double.
+# Measures the cost of one intercepted call against its floor, in one process (tests/programs/price.h). Measures calls
+# of Gloo (needs libgloo-dev), and of NCCL on its test double.
 #   tests/benchmarks/call_price.sh [RUNS]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# What a comparison costs, and how often it is wrong.
-#   tests/benchmarks/compare.sh                  two synthetic sessions of 10^6 operations each, and two of 1,024 ranks: time and memory
-#   tests/benchmarks/compare.sh study [RUNS]     records RUNS (200) runs of the demo's job on two ranks and resamples them:
-#                                                false alarms of A/A pairs, and how many changes of the printed size are found
-# WORK=DIRECTORY has room for logs and sessions, and keeps the recorded runs for another study.
+# Measures the cost of a comparison, and how often it is wrong.
+#   tests/benchmarks/compare.sh                  two synthetic sessions of 10^6 operations each, and two of 1,024
+#                                                ranks: time and memory
+#   tests/benchmarks/compare.sh study [RUNS]     records RUNS (200) runs of the demo's job on two ranks and resamples
+#                                                them: false alarms of A/A pairs, and the share of changes of the
+#                                                printed size that are found
+# WORK=DIRECTORY must have capacity for logs and sessions. It keeps the recorded runs for another study.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --quiet --release -p rankscope -p rankscope-interpose
@@ -35,7 +37,7 @@ trap 'rm -rf "$work"' EXIT
 measured() {
     local name=$1
     shift
-    # The first time warms the page cache.
+    # The first run warms the page cache.
     "$program" compare --json "$@" >"$work/comparison.json" || [ $? -ne 2 ]
     /usr/bin/time -f "$name: %e s, %M KiB at most" "$program" compare --json "$@" >"$work/comparison.json" || [ $? -ne 2 ]
     jq -r '"  " + .headline' "$work/comparison.json"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Import of a torch.profiler trace, beside Holistic Trace Analysis and the Perfetto engine on the same file.
+"""Measures the import of a torch.profiler trace against Holistic Trace Analysis and the Perfetto engine on the same
+file.
 
     tests/benchmarks/import.py [TRACE]        default: the largest sample
 
-Rounds of the three take turns, so that what the machine does besides falls on all; each has one to warm up in its process.
-Prints medians and ratios: absolute times say little.
+Rounds of the three alternate, so that other load of the machine affects all of them. Each has one warm-up round in its
+process. Prints medians and ratios: absolute times say little.
 """
 
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What a merge costs: records and operations per second and core, and peak memory. Logs are synthetic.
+# Measures the cost of a merge: records and operations per second and core, and peak memory. Logs are synthetic.
 #   tests/benchmarks/merge.sh [OPERATIONS…]          a DDP job of 8 ranks: three sizes, 10^5 to 10^7
-#   tests/benchmarks/merge.sh ranks [OPERATIONS…]    the same of 1,024 ranks: three sizes, up to 10^4 each
-#   tests/benchmarks/merge.sh kernels [WORKS…]       works of devices of 8 ranks: three sizes, up to 10^6 each
-# BESIDE=PROGRAM names a merge_bench of another commit: both then run in turn, TURNS times (3).
-# WORK=DIRECTORY has room for logs and sessions: about 25 bytes per operation.
+#   tests/benchmarks/merge.sh ranks [OPERATIONS…]    the same job with 1,024 ranks: three sizes, up to 10^4 each
+#   tests/benchmarks/merge.sh kernels [WORKS…]       device works of 8 ranks: three sizes, up to 10^6 each
+# BESIDE=PROGRAM names a merge_bench of another commit: both then run alternately, TURNS times (3).
+# WORK=DIRECTORY must have capacity for logs and sessions: about 25 bytes per operation.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --quiet --release -p rankscope --examples

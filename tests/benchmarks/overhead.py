@@ -1,10 +1,11 @@
-"""What recording costs a real DDP training on Gloo: python overhead.py [--pairs 300] [--runs 5] [--steps 600]
+"""Measures the cost of recording a real DDP training on Gloo: python overhead.py [--pairs 300] [--runs 5] [--steps 600]
 
-1. Inside one run: recording switched in blocks of steps on all ranks; the mean of the paired log ratios of block times
-   with its 95 % interval. Equivalence holds if the interval lies inside +-1 %.
-2. Between runs: preloaded against not, in interleaved pairs of runs; the ratio of median step times with its interval.
-3. Beside it torch.profiler on the same job, in the same interleaving.
-4. Bytes on disk per operation, and of the Kineto JSON for the same steps.
+1. Inside one run: recording is switched in blocks of steps on all ranks. The result is the mean of the paired log
+   ratios of block times, with its 95 % interval. Equivalence holds if the interval is inside +-1 %.
+2. Between runs: with and without preload, in interleaved pairs of runs. The result is the ratio of median step times
+   with its interval.
+3. For comparison: torch.profiler on the same job, in the same interleaving.
+4. Bytes on disk per operation, and bytes of the Kineto JSON for the same steps.
 
 Needs a python with torch (this one) and target/release/librankscope.so. Prints one JSON object.
 """
@@ -23,7 +24,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARY = HERE.parents[1] / "target" / "release" / "librankscope.so"
 RANKS = 2
-# Two-sided 95 % of Student's t by degrees of freedom.
+# Two-sided 95 % quantile of Student's t by degrees of freedom.
 T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228}
 
 
@@ -42,7 +43,7 @@ def run(mode, count, out, preload=None, profiler=None):
 
 
 def interval(logs):
-    """Mean of log ratios as a change in percent, with its 95 % interval."""
+    """Returns the mean of log ratios as a change in percent, with its 95 % interval."""
     n = len(logs)
     mean = statistics.fmean(logs)
     half = T95.get(n - 1, 1.96) * statistics.stdev(logs) / math.sqrt(n)
@@ -55,9 +56,10 @@ def interval(logs):
 
 
 def trimmed(logs, share=0.1):
-    """The same without the most extreme tenth on each side: a burst of somebody else's work is not the recorder's.
+    """Returns the same without the most extreme tenth on each side: a burst of other load is not the recorder's cost.
 
-    The standard error is that of Tukey and McLaughlin (1963): from the winsorised variance, which counts what was cut.
+    The standard error is that of Tukey and McLaughlin (1963). It uses the winsorised variance, which counts the values
+    that were cut.
     """
     n, cut = len(logs), int(len(logs) * share)
     ordered = sorted(logs)
@@ -101,7 +103,7 @@ def main():
                 (preloaded, {"preload": directory}),
                 (profiled, {"profiler": profiler}),
             ]
-            # Turned by one each time, so that no kind always comes first.
+            # The order rotates by one each time, so that no kind always comes first.
             for times, options in jobs[number % 3 :] + jobs[: number % 3]:
                 times.append(statistics.median(run("steps", arguments.steps, out, **options)))
             sizes = sorted(os.path.getsize(path) for path in glob.glob(os.path.join(directory, "*.rslog")))

@@ -1,9 +1,9 @@
-"""The job whose slowdown is measured: DDP on Gloo, a small model, many short steps.
+"""The job whose slowdown is measured: DDP on Gloo with a small model and many short steps.
 
 Every rank runs the same blocks of steps. In a "blocks" run the preloaded library records in one block of each pair and
-pauses in the other, in an order drawn from a common seed; rank 0 writes the time of every block. In a "steps" run
-nothing is switched and rank 0 writes the time of every step after the warm-up. PROFILER=DIR runs torch.profiler over
-all of it and exports its trace, for comparison.
+pauses in the other, in an order drawn from a common seed. Rank 0 writes the time of every block. In a "steps" run
+nothing is switched, and rank 0 writes the time of every step after the warm-up. PROFILER=DIR runs torch.profiler over
+the whole run and exports its trace, for comparison.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ def main():
             times = {}
             for recording in (first, not first):
                 switch[recording]()
-                # One step after the switch, not timed: all ranks are past it when the block starts.
+                # One untimed step after the switch: all ranks have passed it when the block starts.
                 step()
                 times[recording] = steps(BLOCK_STEPS)
             result.append([times[True], times[False]])

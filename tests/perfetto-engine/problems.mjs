@@ -1,5 +1,5 @@
-// What counts as a problem of an import. The engine exits 0 and loads what is left even when it
-// dropped a whole machine, and files part of the data-losing faults under severity "info".
+// Problems of an import. The engine exits with 0 and loads the rest even after it dropped a whole machine. It
+// classifies some faults that lose data as severity "info".
 
 /** Faults of severity info (or notice) that mean dropped or nameless events. */
 const LOSSES_CALLED_INFO = [
@@ -13,13 +13,13 @@ const LOSSES_CALLED_INFO = [
   "flow_end_without_start",
 ];
 
-/** Faults that leave no statistic behind, each as a count that must be 0. */
+/** Faults that leave no statistic, each as a count that must be 0. */
 const SILENT = {
   "slices never ended (dur = -1)": "select count(*) from slice where dur = -1",
   "slices of negative duration": "select count(*) from slice where dur < -1",
   "slices without a name": "select count(*) from slice where name is null or name = ''",
   "tracks without a name": "select count(*) from track where (name is null or name = '') and type glob '*track_event*' and type not glob 'thread*' and type not glob 'process*'",
-  // The plus sign keeps the engine from answering by the column's declared type, which has no NULL.
+  // The plus sign prevents an answer by the column's declared type, which has no NULL.
   "counter samples without a value (NaN)": "select count(*) from counter where +value is null",
   "named threads of tid 0 (taken for the idle task)": "select count(*) from thread_track tt join thread t using (utid) where t.tid = 0 and exists (select 1 from slice s where s.track_id = tt.id)",
 };

@@ -1,4 +1,4 @@
-// Just enough of the protobuf wire format for the engine's RPC: no schema, no dependencies.
+// A minimal implementation of the protobuf wire format for the engine's RPC: no schema, no dependencies.
 
 function varint(value) {
   const bytes = [];

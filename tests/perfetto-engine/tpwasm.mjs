@@ -41,7 +41,7 @@ async function main(command, ...args) {
   return 2;
 }
 
-// Until proved otherwise: an engine that never gets ready must not look like a success.
+// Until proven otherwise: an engine that never becomes ready must not appear as a success.
 process.exitCode = 2;
 main(...process.argv.slice(2)).then(
   (code) => (process.exitCode = code),

@@ -1,5 +1,5 @@
-// What one intercepted call of Gloo costs, against the floor (price.h). The barrier has one member, so Gloo itself does
-// next to nothing.
+// Measures the cost of one intercepted call of Gloo against the floor (price.h). The barrier has one member, so Gloo
+// itself does almost nothing.
 #include <dlfcn.h>
 
 #include <gloo/barrier.h>

@@ -1,10 +1,11 @@
-"""Decides comparisons anew, by scipy and statsmodels, from the same run summaries, and compares the results.
+"""Recomputes comparisons with scipy and statsmodels from the same run summaries, and compares the results.
 
     compare_reference.py CASES.jsonl
 
-Each line is an object: `base`, `new` (lists of run summaries), `noise` (list of such lists), `gates`, `alpha`, `margin`, and
-`comparison`, which is what rankscope decided. Prints each difference; exit status 1 if there is one. Nothing here is taken from
-rankscope's own code: the rules are those of the documentation (docs: "How a comparison decides").
+Each line is an object: `base`, `new` (lists of run summaries), `noise` (list of such lists), `gates`, `alpha`,
+`margin`, and `comparison`, which is rankscope's result. Prints each difference. The exit status is 1 if there is one.
+Nothing here is taken from rankscope's own code: the rules are those of the documentation (docs: "How a comparison
+decides").
 """
 
 import json
@@ -20,7 +21,7 @@ PASS_ALPHA, FALSE_DISCOVERIES, TAIL = 0.05, 0.01, 0.005
 
 
 def batches(runs):
-    """Positions of runs, a new batch after an hour without any."""
+    """Returns the positions of runs, by batch. A new batch starts after an hour without any run."""
     out, ended = [], None
     for at in sorted(range(len(runs)), key=lambda at: (runs[at]["run"]["started_unix_ns"], at)):
         start = runs[at]["run"]["started_unix_ns"]
@@ -80,7 +81,8 @@ def pooled(groups):
 
 
 def estimate(case, plan, key, steps):
-    """Means of both sides, their variances, degrees of freedom; variances are None where no noise is known."""
+    """Returns the means of both sides, their variances and degrees of freedom. Variances are None if no noise is
+    known."""
     base, new = case["base"], case["new"]
     mean = lambda runs, at: value(runs[at], key, steps)["mean"]
     known = lambda runs, ats: [mean(runs, at) for at in ats if value(runs[at], key, steps) is not None]

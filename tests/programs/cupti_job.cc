@@ -1,27 +1,32 @@
-// A training-like job on the doubles of the driver, of NCCL and, if one is there, of CUPTI, which it loads as PyTorch does
-// and leaves alone.
+// A training-like job on the doubles of the driver and of NCCL. If a double of CUPTI exists, the job loads it as
+// PyTorch does and does not use it.
 //   cupti_job RANK SIZE STORE [STEPS [OVERLAP]]
-// A step: a copy to the device and 20 kernels of 100 us, an all-reduce and a group of two, a set, a graph of five kernels,
-// and the wait for all that. OVERLAP percent of the all-reduces' time lie beside the kernels, as far as the machine lets
-// them: 100 (the default) launches all at once, 0 all-reduces when the kernels are over, and always goes on after them.
-// By the environment:
-//   CUPTI_JOB_LIBRARY=NAME  the CUPTI that it loads, default libcupti.so.13; none if that is not there
-//   CUPTI_JOB_OTHER=1       in the middle third of the steps another profiler works as Kineto does, through the functions that
-//                           the dynamic linker finds first; what came of it is a line of its own. By words in the value:
-//                           "subscribe": it subscribes besides, as older ones do; "direct": it takes its functions from the
-//                           library itself, whoever is preloaded, and reads whatever buffer it is given; "free": it frees
-//                           whatever buffer it is given; "second": it does nothing but subscribe by the second interface
-//                           and be told of calls
-//   CUPTI_JOB_FINALIZE=1    behind the second third of the steps somebody ends CUPTI, on a thread of its own
+// A step has a copy to the device and 20 kernels of 100 us, an all-reduce and a group of two, a set, and a graph of
+// five kernels. Then it waits for all of them. OVERLAP percent of the all-reduces' time overlap with the kernels, as
+// far as the machine permits. 100 (the default) launches everything at once. 0 launches all-reduces after the kernels
+// have ended, and always continues after them.
+// Environment:
+//   CUPTI_JOB_LIBRARY=NAME  the CUPTI to load, default libcupti.so.13; none if that does not exist
+//   CUPTI_JOB_OTHER=1       in the middle third of the steps another profiler works as Kineto does, through the
+//                           functions that the dynamic linker finds first. Its result is a separate line. Words in the
+//                           value:
+//                           "subscribe": it also subscribes, as older versions do;
+//                           "direct": it takes its functions from the library itself, past any preload, and reads
+//                           whatever buffer it is given;
+//                           "free": it frees whatever buffer it is given;
+//                           "second": it only subscribes by the second interface and receives callbacks for calls
+//   CUPTI_JOB_FINALIZE=1    after the second third of the steps another thread ends CUPTI
 //   CUPTI_JOB_FORK=1        forks in the middle: one child ends by _exit, the next by exit
-//   CUPTI_JOB_CHILD=1       is not the job itself, but records a little without CUDA and forks; the child is the job
-//   CUPTI_JOB_LATE=RANK     this rank begins every tenth step 10 ms late
-//   CUPTI_JOB_DENSE=N       so many kernels more in a step, of a microsecond each
-//   CUPTI_JOB_CAPTURE=1     all the time a stream is in capture on a thread of its own
-//   CUPTI_JOB_LINGER=1      its end takes a tenth of a second more, when all libraries are done with theirs
-//   CUPTI_JOB_EXIT=HOW      exit, _exit or kill, at once after the last step; else it destroys its communicator and returns
-// Its last lines say when the steps were over and what was enabled then; how much was launched, and what the double of CUPTI
-// says of whoever used it.
+//   CUPTI_JOB_CHILD=1       this process is not the job. It records a little without CUDA and forks. The child is the
+//                           job
+//   CUPTI_JOB_LATE=RANK     this rank starts every tenth step 10 ms late
+//   CUPTI_JOB_DENSE=N       N additional kernels in a step, of a microsecond each
+//   CUPTI_JOB_CAPTURE=1     another thread keeps a stream in capture all the time
+//   CUPTI_JOB_LINGER=1      the process takes another tenth of a second after all libraries have finished
+//   CUPTI_JOB_EXIT=HOW      exit, _exit or kill, directly after the last step. Otherwise the job destroys its
+//                           communicator and returns
+// Its last lines report the end time of the steps and what was enabled then. They also report the number of launches,
+// and the findings of CUPTI's double about its users.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -58,7 +63,7 @@ static bool otherIs(const char* word) {
   return words != nullptr && std::strstr(words, word) != nullptr;
 }
 
-// A function of CUPTI as torch's libraries find it: whoever is preloaded comes first.
+// Returns a function of CUPTI as torch's libraries find it: a preloaded library has precedence.
 template <typename... Arguments>
 static int cuptiCall(const char* name, Arguments... arguments) {
   static const bool isDirect = otherIs("direct");
@@ -98,12 +103,12 @@ static const DoubleFunction kFunctions[] = {
      kKernelNs},
     {"_ZN2at6native27unrolled_elementwise_kernelILi128ENS0_13BinaryFunctorIN3c108BFloat16ES4_S4_NS0_15binary_internal10MulFunctorIfEEEENS_6detail5ArrayIPcLi3EEELi4ENS0_23TrivialOffsetCalculatorILi2EjEENSD_ILi1EjEENS0_6memory12LoadWithCastILi2EEENSG_13StoreWithCastILi1EEEEEviT0_T1_T3_T4_T5_T6_",
      kKernelNs},
-    // As long as templates make them.
+    // Names as long as those of real templates.
     {"_ZN7cutlass6device7Kernel2INS_4gemm6kernel4GemmINS2_11threadblock13MmaMultistageINS_9GemmShapeILi128ELi256ELi32EEENS_9transform11threadblock28PredicatedTileAccessIteratorINS_11MatrixShapeILi128ELi32EEENS_10bfloat16_tENS_6layout8RowMajorELi1ENS9_29PitchLinearWarpRakedThreadMapINSC_ILi32ELi128EEELi128ENSC_ILi4ELi8EEELi8EEENS_12AlignedArrayISE_Li8ELi16EEELb0EEENSA_25RegularTileAccessIteratorISD_SE_SG_Li0ESK_Li16EEELi1ENSB_INSC_ILi32ELi256EEESE_NSF_11ColumnMajorELi0ENSH_ISQ_Li128ENSC_ILi8ELi4EEELi8EEESM_Lb0EEENSO_ISQ_SE_SR_Li1EST_Li16EEELi1EfSG_NS5_9MmaPolicyINS2_4warp11MmaTensorOpINS7_ILi64ELi64ELi32EEESE_SG_SE_SR_fSG_NSX_17MmaTensorOpPolicyINS_4arch4Sm90ENS7_ILi16ELi8ELi16EEENS11_13OpMultiplyAddEfEELi1ELb0EEENSC_ILi0ELi0EEES17_Li1EEELi4ELi0EEENS_8epilogue6thread17LinearCombinationISE_Li8EffLi0ELi2EEENS5_30GemmIdentityThreadblockSwizzleILi8EEELb0EEEEEvNS0_10GemmParamsIT_EE",
      kKernelNs},
     {"_ZN7cutlass6device7Kernel2INS_4gemm6kernel4GemmINS2_11threadblock13MmaMultistageINS_9GemmShapeILi128ELi128ELi64EEENS_9transform11threadblock28PredicatedTileAccessIteratorINS_11MatrixShapeILi128ELi64EEENS_10bfloat16_tENS_6layout8RowMajorELi1ENS9_29PitchLinearWarpRakedThreadMapINSC_ILi64ELi128EEELi128ENSC_ILi4ELi8EEELi8EEENS_12AlignedArrayISE_Li8ELi16EEELb0EEENSA_25RegularTileAccessIteratorISD_SE_SG_Li0ESK_Li16EEELi1ENSB_INSC_ILi64ELi128EEESE_NSF_11ColumnMajorELi0ENSH_ISQ_Li128ENSC_ILi8ELi4EEELi8EEESM_Lb0EEENSO_ISQ_SE_SR_Li1EST_Li16EEELi1EfSG_NS5_9MmaPolicyINS2_4warp11MmaTensorOpINS7_ILi64ELi64ELi64EEESE_SG_SE_SR_fSG_NSX_17MmaTensorOpPolicyINS_4arch4Sm90ENS7_ILi16ELi8ELi16EEENS11_13OpMultiplyAddEfEELi1ELb0EEENSC_ILi0ELi0EEES17_Li1EEELi3ELi0EEENS_8epilogue6thread17LinearCombinationISE_Li8EffLi0ELi2EEENS5_30GemmIdentityThreadblockSwizzleILi8EEELb0EEEEEvNS0_10GemmParamsIT_EE",
      kKernelNs},
-    // No C++ name.
+    // A name that is not C++.
     {"triton_poi_fused_add_mul_native_layer_norm_3", kKernelNs},
 };
 static constexpr int kKernels = 20;
@@ -114,8 +119,8 @@ static const DoubleGraph kGraph = {17, 5, kNodes};
 
 // ---- another profiler -----------------------------------------------------------------------------------------------
 
-// As Kineto: buffers of its own, the wall's clock, everything that it knows of. It checks what it is told against what the
-// device was given meanwhile.
+// A profiler like Kineto: private buffers, the wall clock, all activity kinds. It compares the records that it receives
+// with the work that the device was given meanwhile.
 class Other {
  public:
   void begin() {
@@ -136,14 +141,14 @@ class Other {
     begunNs = rawNs();
   }
 
-  // All that was launched is over.
+  // All launched work has ended.
   void end() {
     endedNs = rawNs();
     if (otherIs("second")) {
       did(cuptiCall("cuptiUnsubscribe", subscriber));
       return;
     }
-    // Somebody may be capturing.
+    // Another thread may be capturing.
     auto* exchange = reinterpret_cast<int (*)(int*)>(inDriver("cuThreadExchangeStreamCaptureMode"));
     int mode = 2;
     exchange(&mode);
@@ -171,7 +176,7 @@ class Other {
       twice += std::next(one) != behind;
       const int64_t off = std::max(std::abs(static_cast<int64_t>(one->second.start - onWall(given.start))), std::abs(static_cast<int64_t>(one->second.end - onWall(given.end))));
       worst = std::max(worst, off);
-      // What this machine needs to read two clocks one after the other, and to be interrupted meanwhile.
+      // Tolerance for reading two clocks one after the other, and for interruptions in between.
       wrong += off > 100000 || one->second.name != given.name;
     }
     size_t others = 0;
@@ -185,7 +190,7 @@ class Other {
  private:
   static constexpr uint32_t kKinds[] = {cupti::kConcurrentKernel, cupti::kCopy, cupti::kRuntime, cupti::kDriver};
   static constexpr size_t kBufferBytes = 256 << 10;
-  // A launch and the node of a graph: a name that nothing else on the device has.
+  // Launch and node of a graph, which together are unique on the device.
   using Key = std::pair<uint32_t, uint64_t>;
   struct Told {
     uint64_t start, end;
@@ -196,7 +201,7 @@ class Other {
     uint64_t wall;
   };
 
-  // The first result that is none.
+  // Keeps the first result that is an error.
   void did(int returned) {
     if (result == 0) result = returned;
   }
@@ -297,7 +302,7 @@ static void child(bool isQuick) {
   CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
-// Before there is a driver: something is recorded, and from here on this is a child, whose parent waits for it.
+// Records something before a driver exists. From here on this process is a child, and its parent waits for it.
 static void becomeChild() {
   for (int at = 0; at < 10; at++) {
     void* memory = nullptr;
@@ -314,7 +319,7 @@ static void becomeChild() {
   std::exit(status == 0 ? 0 : 4);
 }
 
-// The end of CUPTI, beside the steps.
+// Ends CUPTI, concurrently with the steps.
 static void finalize() {
   const int64_t begunNs = rawNs();
   const uint64_t launched = DRIVER(cuDoubleLaunched)();
@@ -327,9 +332,9 @@ int main(int argc, char** argv) {
   if (std::getenv("CUPTI_JOB_CHILD") != nullptr) becomeChild();
   owner = getpid();
   if (std::getenv("CUPTI_JOB_LINGER") != nullptr) std::atexit([] { usleep(100000); });
-  // Registered first, so that it comes after all that is done at the end.
+  // Registered first, so that it runs after everything else at exit.
   std::atexit(account);
-  // A device, if nobody says otherwise.
+  // The default is a device without NCCL's profiler plugin.
   setenv("NCCL_DOUBLE_PROFILER", "0", 0);
   const NcclRank self(argc, argv);
   const int steps = argc > 4 ? std::atoi(argv[4]) : 30;
@@ -346,7 +351,7 @@ int main(int argc, char** argv) {
   const ncclUniqueId id = self.share("id");
   ncclComm_t comm;
   NCCL(ncclCommInitRank(&comm, self.size, id, self.rank));
-  // The recorder starts beside us; on a machine that is busy it may take longer than a communicator waits for it.
+  // The recorder starts concurrently. On a busy machine it may take longer than a communicator waits for it.
   usleep(200000);
 
   static char buffer[1 << 16];
@@ -374,7 +379,7 @@ int main(int argc, char** argv) {
 
   const int late = std::getenv("CUPTI_JOB_LATE") != nullptr ? std::atoi(std::getenv("CUPTI_JOB_LATE")) : -1;
   const char* kernelUs = std::getenv("NCCL_DOUBLE_KERNEL_US");
-  // Of the three all-reduces; they begin when so much of the kernels is left.
+  // Total time of the three all-reduces. They start when this much of the kernels' time is left.
   const int64_t communicationNs = 3000LL * (kernelUs != nullptr ? std::atoi(kernelUs) : 300);
   const int64_t lateNs = kKernels * kKernelNs - communicationNs * overlap / 100;
   for (int step = 0; step < steps; step++) {
@@ -397,7 +402,7 @@ int main(int argc, char** argv) {
     NCCL(ncclAllReduce(buffer, buffer, 1 << 10, ncclFloat32, ncclSum, comm, &communication));
     NCCL(ncclAllReduce(buffer + 8192, buffer + 8192, 1 << 12, ncclBfloat16, ncclSum, comm, &communication));
     NCCL(ncclGroupEnd());
-    // What follows does not lie beside them either.
+    // Later work does not overlap with them either.
     if (overlap < 100) CHECK(synchronize(&communication) == 0);
     CHECK(DRIVER(cuMemsetD8Async)(0x7f0000000000, 0, 1 << 22, &compute) == 0);
     CHECK(DRIVER(cuGraphLaunch)(&kGraph, &compute) == 0);

@@ -1,5 +1,5 @@
-// libgloo-dev (2022) exports gloo::gatherv but leaves its header out. This declares what the library
-// defines; the member order is part of the library's ABI.
+// libgloo-dev (2022) exports gloo::gatherv but omits its header. This declares what the library defines. The order of
+// the members is part of the library's ABI.
 #pragma once
 
 #include <chrono>

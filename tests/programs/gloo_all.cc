@@ -1,5 +1,5 @@
-// Every collective that libgloo exports, once each (the all-reduce twice), and messages through unbound buffers.
-// Sizes, roots and tags all differ, so that a mixed-up argument shows.
+// Calls every collective that libgloo exports once (the all-reduce twice), and messages through unbound buffers. Sizes,
+// roots and tags all differ, so that a mixed-up argument is detected.
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     truth.operation("all", "allreduce", 1000, sizeof(float), 11);
   }
   {
-    // Input apart from the output, and big enough for several segments.
+    // The input is separate from the output, and large enough for several segments.
     std::vector<double> in(300000, 1.0), out(300000);
     gloo::AllreduceOptions options(context);
     options.setInput(in.data(), in.size());
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     truth.operation("all", "alltoall", 31, sizeof(int64_t), 15);
   }
   {
-    // From rank r to rank p go r + 2 p elements; from rank 0 to itself none.
+    // r + 2 p elements go from rank r to rank p, and none from rank 0 to itself.
     std::vector<int64_t> to(size), from(size);
     for (int peer = 0; peer < size; peer++) {
       to[peer] = rank + 2 * peer;
@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
     std::vector<int32_t> out(std::accumulate(counts.begin(), counts.end(), size_t(0)));
     gloo::GathervOptions options(context);
     options.setInput(in.data(), in.size());
-    // Gloo reads the counts on every rank, though only the root receives.
+    // Gloo reads the counts on every rank, although only the root receives.
     options.setOutput(out.data(), counts);
     if (rank == last) {
       from = counts;
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
     truth.operation("all", "scatter", 61, sizeof(float), 22, 0);
   }
   {
-    // Round the ring: the whole buffer (its size is known from its creation only), then a part of it.
+    // Round the ring: first the whole buffer (only its creation gives the size), then a part of it.
     const int next = (rank + 1) % size;
     const int previous = (rank + last) % size;
     std::vector<uint8_t> out(900, uint8_t(rank)), in(900);
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
     }
   }
   {
-    // A receive from anyone: the peer is known only when it completes.
+    // A receive from any source: the peer is known only at completion.
     std::vector<uint8_t> values(64);
     auto buffer = context->createUnboundBuffer(values.data(), values.size());
     if (rank == 0) {

@@ -1,8 +1,8 @@
-// Two threads per rank, 60 operations each, on overlapping communicators.
+// Runs two threads per rank, 60 operations each, on overlapping communicators.
 //
-// The operations come in pairs that run side by side. On even ranks thread 0 takes the first of a
-// pair, on odd ranks the second: ranks enter a pair in different orders, so only the tag tells
-// which calls belong together. Every operation has a size of its own, so a wrong pairing shows.
+// The operations come in pairs that run concurrently. On even ranks thread 0 takes the first of a pair, on odd ranks
+// the second. Ranks therefore enter a pair in different orders, and only the tag identifies calls that belong together.
+// Every operation has a different size, so a wrong pairing is detected.
 #include <chrono>
 #include <random>
 #include <thread>

@@ -1,6 +1,6 @@
-// Closes every descriptor above those that Gloo holds, as daemons and checkpoint writers do, 2000 times between
-// operations, and opens a file of its own that takes the number of whatever was closed. It must get the lowest number each
-// time, and hold what was written.
+// Closes every descriptor above those of Gloo, as daemons and checkpoint writers do, 2000 times between operations.
+// Each time it opens a file, which takes the number of a closed descriptor. The file must get the lowest number, and
+// must keep its content.
 #include <cstdio>
 #include <fstream>
 #include <sstream>

@@ -1,6 +1,6 @@
-// All-reduces for ever (or [COUNT] times), telling the number of completed ones on descriptor 3
-// after each: eight bytes, native order. The last number that a reader gets is what a recorder
-// must have kept when this program is killed.
+// Runs all-reduces for ever (or [COUNT] times) and reports the number of completed ones on descriptor 3 after each:
+// eight bytes, native order. When this program is killed, a recorder must have kept the last number that a reader
+// received.
 #include <cstdint>
 
 #include <unistd.h>

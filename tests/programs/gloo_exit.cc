@@ -1,6 +1,6 @@
-// Communicates, then leaves in the way that HOW names: return, exit, _exit, quick_exit, abort,
-// sigterm, thread-exit (the main thread ends first) or exec (starts itself again, same process id).
-// Three operations each time; no way out may lose one.
+// Communicates, then ends in the way that HOW names: return, exit, _exit, quick_exit, abort, sigterm, thread-exit (the
+// main thread ends first) or exec (starts itself again, same process id). It runs three operations each time, and none
+// may be lost.
 #include <csignal>
 #include <cstdlib>
 #include <string>

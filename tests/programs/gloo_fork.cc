@@ -1,5 +1,5 @@
-// A rank that has communicated makes children in every way there is; HOW names the way.
-// Parent and child then each do the operations they announce on standard output.
+// A rank that has communicated creates children in every possible way. HOW names the way.
+// Parent and child then each run the operations that they announce on standard output.
 //
 //   fork-quiet    fork, the child does nothing      fork-op    fork, the child does operations
 //   _Fork-op      _Fork: no fork handlers run       clone-op   the bare system call
@@ -7,8 +7,8 @@
 //   fork-storm    200 children one after another, every tenth with an operation
 //   vfork-exec    vfork and execve of `true`        spawn      posix_spawn of `true`
 //
-// Operations after a fork use a communicator of one process: it needs no thread of Gloo's, and those
-// do not survive a fork.
+// Operations after a fork use a communicator of one process. It needs none of Gloo's threads, which do not survive a
+// fork.
 #include <cstring>
 #include <string>
 
@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
     status = waitFor(child);
   }
 
-  // The parent's own recording must have come through.
+  // The parent's own recording must be intact.
   sumOnes(together, 8, 1);
   say("parent", 2);
   return status;

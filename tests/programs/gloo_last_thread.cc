@@ -1,6 +1,6 @@
-// The main thread leaves by pthread_exit; the process must end, with status 0, when the last thread returns. A thread
-// that a library started would keep it alive for ever. What it has printed and not yet written comes out then, and what
-// it prints at its exit.
+// The main thread ends by pthread_exit. The process must end with status 0 when the last thread returns. A thread that
+// a library started would keep it alive for ever. Buffered output is written at that point, and so is the output of its
+// exit handlers.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

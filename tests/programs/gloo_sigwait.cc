@@ -1,5 +1,5 @@
-// A program that takes its signals with sigwait. A thread that a library starts with the signal
-// unblocked would be struck by it, and the program would die.
+// A program that receives its signals with sigwait. If a library's thread had the signal unblocked, the signal would be
+// delivered to it and end the program.
 #include <csignal>
 #include <thread>
 
@@ -20,14 +20,14 @@ int main(int argc, char** argv) {
   auto context = self.connect("sigwait");
 
   std::thread worker([&] {
-    // A recorder that starts a thread at the first operation would let it inherit this open mask.
+    // A recorder that starts a thread at the first operation would let it inherit this unblocked mask.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     for (unsigned tag = 0; tag < 20; tag++) {
       sumOnes(context, 16, tag);
     }
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     usleep(50000);
-    // To the process, not to a thread: any thread with an open mask may get it.
+    // The signal is for the process, not a thread: any thread that does not block it may receive it.
     kill(getpid(), SIGUSR1);
     kill(getpid(), SIGTERM);
   });

@@ -1,8 +1,9 @@
-// A training by its traffic: `gloo_steps RANK SIZE STORE STEPS`. A step is a computation (sleep), then all-reduces of
-// several sizes one after the other, whose tags count up as c10d's do.
-//   COMPUTE_US   of each step, ± a tenth
-//   LATE         "rank:us,…": these compute so much longer
-//   PAIRS        1: in each step every two ranks reduce 64 KiB between them, in an order in which nobody waits for a third
+// A job with the traffic of a training: `gloo_steps RANK SIZE STORE STEPS`. A step is a computation (sleep), then
+// all-reduces of several sizes one after the other. Their tags increase as c10d's do.
+//   COMPUTE_US   computing time of each step, ± a tenth
+//   LATE         "rank:us,…": these ranks compute this much longer
+//   PAIRS        1: in each step every two ranks reduce 64 KiB between them, in an order in which none waits for a
+//   third
 #include <chrono>
 #include <random>
 #include <sstream>
@@ -38,8 +39,8 @@ int main(int argc, char** argv) {
   const long late = lateness(self.rank);
   auto world = self.connect("world");
 
-  // A round-robin tournament: in round r rank i meets the rank with i + j = r (mod size − 1), the last rank who would
-  // meet itself. All pairs of a round meet side by side. The number of ranks is even.
+  // A round-robin tournament: in round r rank i meets the rank with i + j = r (mod size − 1). The rank that would meet
+  // itself meets the last rank. All pairs of a round meet concurrently. The number of ranks is even.
   struct Meeting {
     std::shared_ptr<gloo::Context> context;
   };

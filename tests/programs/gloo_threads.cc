@@ -1,6 +1,6 @@
-// Many threads: [ALIVE] at once (1000), then [SHORT] one after another in small bunches (100000).
-// Each does one operation on a communicator of this process alone, which sends nothing: what is
-// tested is the recorder's book-keeping per thread.
+// Runs many threads: [ALIVE] at once (1000), then [SHORT] one after another in small groups (100000). Each does one
+// operation on a communicator of this process alone, which sends nothing. The test is about the recorder's per-thread
+// state.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>

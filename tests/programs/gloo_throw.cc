@@ -9,7 +9,7 @@
 #include "truth.h"
 
 int main(int argc, char** argv) {
-  // Gloo writes to the dead rank's socket: now and then that is noticed by the write, before the read.
+  // Gloo writes to the dead rank's socket. Sometimes the write detects the failure before the read does.
   std::signal(SIGPIPE, SIG_IGN);
   const Rank self(argc, argv);
   Truth truth(self.rank);
@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   }
   try {
     sumOnes(context, 32, 10);
-    // Who has not yet noticed notices now.
+    // Ranks that have not yet detected the failure detect it here.
     sumOnes(context, 32, 11);
   } catch (const std::exception& error) {
     std::printf("caught an exception\n");

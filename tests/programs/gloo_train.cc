@@ -1,24 +1,24 @@
-// A training whose compute is time on the clock and whose communication is real: what every step is meant to take is
+// A training whose compute is time on the clock and whose communication is real. The intended duration of every step is
 // known, and so is the fault in it.
 //   gloo_train RANK SIZE STORE PATTERN STEPS STEP_US FAULT VICTIM PERMILLE SEED
 //
-// PATTERN  ddp         four gradient buckets, the first of them smaller, each reduced after its part of the backward pass
+// PATTERN  ddp         four gradient buckets, the first one smaller, each reduced after its part of the backward pass
 //          fsdp        four layers gathered before use in both passes, their gradients reduced after it
 //          accumulate  the same of two layers in four micro-steps, gradients reduced in the last one only
 //          evaluate    ddp, and after every 50 steps four batches of evaluation, each with one small reduction
 //          pipeline    two stages of 1F1B with 8 micro-batches, SIZE / 2 replicas, gradients reduced among replicas
-//          added       ddp, and one more small reduction behind the others
+//          added       ddp, and an additional small reduction after the others
 //          halved      ddp, each bucket reduced as two halves
-//          exchange    ddp with small buckets of one size, and in the forward pass each rank sends each other one 32 KiB
-//          Each step ends with an optimizer, a tenth of it, behind its last operation.
+//          exchange    ddp with small buckets of one size; in the forward pass each rank sends 32 KiB to each other one
+//          Each step ends with an optimizer after its last operation. It takes a tenth of the step.
 // FAULT    none · persistent (every step) · recurrent (3 of every 30 steps) · transient (10 % of the steps, at once)
-//          rotating (each step another rank, none in particular) · host (VICTIM and the rank after it, every step)
-//          link (nothing of this program's: the network is slower)
-// PERMILLE of the step's time is what the fault adds to the mean step of the late rank.
+//          rotating (a random rank in each step) · host (VICTIM and the rank after it, every step)
+//          link (nothing in this program: the network is slower)
+// PERMILLE of the step's time is the fault's addition to the mean step of the late rank.
 //
-// The own time of every part varies by half a percent (one standard deviation), as real parts do. Each rank writes when
-// its steps began (and the last one's end), when the last operation of each was over, and when its evaluations were, of
-// CLOCK_REALTIME in nanoseconds, into TRUTH_DIR/rankR.steps: not into the log.
+// The own time of every part varies by half a percent (one standard deviation), as real parts do. Each rank writes
+// times of CLOCK_REALTIME in nanoseconds into TRUTH_DIR/rankR.steps, not into the log. They are the starts of its
+// steps, the end of the last step, the end of each step's last operation, and the ends of its evaluations.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -47,7 +47,7 @@ int64_t now(clockid_t clock) {
   return at.tv_sec * 1000000000LL + at.tv_nsec;
 }
 
-// The same numbers on every machine: splitmix64.
+// Pseudo-random numbers that are the same on every machine: splitmix64.
 struct Random {
   uint64_t state;
 
@@ -83,7 +83,7 @@ class Training {
     if (pattern_ == "pipeline") {
       replicas_ = self.connect("replicas" + std::to_string(stage()), self.rank / 2, self.size / 2);
     }
-    // Half a microsecond of slack instead of fifty: waking up late is not what is measured here.
+    // Timer slack of half a microsecond instead of fifty: late wake-ups must not affect the measurement.
     prctl(PR_SET_TIMERSLACK, 500);
   }
 
@@ -111,7 +111,7 @@ class Training {
  private:
   int stage() const { return self_.rank % 2; }
 
-  // What the fault adds to this rank's own time in a step, in microseconds.
+  // Returns the time that the fault adds to this rank's own time in a step, in microseconds.
   double late_us(int step) {
     const double mean = share_ * step_us_;
     const bool is_victim = self_.rank == victim_ || (fault_ == "host" && self_.rank == victim_ + 1);
@@ -134,7 +134,7 @@ class Training {
     return fault_ == "none" || fault_ == "link" ? 0 : mean;
   }
 
-  // A part of a step's time, and something more.
+  // Computes for a share of a step's time plus an additional time.
   void compute(double part, double more_us = 0) {
     const double us = part * step_us_ * (1 + 0.005 * own_.normal()) + more_us;
     const int64_t until = now(CLOCK_MONOTONIC) + int64_t(us * 1000);
@@ -191,7 +191,7 @@ class Training {
   void one_forward_one_backward(double late) {
     const int batches = 8;
     const int warm = 1 - stage();
-    // Of the time that the stage computes: 8 forward and 8 backward parts, one third and two thirds.
+    // Shares of the stage's computing time: 8 forward and 8 backward parts, one third and two thirds.
     const double forward = 0.3 / (batches + 1), backward = 0.6 / (batches + 1);
     const double each = late / batches;
     int forwards = 0, backwards = 0;
@@ -251,7 +251,8 @@ class Training {
     gloo::allgather(options);
   }
 
-  // Between the stages of a replica, whose ranks are neighbours. Who sends goes on: the other may be sending too.
+  // Messages between the stages of a replica, whose ranks are neighbours. The sender continues, because the peer may be
+  // sending too.
   void send(int slot) {
     sending_.push_back(world_->createUnboundBuffer(large_.data(), large_.size() * sizeof(float)));
     sending_.back()->send(self_.rank ^ 1, slot);
@@ -263,7 +264,7 @@ class Training {
     buffer->waitRecv();
   }
 
-  // In rounds, in each of which a rank sends to one and receives from one.
+  // Exchanges in rounds. In each of them a rank sends to one rank and receives from one.
   void exchange(int step) {
     const size_t bytes = large_.size() * sizeof(float);
     for (int round = 1; round < self_.size; round++) {

@@ -1,6 +1,7 @@
-"""What Holistic Trace Analysis says of traces, in the form of tests/fixtures/hta/expected.json: hta_figures.py RANK=FILE…
+"""Prints the figures of Holistic Trace Analysis for traces, in the form of tests/fixtures/hta/expected.json:
+hta_figures.py RANK=FILE…
 
-With --time ROUNDS it says instead how long loading and the three analyses took, seconds per round.
+With --time ROUNDS it prints instead the duration of loading and of the three analyses, in seconds per round.
 """
 
 import json

@@ -29,7 +29,7 @@ ssize_t write(int descriptor, const void* bytes, size_t count) {
   }
   const char* at = getenv("KILL_WRITE");
   if (at != NULL) {
-    // The recorder's thread has a table of descriptors of its own.
+    // The recorder's thread has a separate table of descriptors.
     char link[64], path[4096];
     snprintf(link, sizeof link, "/proc/thread-self/fd/%d", descriptor);
     const ssize_t length = readlink(link, path, sizeof path - 1);

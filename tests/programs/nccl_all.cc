@@ -1,5 +1,5 @@
-// Every NCCL call once or more on each rank, with sizes that differ, on communicators made in every way: what is
-// recorded must be what is told here. Also that each argument arrives at the library as it was passed.
+// Makes every NCCL call at least once on each rank, with different sizes, on communicators made in every way. The
+// recording must equal the program's report. Also checks that each argument arrives at the library unchanged.
 //   nccl_all RANK SIZE STORE
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include "nccl_rank.h"
 #include "truth.h"
 
-// What arrived in the last call is this.
+// Checks the arguments that arrived in the last call.
 template <typename... T>
 static void arrived(const char* function, T... arguments) {
   const DoubleArrived* last = ncclDoubleArrived();
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   static char send[1 << 16], receive[1 << 16];
   const bool late = std::getenv("NCCL_DOUBLE_LATE") != nullptr;
 
-  // By value on the stack: the id must come through whole.
+  // The id is passed by value on the stack and must arrive complete.
   const ncclUniqueId id = self.share("world");
   ncclComm_t world = nullptr;
   ncclConfig_t config = named("world");
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   NCCL(ncclBroadcast(send, receive, 79, ncclFloat64, 1, world, stream));
   arrived("Broadcast", send, receive, 79, ncclFloat64, 1, world, stream);
   truth.operation("world", "broadcast", 79, 8, 0, 1);
-  // Calls another public function of the library, and is one operation all the same.
+  // This function calls another public function of the library, and is nevertheless one operation.
   NCCL(ncclBcast(receive, 80, ncclInt8, 0, world, stream));
   arrived("Bcast", receive, 80, ncclInt8, 0, world, stream);
   truth.operation("world", "broadcast", 80, 1, 0, 0);
@@ -93,10 +93,10 @@ int main(int argc, char** argv) {
   truth.operation("world", "reduce", 86, 4, 0, 1);
   CHECK(theStream.launched == 11);
 
-  // What the library refuses was never an operation: the others' numbers go on.
+  // A call that the library refuses is no operation: it does not change the others' numbers.
   if (rank == 0) CHECK(ncclAllReduce(send, receive, 9, 99, ncclSum, world, stream) == ncclInvalidArgument);
 
-  // Groups, one in another: nothing reaches the stream before the outermost end.
+  // Groups, one inside another: nothing reaches the stream before the end of the outermost one.
   const int right = (rank + 1) % size, left = (rank + size - 1) % size;
   NCCL(ncclGroupStart());
   NCCL(ncclSend(send, 87, ncclFloat32, right, world, stream));
@@ -113,8 +113,8 @@ int main(int argc, char** argv) {
   truth.operation("world", "recv", 87, 4, 0, -1, left);
   truth.operation("world", "allreduce", 88, 4, 0);
 
-  // A group that only asks how long it would take: these are no operations. And what one rank asks by itself must not
-  // shift what it does afterwards against the others.
+  // A group that only estimates its duration contains no operations. The simulation of one rank must not shift its
+  // later operations against those of the others.
   if (rank == 0) {
     NCCL(ncclGroupStart());
     NCCL(ncclAllReduce(send, receive, 5, ncclFloat32, ncclSum, world, stream));
@@ -154,11 +154,11 @@ int main(int argc, char** argv) {
   NCCL(ncclCommSuspend(world, 0));
   NCCL(ncclCommResume(world));
 
-  // A split that is refused on one rank is not counted there.
+  // A split that is refused on one rank is not counted on that rank.
   ncclComm_t refused = nullptr;
   if (rank == 0) CHECK(ncclCommSplit(world, -7, rank, &refused, nullptr) == ncclInvalidArgument);
 
-  // Split, twice with the same colours: two communicators each.
+  // Two splits with the same colours create two communicators each.
   const char* halves[2][2] = {{"even", "odd"}, {"even again", "odd again"}};
   for (int round = 0; round < 2; round++) {
     ncclComm_t half;
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
     NCCL(ncclCommDestroy(half));
   }
 
-  // Not blocking: the handle comes while the parent is asked.
+  // Non-blocking: the handle arrives while the parent is polled.
   ncclComm_t patient;
   config = named("patient");
   config.blocking = 0;
@@ -186,7 +186,8 @@ int main(int argc, char** argv) {
   NCCL(ncclAllGather(send, receive, 93, ncclFloat32, patient, stream));
   truth.operation("patient", "allgather", 93, 4, 0);
 
-  // Shrunk by its first member; the others are numbered anew. With one rank more than two there is company left.
+  // The first member shrinks the communicator, and the others get new numbers. With more than two ranks, several are
+  // left.
   if (rank > 0 && size > 2) {
     ncclComm_t fewer;
     int excluded[] = {0};
@@ -198,7 +199,7 @@ int main(int argc, char** argv) {
     NCCL(ncclCommAbort(fewer));
   }
 
-  // Grown: a pair of ranks takes the last one in. Only rank 0 and the new one have the id.
+  // Growth: a pair of ranks takes in the last one. Only rank 0 and the new rank have the id.
   if (size > 2) {
     const bool old = rank < size - 1;
     ncclComm_t few = nullptr, grown;
@@ -214,7 +215,7 @@ int main(int argc, char** argv) {
     truth.operation("grown", "allreduce", 95, 4, 0);
   }
 
-  // Several ids for one communicator; and all members in one process.
+  // Several ids for one communicator, and then all members in one process.
   ncclUniqueId ids[2] = {self.share("first"), self.share("second")};
   ncclComm_t scalable, own[3];
   config = named("scalable");
@@ -229,7 +230,7 @@ int main(int argc, char** argv) {
   NCCL(ncclGroupEnd());
   for (int i = 0; i < 3; i++) truth.operation("", "allreduce", 97, 4, 0);
 
-  // The watchdog of a framework asks over and over; one error is told once.
+  // A framework's watchdog polls continuously. One error must be recorded once.
   ncclDoubleFail(world, ncclRemoteError);
   for (int i = 0; i < 100; i++) {
     NCCL(ncclCommGetAsyncError(world, &state));

@@ -1,4 +1,4 @@
-"""NCCL as Python programs use it that bring no binding: by ctypes, which asks the library for each function and so
+"""Uses NCCL as Python programs without a binding do: by ctypes, which asks the library for each function and so
 bypasses a preload.
 
   nccl_ctypes.py RANK SIZE STORE LIBRARY CALLS
@@ -15,7 +15,7 @@ class UniqueId(ctypes.Structure):
 
 
 class Stream(ctypes.Structure):
-    """The double's (tests/doubles/nccl/nccl_double.h)."""
+    """Stream of the double (tests/doubles/nccl/nccl_double.h)."""
 
     _fields_ = [("launched", ctypes.c_long), ("capturing", ctypes.c_int)]
 

@@ -1,8 +1,8 @@
-// One process that drives four devices: all members of its communicator are its own.
+// One process that drives four devices: all members of its communicator are in this process.
 //   nccl_devices RANK SIZE STORE [streams | first]
-// Without `streams` everything goes on the null stream of whatever device is meant; with `first` only the first device is
-// called, and another is the thread's when the group ends. At the end a driver's double, where
-// events are asked for, says whether anybody did what nobody must do.
+// Without `streams` every call uses the null stream of its device. With `first` only the first device is called, and
+// another one is current when the group ends. If events are enabled, the driver's double finally reports forbidden
+// calls.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       reinterpret_cast<void (*)(int)>(dlsym(driver, "cuDoubleSwitch"))(device);
   };
   bool fine = true;
-  // With streams of their own three times over: communicators that end and come again on the same devices.
+  // With separate streams, three rounds: communicators that end and are created again on the same devices.
   for (int call = 0, calls = hasStreams ? 30 : 10; call < calls; call++) {
     if (call % 10 == 0) fine = fine && ncclCommInitAll(comms, 4, devices) == ncclSuccess;
     fine = fine && ncclGroupStart() == ncclSuccess;

@@ -1,4 +1,5 @@
-// Calls that are captured into a graph between calls that are not: those are templates, and nothing of them runs.
+// Captures some calls into a graph, between calls that are not captured. The captured calls are templates and never
+// run.
 //   nccl_graph RANK SIZE STORE
 #include "nccl_rank.h"
 

@@ -1,6 +1,6 @@
 // Loads users of NCCL (nccl_user.cc) in the ways in which programs load frameworks.
 //   nccl_loader local USER        in a scope of its own, as Python loads extensions
-//   nccl_loader deep USER         with a scope that begins with itself: past every preload
+//   nccl_loader deep USER         with a scope that starts with the library itself: past every preload
 //   nccl_loader symbol LIBRARY    the functions by dlsym, as ctypes does: past every preload
 //   nccl_loader copies USER USER  two users of two copies of the library
 //   nccl_loader fork USER         before and after a fork, in both
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     want(use(1, 5), 5, "before");
     const pid_t child = fork();
     want(use(1, child ? 6 : 7), child ? 6 : 7, child ? "parent" : "child");
-    // A child that ends at once may take its first calls along: what is tested here is not that.
+    // A child that ends at once may lose its first calls, which this test does not examine.
     if (!child) usleep(300000);
     int status = 0;
     if (child && (waitpid(child, &status, 0) != child || status != 0)) return 3;

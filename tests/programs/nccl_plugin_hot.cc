@@ -1,9 +1,9 @@
-// Speaks to the library as NCCL speaks to its profiler plugin, as fast as it can.
+// Calls the library as NCCL calls its profiler plugin, as fast as possible.
 //   nccl_plugin_hot hot VERSION OPERATIONS    from the second operation on every allocation, lock and system call ends
 //                                             the process
-//   nccl_plugin_hot price VERSION             what one operation costs in callbacks, against the floor (price.h): a
-//                                             call, a collective with two channels, all that a version tells of it
-// The library is the one that is preloaded.
+//   nccl_plugin_hot price VERSION             cost of one operation's callbacks, against the floor (price.h): a call, a
+//                                             collective with two channels, and every event of this version
+// The library is the preloaded one.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// What one intercepted call of NCCL costs, against the floor (price.h). The library is the double, which does next to
-// nothing where it gets no stream.
+// Measures the cost of one intercepted call of NCCL against the floor (price.h). The library is the double, which does
+// almost nothing if it gets no stream.
 #include <dlfcn.h>
 
 #include "../doubles/nccl/nccl_double.h"

@@ -1,9 +1,9 @@
-// A training on NCCL of which the library itself tells: gradient buckets alone and in groups, messages along a ring,
-// a graph that is captured once and replayed in every step, and one rank that comes late.
+// A training on NCCL that the library itself reports through its profiler plugin. It has gradient buckets alone and in
+// groups, messages along a ring, a graph that is captured once and replayed in every step, and one late rank.
 //   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
-// With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a thread
-// asks after the communicator all the time, as PyTorch's does, and each tenth step is captured beside the others; at the
-// end the driver's double says whether anybody did what nobody must do.
+// With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a
+// thread polls the communicator all the time, as PyTorch's does, and each tenth step is captured concurrently with the
+// others. At the end the driver's double reports forbidden calls.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   } else {
     NCCL(ncclCommInitRank(&comm, size, id, rank));
   }
-  // The recorder starts beside us; on a machine that is busy it may take longer than a communicator waits for it.
+  // The recorder starts concurrently. On a busy machine it may take longer than a communicator waits for it.
   usleep(200000);
   static char buffer[1 << 16];
   DoubleStream stream = {}, captured = {}, other = {};
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     });
   }
   auto reduce = [&](size_t count, DoubleStream* on) {
-    // Buffers of their own, as buckets have.
+    // Separate buffers, as buckets have.
     NCCL(ncclAllReduce(buffer + count % 4096, buffer + count % 4096, count, ncclFloat32, ncclSum, comm, on));
   };
   auto ring = [&](DoubleStream* on) {
@@ -59,20 +59,20 @@ int main(int argc, char** argv) {
   reduce(333, &captured);
   ring(&captured);
   captured.capturing = 0;
-  // The first that the device sees of this communicator is a replay.
+  // The first event of this communicator on the device is a replay.
   ncclDoubleReplay(&captured);
   for (int step = 0; step < steps; step++) {
     usleep(2000);
     if (rank == late) usleep(lateUs);
     other.capturing = isWatched && step % 10 == 5;
     if (other.capturing) {
-      // While this is captured all else goes on, also the questions of others.
+      // During this capture everything else continues, also queries of other threads.
       reduce(444, &other);
       ring(&other);
     }
     reduce(1 << 20, &stream);
     NCCL(ncclGroupStart());
-    // The library takes the larger first.
+    // The library starts the larger one first.
     reduce(1 << 10, &stream);
     reduce(1 << 18, &stream);
     NCCL(ncclAllGather(buffer, buffer, 77, ncclFloat16, comm, &stream));
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     ring(&stream);
     NCCL(ncclAlltoAll(buffer, buffer + 8192, 40, ncclFloat32, comm, &stream));
     ncclDoubleReplay(&captured);
-    // As a training does that looks at its loss.
+    // Synchronises like a training that reads its loss.
     ncclDoubleSynchronize(comm);
     other.capturing = 0;
   }

@@ -1,4 +1,4 @@
-// How NCCL programs here become ranks: `program RANK SIZE STORE`, with an empty directory that all share.
+// Command line of the NCCL programs: `program RANK SIZE STORE`, with an empty directory that all ranks share.
 #pragma once
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ struct NcclRank {
     rank = std::atoi(argv[1]), size = std::atoi(argv[2]), store = argv[3];
   }
 
-  // An id that all ranks share under this name; rank 0 makes it.
+  // Returns an id that all ranks share under this name. Rank 0 creates it.
   ncclUniqueId share(const std::string& name) const {
     const std::string path = store + "/" + name;
     ncclUniqueId id;

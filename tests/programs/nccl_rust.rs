@@ -1,4 +1,4 @@
-//! NCCL as Rust programs use it: linked, through declarations of their own.
+//! Uses NCCL as Rust programs do: linked, with private declarations.
 //!   nccl_rust RANK SIZE STORE CALLS
 
 use std::ffi::{c_int, c_void};
@@ -10,7 +10,7 @@ use std::{env, fs, process, thread};
 #[derive(Clone, Copy)]
 struct UniqueId([u8; 128]);
 
-/// The double's (tests/doubles/nccl/nccl_double.h).
+/// Stream of the double (tests/doubles/nccl/nccl_double.h).
 #[repr(C)]
 struct Stream {
     launched: i64,
@@ -49,7 +49,7 @@ fn main() {
     let path = Path::new(&arguments[3]).join("id");
     let mut id = UniqueId([0; 128]);
     if rank == 0 {
-        // SAFETY: writes the id.
+        // SAFETY: the call writes the id, and the pointer is to a local.
         fine(unsafe { ncclGetUniqueId(&mut id) });
         let fresh = path.with_extension("fresh");
         fs::write(&fresh, id.0).expect("the id");
@@ -61,18 +61,18 @@ fn main() {
         id.0.copy_from_slice(&fs::read(path).expect("the id"));
     }
     let mut communicator: Communicator = std::ptr::null_mut();
-    // SAFETY: as NCCL documents it.
+    // SAFETY: the arguments are as NCCL documents them, and the pointer is to a local.
     fine(unsafe { ncclCommInitRank(&mut communicator, size, id, rank) });
     let mut buffer = vec![0f64; 4096];
     let mut stream = Stream { launched: 0, capturing: 0 };
     for call in 0..calls as usize {
         let send = buffer.as_ptr().cast();
-        // SAFETY: the buffer is long enough for what the double does with it, which is nothing.
+        // SAFETY: the double does not access the buffer, so it is long enough.
         fine(unsafe {
             ncclAllGather(send, buffer.as_mut_ptr().cast(), 10 + call, FLOAT64, communicator, &mut stream)
         });
     }
-    // SAFETY: made above.
+    // SAFETY: the communicator was made above and is not used afterwards.
     fine(unsafe { ncclCommDestroy(communicator) });
     assert_eq!(stream.launched, i64::from(calls));
 }

@@ -1,5 +1,5 @@
-// What NCCL answers on a machine without a GPU, call by call: with and without us it must be the same. Runs on the real
-// library (LD_LIBRARY_PATH) as on the double.
+// Prints NCCL's answers on a machine without a GPU, call by call. They must be the same with and without rankscope.
+// Runs on the real library (LD_LIBRARY_PATH) and on the double.
 #include <cstdio>
 #include <cstring>
 
@@ -12,7 +12,7 @@ int main() {
   ncclUniqueId id;
   std::memset(&id, 0, sizeof id);
   std::printf("id %d\n", ncclGetUniqueId(&id));
-  // First, for the recorder starts here.
+  // This call is first, because it starts the recorder.
   ncclComm_t comm = nullptr;
   const int made = ncclCommInitRank(&comm, 1, id, 0);
   std::printf("init %d %d\n", made, comm != nullptr);

@@ -1,5 +1,5 @@
-// What a training on NCCL asks for: per step a few gradient buckets, the last two in one group, and a message along a
-// ring every fourth step.
+// Makes the calls of a training on NCCL. Each step has a few gradient buckets, the last two in one group. Every fourth
+// step has a message along a ring.
 //   nccl_train RANK SIZE STORE [STEPS]
 #include "nccl_rank.h"
 

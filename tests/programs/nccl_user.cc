@@ -1,9 +1,9 @@
-// A library that uses NCCL as a framework does: linked to it, and loaded by a program that knows nothing of it
+// A library that uses NCCL as a framework does: it is linked to NCCL, and loaded by a program that does not use NCCL
 // (nccl_loader.cc).
 #include "../doubles/nccl/nccl_double.h"
 
-// Makes `communicators` communicators of one member, all alive at once, calls `calls` all-reduces on each, and takes
-// them down. Returns how many calls arrived at the library that this one is linked to; −1 if any failed.
+// Creates `communicators` communicators of one member, all alive at once, calls `calls` all-reduces on each, and
+// destroys them. Returns the number of calls that arrived at this library's NCCL, or −1 if any failed.
 extern "C" int use(int communicators, int calls) {
   static ncclComm_t comms[1000];
   static char buffer[4096];

@@ -1,5 +1,5 @@
-// More of NVTX than is kept: ten thousand different texts, ranges nested deeper and more of them open than there are
-// places. How many there were is printed.
+// Uses more of NVTX than the recorder keeps. It has ten thousand different texts, and ranges that are nested deeper,
+// and more open ranges, than there are slots. Prints the true numbers.
 //   nvtx_many RANK SIZE STORE
 #include <nvtx3/nvToolsExt.h>
 
@@ -24,7 +24,7 @@ int main(int, char**) {
     nvtxRangePushA(text);
     nvtxRangePop();
   }
-  // A communicator that is made afterwards still finds room.
+  // A communicator that is created afterwards can still be stored.
   ncclComm_t later;
   NCCL(ncclCommInitRank(&later, 1, id, 0));
   std::printf("%ld\n", ranges);

@@ -1,5 +1,5 @@
-// Ranges and marks of NVTX, through its real header, around a communicator of NCCL's double: what is recorded must be
-// these. Every call's answer is printed: with another injection it must be that one's.
+// Makes NVTX ranges and marks through the real header, around a communicator of NCCL's double. The recording must equal
+// them. Prints the result of every call: with another injection it must be the result of that one.
 //   nvtx_marks RANK SIZE STORE
 #include <nvtx3/nvToolsExt.h>
 
@@ -18,7 +18,7 @@ static nvtxEventAttributes_t named(const char* name) {
 }
 
 int main() {
-  // Before the first communication nobody records; what is made here is used later.
+  // There is no recording before the first communication. The domain is used later.
   const nvtxDomainHandle_t domain = nvtxDomainCreateA("loader");
   const nvtxStringHandle_t string = nvtxDomainRegisterStringA(domain, "registered early");
   std::printf("early %d\n", nvtxRangePushA("too early"));
@@ -31,7 +31,7 @@ int main() {
   std::printf("push %d\n", nvtxRangePushA("outer"));
   nvtxEventAttributes_t inner = named("inner");
   std::printf("push %d\n", nvtxRangePushEx(&inner));
-  // Domains nest by themselves.
+  // Each domain has a separate nesting.
   nvtxEventAttributes_t load = named("load");
   std::printf("push in domain %d\n", nvtxDomainRangePushEx(domain, &load) >= 0);
   std::printf("pop %d\n", nvtxRangePop() >= 0);
@@ -46,7 +46,7 @@ int main() {
   registered.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
   registered.message.registered = string;
   nvtxDomainMarkEx(domain, &registered);
-  // Begun here, ended elsewhere.
+  // Starts here and ends on another thread.
   const nvtxRangeId_t range = nvtxRangeStartA("across threads");
   std::thread([range] { nvtxRangeEnd(range); }).join();
   for (int step = 0; step < 100; step++) {

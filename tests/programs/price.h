@@ -1,5 +1,5 @@
-// Times a call three ways in turn, block by block, in one process on one thread:
-//   wrapped  through the PLT, as a program calls it; under a preload that is the wrapper
+// Times a call in three ways in turn, block by block, in one process on one thread:
+//   wrapped  through the PLT, as a program calls it, which under a preload is the wrapper
 //   real     the same function by its address in its library, past the wrapper
 //   floor    rdtsc, rdtsc, 56 bytes and a release store into a file on /dev/shm
 // and prints one JSON line.
@@ -18,7 +18,7 @@
 #include <cstring>
 #include <vector>
 
-// 8 MiB in chunks of 8 KiB with a header line each, as a rank log's live area.
+// 8 MiB in chunks of 8 KiB with a header line each, like a rank log's live area.
 struct Floor {
   static constexpr size_t kBytes = 8 << 20, kChunk = 8192;
   char* base;
@@ -72,7 +72,7 @@ static double median(std::vector<double> v) {
 template <typename Wrapped, typename Real>
 static void price(const char* what, bool isIntercepted, Wrapped&& wrapped, Real&& real, int kBlocks = 300) {
   Floor floor;
-  // Slow enough for a background thread at idle priority to keep up: what is measured is the call, not the disk.
+  // Slow enough for a background thread at idle priority: the measurement is about the call, not the disk.
   const int kCalls = 20000;
   std::vector<double> wrapped_blocks, real_blocks, floor_blocks, ratios;
   for (int i = 0; i < kBlocks; i++) {

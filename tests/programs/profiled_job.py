@@ -1,6 +1,8 @@
-"""A training on two ranks over Gloo, recorded by torch.profiler: profiled_job.py DIRECTORY. What it does in each of the four
-recorded steps: an all-reduce by DistributedDataParallel and one of 1000 floats in a second group, an all-gather of 10 floats, a
-message of 100 floats from rank 0 to 1, a barrier, a broadcast of 1000 floats. Rank 1 sleeps 30 ms before the barrier."""
+"""Runs a training on two ranks over Gloo, recorded by torch.profiler: profiled_job.py DIRECTORY.
+
+Each of the four recorded steps has an all-reduce by DistributedDataParallel and one of 1000 floats in a second group.
+It also has an all-gather of 10 floats, a message of 100 floats from rank 0 to 1, a barrier, and a broadcast of 1000
+floats. Rank 1 sleeps 30 ms before the barrier."""
 
 import sys
 import time

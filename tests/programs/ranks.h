@@ -1,6 +1,6 @@
-// How every Gloo program here becomes a rank: `program RANK SIZE STORE [more]`.
-// STORE is an empty directory that all ranks share; each communicator takes a name in it. RANK_ADDRESS is where others
-// reach the rank, if not on this machine alone.
+// Command line of the Gloo programs: `program RANK SIZE STORE [more]`. STORE is an empty directory that all ranks
+// share, and each communicator uses a name in it. RANK_ADDRESS is the rank's address for others. It is needed if they
+// are on other hosts.
 #pragma once
 
 #include <cstdio>
@@ -28,7 +28,7 @@ struct Rank {
     store = argv[3];
   }
 
-  // A communicator over `size` processes in which this one is `rank`.
+  // Returns a communicator over `size` processes in which this process is `rank`.
   std::shared_ptr<gloo::rendezvous::Context> connect(const std::string& name, int rank, int size) const {
     const char* address = std::getenv("RANK_ADDRESS");
     std::shared_ptr<gloo::transport::Device> device =

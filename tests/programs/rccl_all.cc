@@ -1,4 +1,4 @@
-// What RCCL has beside NCCL's functions, each argument as it was passed, and a capture of which HIP tells.
+// Calls the functions that RCCL has in addition to NCCL's, checks each argument, and makes a capture that HIP reports.
 //   rccl_all RANK SIZE STORE
 #include <cstring>
 
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   NCCL(ncclAllToAll(send, receive, 25, ncclFloat32, comm, &stream));
   arrived("AllToAll", 5, (uint64_t)&stream);
   size_t counts[8], offsets[8] = {};
-  // Seven elements more for each member.
+  // Seven more elements for each further member.
   for (int peer = 0; peer < size; peer++) counts[peer] = 10 * static_cast<size_t>(rank) + 7 * static_cast<size_t>(peer);
   NCCL(ncclAllToAllv(send, counts, offsets, receive, counts, offsets, ncclFloat16, comm, &stream));
   arrived("AllToAllv", 8, (uint64_t)&stream);

@@ -1,4 +1,4 @@
-/* Linked statically: a preload does not reach it, and must not disturb it. */
+/* Linked statically: a preload does not reach this program, and must not disturb it. */
 #include <stdio.h>
 #include <unistd.h>
 

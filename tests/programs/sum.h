@@ -1,4 +1,4 @@
-// An all-reduce of floats, the operation that most of these programs need just one of.
+// An all-reduce of floats, the only operation that most of these programs need.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 
-// Sums `count` ones over all ranks and insists on the result: a recorder must not change it.
+// Sums `count` ones over all ranks and checks the result: a recorder must not change it.
 inline void sumOnes(const std::shared_ptr<gloo::Context>& context, size_t count, unsigned tag) {
   std::vector<float> values(count, 1.0f);
   gloo::AllreduceOptions options(context);

@@ -1,5 +1,7 @@
-"""What two readers find in Parquet files: for each file and column how many values are there, and a sum in which each value
-counts by its place. Lines of JSON: reader, file, rows, columns. tests/tests/tables.rs has the same sum in Rust."""
+"""Sums the content of Parquet files with two readers.
+
+For each file and column it prints the number of values, and a sum in which each value is weighted by its position.
+Lines of JSON: reader, file, rows, columns. tests/tests/tables.rs has the same sum in Rust."""
 
 import json
 import struct

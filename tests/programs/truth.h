@@ -1,9 +1,9 @@
-// What really happened, told by the program itself: one JSON line per finished operation, in
-// $TRUTH_DIR/rank<R>.jsonl (standard output without TRUTH_DIR). Every line is flushed: a killed
-// program has told all that it finished.
+// The program's own report of its operations: one JSON line per finished operation, in $TRUTH_DIR/rank<R>.jsonl
+// (standard output without TRUTH_DIR). Every line is flushed: a killed program has reported everything that it
+// finished.
 //
-// count and element_size are the call's own (METRICS.md 2): the send count of an all-gather, the
-// count per peer of an all-to-all, gather or scatter. The v-variants have counts to and from each peer.
+// count and element_size are the call's own (METRICS.md 2): the send count of an all-gather, the count per peer of an
+// all-to-all, gather or scatter. The v-variants have counts to and from each peer.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class Truth {
     }
   }
 
-  // root and peer are -1 where the operation has none.
+  // root and peer are -1 if the operation has none.
   void operation(
       const char* communicator, const char* name, size_t count, size_t elementSize, unsigned tag, int root = -1,
       int peer = -1) {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Prints real CUPTI libraries, one version each, fetched if missing into ${XDG_CACHE_HOME:-~/.cache}/rankscope/cupti/VERSION
-# (about 50 MB of wheels): the table of functions is checked against what they export.
+# Prints the paths of real CUPTI libraries, one per version, against whose exports the table of functions is checked.
+# Fetches missing ones into ${XDG_CACHE_HOME:-~/.cache}/rankscope/cupti/VERSION (about 50 MB of wheels).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rankscope/cupti
-# The oldest that is read, the last of 12, and of 13 the first, the one of common PyTorch releases, and the newest tested.
+# The oldest supported version, the last one of 12, and three of 13: the first, that of common PyTorch releases, and the
+# newest tested.
 wheels=(
     nvidia-cuda-cupti-cu11==11.8.87
     nvidia-cuda-cupti-cu12==12.9.79

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints a Python that has Holistic Trace Analysis, with which imports are compared; made if missing (about 400 MB) in
-# ${XDG_CACHE_HOME:-~/.cache}/rankscope/hta.
+# Prints a Python with Holistic Trace Analysis, against which imports are checked. Installs it if it is missing (about
+# 400 MB) in ${XDG_CACHE_HOME:-~/.cache}/rankscope/hta.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"

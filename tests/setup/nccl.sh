@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Prints the directories that hold real NCCL libraries, one version each, fetched if missing into
-# ${XDG_CACHE_HOME:-~/.cache}/rankscope/nccl/VERSION (about 1.1 GB): the tables are checked against what they export.
+# Prints the directories of real NCCL libraries, one per version, against whose exports the tables are checked. Fetches
+# missing ones into ${XDG_CACHE_HOME:-~/.cache}/rankscope/nccl/VERSION (about 1.1 GB).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rankscope/nccl
-# The oldest that is supported, those that common PyTorch releases bring, and the newest that was tested.
+# The oldest supported version, those of common PyTorch releases, and the newest tested.
 versions=(2.18.3 2.21.5 2.28.9 2.32.3)
 
 fetch() {
@@ -18,7 +18,7 @@ fetch() {
             break
         fi
     done
-    # Only the library: the wheel is gone at once.
+    # Keeps only the library. The wheel is deleted at once.
     python3 - "$work" "$cache/$version.fresh" <<'PYTHON' || { cat "$work/log" >&2; return 1; }
 import glob, os, shutil, sys, zipfile
 wheels = glob.glob(sys.argv[1] + "/*.whl")

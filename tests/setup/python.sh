@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Prints a Python that has PyTorch with Gloo.
 #
-#   python.sh any      whatever is there, for the demo; made if there is none
-#   python.sh wheel    the current wheel, made if missing, in ${XDG_CACHE_HOME:-~/.cache}/rankscope/torch
-#   python.sh debian   Debian's python3-torch, another PyTorch on another Gloo; system.sh installs it
+#   python.sh any      any available one, for the demo; installs one if there is none
+#   python.sh wheel    the current wheel; installed if missing, in ${XDG_CACHE_HOME:-~/.cache}/rankscope/torch
+#   python.sh debian   Debian's python3-torch, a different PyTorch with a different Gloo; system.sh installs it
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"
@@ -11,13 +11,13 @@ root=$(cd "$here/../.." && pwd)
 wheel=${XDG_CACHE_HOME:-$HOME/.cache}/rankscope/torch
 
 has_torch() {
-    # From / so that no folder named torch in the current one is mistaken for it.
+    # From /, so that a folder named torch in the current directory is not imported.
     [ -n "$1" ] && (cd / && "$1" -c 'import torch.distributed as d; d.ProcessGroupGloo') >/dev/null 2>&1
 }
 
 make_wheel() {
     mkdir -p "$(dirname "$wheel")"
-    # One at a time: the second finds what the first has made.
+    # One process at a time: the second one finds the result of the first.
     exec 9>"$wheel.lock"
     flock 9
     if has_torch "$wheel/bin/python"; then

@@ -1,5 +1,5 @@
-# Sourced by the scripts beside it. Messages go to standard error: standard output is for answers.
-# Without something the tests that want it are skipped; CI accepts no skip.
+# Shared functions of the scripts in this directory. Messages go to standard error: standard output is for answers. If
+# something is missing, the tests that need it are skipped. CI accepts no skip.
 
 say() {
     echo "setup: $*" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints a Python that has scipy and statsmodels, with which comparisons are checked; made if missing (about 250 MB) in
-# ${XDG_CACHE_HOME:-~/.cache}/rankscope/scipy.
+# Prints a Python with scipy and statsmodels, against which comparisons are checked. Installs it if it is missing (about
+# 250 MB) in ${XDG_CACHE_HOME:-~/.cache}/rankscope/scipy.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs the system packages that the tests want and that are missing. Needs Debian or Ubuntu and root;
-# otherwise it says what is missing.
+# Installs the missing system packages that the tests need. Needs Debian or Ubuntu and root. Otherwise it reports what
+# is missing.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/say.sh"
 
 missing=()
-# want PACKAGE CHECK...: the package is wanted where the check fails.
+# want PACKAGE CHECK...: the package is needed if the check fails.
 want() {
     local package=$1
     shift

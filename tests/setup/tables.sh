@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints a Python that has two readers of Parquet which are not rankscope's: Arrow's, which comes with Holistic Trace
-# Analysis, and DuckDB (about 50 MB more).
+# Prints a Python with two independent Parquet readers: Arrow's, which comes with Holistic Trace Analysis, and DuckDB
+# (about 50 MB more).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"

@@ -254,7 +254,7 @@ impl Outcome {
     }
 
     /// Counts, over all ranks, the ends of steps and evaluations with the program's place and kind. Also counts all
-    /// ends, found and true. The first and the last two steps are ignored, because whole steps begin where a first one
+    /// ends, found and true. The first and the last two steps are ignored, because whole steps start where a first one
     /// ended.
     pub fn cuts(&self) -> (usize, usize) {
         let near = (self.mean_step_ns() * CUT_SHARE) as i64;

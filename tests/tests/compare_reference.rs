@@ -159,7 +159,7 @@ fn scipy_and_statsmodels_decide_the_same() {
     );
     let sums: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
     assert_eq!(sums["cases"], 4 * CASES);
-    // The cases covered every kind and every decision.
+    // The cases included every kind and every decision.
     for what in [
         "runs",
         "batches",

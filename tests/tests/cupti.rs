@@ -647,7 +647,7 @@ fn communication_alone_keeps_what_is_of_it() {
             .collect();
         assert_eq!(own.len() as u64, 2 * settings.steps);
         expect_true(log, &own);
-        // CUPTI is not asked for its overhead either.
+        // CUPTI's own overhead is not requested either.
         assert_eq!((overheads(log), run.true_overheads(rank)), (vec![], vec![]));
         assert!(!log.log.properties.contains_key("source.cupti_overhead"));
     }

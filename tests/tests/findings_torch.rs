@@ -1,7 +1,7 @@
 //! Tests findings about real programs: DistributedDataParallel over Gloo with and without deliberate faults.
 //!
 //! Findings that need a device, several hosts or a broken network are tested with synthetic logs
-//! (collector/tests/findings.rs).
+//! (collector/cli/tests/findings.rs).
 
 use std::process::Command;
 use std::time::Duration;

@@ -345,8 +345,8 @@ fn little_address_space() {
         );
         assert_eq!(finished.counts, [1000]);
         for log in recorded::read_all(into.path()) {
-            // If memory did not even suffice to close the log, and the live area was memory of the process alone, the
-            // log reports that its end is missing.
+            // Memory may not even suffice to close the log. If the live area was memory of the process alone, the log
+            // then reports that its end is missing.
             if log.log.ending == Ending::Torn {
                 continue;
             }

@@ -724,8 +724,8 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
 #[test]
 fn nobody_waits_for_a_device_that_is_slow_to_tell_its_time() {
     let turn = turn::take();
-    // Readings are 20 ms behind other work. Launches before the first reading are not timed, and the error is equally
-    // wide.
+    // Readings are delayed by 20 ms of other work. Launches before the first reading are not timed, and the error is
+    // equally wide.
     let settings = [
         ("RANKSCOPE_NCCL_EVENTS", "100000"),
         ("NCCL_DOUBLE_SLOW_US", "20000"),

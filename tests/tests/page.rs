@@ -1,7 +1,7 @@
 //! Tests that the page of real runs agrees with `rankscope report --json`, number by number, in a real browser.
 //!
 //! The runs are all collectives of Gloo, a training with PyTorch, and one with recorded device work.
-//! `collector/tests/page.rs`, whose code is used here, tests the comparison itself.
+//! `collector/cli/tests/page.rs`, whose code is used here, tests the comparison itself.
 
 #[path = "../../collector/cli/tests/page_support/mod.rs"]
 mod page_support;

@@ -1,7 +1,8 @@
-//! Who is who: communicators across logs, worlds, attempts, ranks.
+//! Identifies communicators across logs, worlds, attempts and ranks.
 //!
-//! Numbers come from communicators: the largest set that was connected numbers a world. The environment names what
-//! communicators leave open and is compared with them otherwise. Two rank 0s of different worlds stay two ranks.
+//! Communicators define the numbers: the largest one of a connected set of logs numbers a world. The environment names
+//! ranks that no communicator numbers; otherwise it is only a cross-check. Two ranks 0 of different worlds are two
+//! ranks.
 
 use crate::clocks::clock::Clocks;
 use rankscope_formats::session::MissingRank;
@@ -10,43 +11,43 @@ use rankscope_ranklog::definition::{Communicator, IdentitySource};
 use rankscope_ranklog::reader::RankLog;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Environment variables that state a rank, in the order in which they are believed.
+/// Environment variables that contain a rank, in order of precedence.
 const RANK_VARIABLES: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
-/// Environment variables that state a world size.
+/// Environment variables that contain a world size, in order of precedence.
 const SIZE_VARIABLES: [&str; 4] = ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 
-/// More members than any job has; a definition that says more is damaged.
+/// Maximum number of members of a communicator. A definition with more is damaged.
 const MOST_MEMBERS: u32 = 1 << 20;
 
-/// A communicator as all logs together know it.
+/// A communicator, joined from the logs of all members.
 #[derive(Clone, Debug)]
 pub struct GlobalCommunicator {
-    /// Whose it is.
+    /// Library that it belongs to.
     pub library: Library,
-    /// Identity on all members.
+    /// Identity, equal on all members.
     pub identity: [u8; 16],
-    /// How sure that is.
+    /// Source of the identity, which shows how reliable it is.
     pub source: IdentitySource,
     /// Number of members.
     pub size: u32,
-    /// Rank (position in [`Identities::ranks`]) of each member, where its log was seen.
+    /// Rank of each member (index in [`Identities::ranks`]), if its log was read.
     pub members: Vec<Option<u32>>,
-    /// Name it was made under.
+    /// Name given at creation.
     pub name: String,
-    /// What it is for: `world`, `self`, or what [`crate::structure`] learns of it, `sub-group` until then.
+    /// Role: `world`, `self`, or `sub-group` until [`crate::structure`] determines it.
     pub role: &'static str,
-    /// How that was learnt: `size`, `name`, `operations` or `none`.
+    /// Source of the role: `size`, `name`, `operations` or `none`.
     pub role_source: &'static str,
-    /// `inside-host`, `across-hosts`, `mixed` or `unknown`.
+    /// Scope: `inside-host`, `across-hosts`, `mixed` or `unknown`.
     pub scope: &'static str,
-    /// World it belongs to.
+    /// Index of its world.
     pub world: Option<u32>,
-    /// First creation, ns on the axis.
+    /// Earliest creation by any member, in nanoseconds on the axis.
     pub created_ns: i64,
 }
 
 impl GlobalCommunicator {
-    /// True if its seen members are of more than one host; `host_of` tells a rank's.
+    /// Returns true if the members with logs are on more than one host. `host_of` contains the host of each rank.
     pub fn spans_hosts(&self, host_of: &[usize]) -> bool {
         let mut hosts = self.members.iter().flatten().map(|&rank| host_of[rank as usize]);
         let first = hosts.next();
@@ -54,71 +55,71 @@ impl GlobalCommunicator {
     }
 }
 
-/// A rank: one log that communicated.
+/// A rank: one log with communication.
 #[derive(Clone, Debug)]
 pub struct RankIdentity {
-    /// Position of its log.
+    /// Index of its log.
     pub log: usize,
-    /// Position in [`Identities::worlds`].
+    /// Index in [`Identities::worlds`].
     pub world: Option<u32>,
-    /// Position in [`Identities::attempts`].
+    /// Index in [`Identities::attempts`].
     pub attempt: u32,
-    /// Its number in its world; the lowest, if the process drives several ranks of it.
+    /// Number in its world. If the process drives several ranks of it, the lowest one.
     pub number: Option<u32>,
-    /// The other numbers that its process drives: what it did is told once, under the lowest.
+    /// Other numbers that its process drives. All of the process's activity is reported under the lowest.
     pub also: Vec<u32>,
-    /// Rank that the environment states.
+    /// Rank according to the environment.
     pub environment_rank: Option<u32>,
-    /// Communicator index in its log → (position in [`Identities::communicators`], member number).
+    /// Maps the communicator index in its log to (index in [`Identities::communicators`], member number).
     pub communicators: BTreeMap<u32, (u32, u32)>,
-    /// Name for people.
+    /// Name for display.
     pub name: String,
 }
 
-/// A set of ranks that one communicator (or the environment) numbers.
+/// A set of ranks that one communicator, or the environment, numbers.
 #[derive(Clone, Debug)]
 pub struct WorldIdentity {
-    /// Position in [`Identities::attempts`].
+    /// Index in [`Identities::attempts`].
     pub attempt: u32,
-    /// Ranks it has.
+    /// Number of ranks.
     pub size: u32,
-    /// Seen ranks, by number.
+    /// Ranks with logs, in order of their numbers.
     pub ranks: Vec<u32>,
-    /// The communicator that numbers it.
+    /// Communicator that numbers it.
     pub communicator: Option<u32>,
-    /// `communicator`, `environment` or `order`.
+    /// Source of the numbers: `communicator`, `environment` or `order`.
     pub source: &'static str,
 }
 
 /// One incarnation of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptIdentity {
-    /// Elastic run id.
+    /// Run id of the elastic launcher.
     pub run_id: Option<String>,
-    /// Restart count.
+    /// Number of restarts.
     pub restart: u32,
 }
 
-/// Everything about identity.
+/// Ranks, communicators, worlds and attempts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Identities {
-    /// Ranks, ordered by attempt, world, number.
+    /// Ranks, ordered by attempt, world and number.
     pub ranks: Vec<RankIdentity>,
     /// Communicators in order of creation.
     pub communicators: Vec<GlobalCommunicator>,
-    /// Worlds.
+    /// Worlds in order of their start.
     pub worlds: Vec<WorldIdentity>,
     /// Attempts in order of time.
     pub attempts: Vec<AttemptIdentity>,
-    /// Logs without a communicator and without a place in a world.
+    /// Logs that have no communicator and belong to no world.
     pub logs_without_rank: Vec<usize>,
-    /// Ranks of worlds without a log.
+    /// Ranks of worlds whose logs are missing.
     pub missing: Vec<MissingRank>,
-    /// What does not fit: (log, what).
+    /// Inconsistencies: log and description.
     pub problems: Vec<(Option<usize>, String)>,
 }
 
-/// A number that the environment stated when the first communicator was made, or else at the start.
+/// Returns a number from the environment: as of the first communicator, else as of the start of the process.
 fn environment_number(log: &RankLog, names: &[&str]) -> Option<u32> {
     ["env_at_communicator", "env"].iter().find_map(|source| {
         names.iter().find_map(|name| {
@@ -131,7 +132,7 @@ fn environment_number(log: &RankLog, names: &[&str]) -> Option<u32> {
     })
 }
 
-/// Elastic run id and restart count of a log.
+/// Returns the elastic run id and restart count of a log.
 fn elastic(log: &RankLog) -> Option<AttemptIdentity> {
     let get = |name: &str| log.properties.get(&format!("env.{name}"));
     let run_id = get("TORCHELASTIC_RUN_ID")?.clone();
@@ -144,13 +145,13 @@ fn elastic(log: &RankLog) -> Option<AttemptIdentity> {
     })
 }
 
-/// Members of one communicator before ranks have positions.
+/// A communicator before its ranks have indices.
 struct Draft {
     library: Library,
     identity: [u8; 16],
     source: IdentitySource,
     size: u32,
-    /// Member number → log.
+    /// Log of each member number.
     logs: BTreeMap<u32, usize>,
     name: String,
     created_ns: i64,
@@ -164,13 +165,13 @@ fn join_communicators(
     clocks: &Clocks,
     problems: &mut Vec<(Option<usize>, String)>,
 ) -> (Vec<Draft>, LocalNames) {
-    // What is not an identity by itself is one only inside its attempt; what is made again under the same identity
-    // is the next occurrence of it.
+    // An identity that is not unique by itself is unique inside its attempt. A repeated identity is counted: the n-th
+    // occurrence matches the n-th on other members.
     type Key = (u8, [u8; 16], Option<String>, u32);
     let mut drafts: Vec<Draft> = Vec::new();
     let mut known: BTreeMap<Key, usize> = BTreeMap::new();
     let mut local: LocalNames = vec![BTreeMap::new(); logs.len()];
-    // What some members know by another identity than the rest.
+    // Some members know a communicator by a different identity.
     let aliases: BTreeMap<[u8; 16], [u8; 16]> = logs
         .iter()
         .flat_map(|log| {
@@ -253,7 +254,7 @@ fn join_communicators(
     (drafts, local)
 }
 
-/// Sets of logs that communicators connect.
+/// Sets of logs that are connected by communicators (union-find).
 struct Components(Vec<usize>);
 
 impl Components {
@@ -280,7 +281,7 @@ impl Components {
     }
 }
 
-/// A world before ranks have positions: numbers and logs.
+/// A world before its ranks have indices.
 struct DraftWorld {
     size: u32,
     numbers: BTreeMap<u32, usize>,
@@ -306,7 +307,8 @@ fn worlds_of(
             draft,
         )
     });
-    // A job whose world was never one communicator (pipelines of pairs) is numbered by its launcher, if that agrees.
+    // In some jobs no communicator contains the whole world, such as pipelines of pairs. Then the launcher's numbers
+    // apply if they are consistent.
     let stated: BTreeSet<Option<u32>> = members
         .iter()
         .map(|&log| environment_number(&logs[log], &SIZE_VARIABLES))
@@ -378,7 +380,7 @@ fn worlds_of(
 }
 
 impl Identities {
-    /// Learns who is who from all logs.
+    /// Determines the identities from all logs.
     pub fn learn(logs: &[RankLog], clocks: &Clocks) -> Self {
         let mut out = Self::default();
         let (drafts, local) = join_communicators(logs, clocks, &mut out.problems);
@@ -413,8 +415,9 @@ impl Identities {
         out
     }
 
-    /// The attempt of each world: elastic run and restart where a launcher told them. Worlds of other launchers are
-    /// attempts of their own; whether they overlap in time is known only after the records were read.
+    /// Returns the attempt of each world. The elastic run and restart identify it, if the launcher provided them.
+    /// Worlds of other launchers are separate attempts. Whether they overlap in time is known only after all records
+    /// were read.
     fn divide_into_attempts(&mut self, worlds: &[DraftWorld], logs: &[RankLog]) -> Vec<u32> {
         let mut unnamed = 0;
         worlds
@@ -440,7 +443,8 @@ impl Identities {
             .collect()
     }
 
-    /// A process that died before its first communicator still has a place if its launcher told it.
+    /// Assigns logs without a communicator to worlds. A process that died before its first communicator still has a
+    /// rank if its launcher set it.
     fn place_logs_without_communicator(
         &mut self,
         worlds: &mut [DraftWorld],
@@ -595,7 +599,7 @@ impl Identities {
         }
     }
 }
-/// The clock interval between the hosts of a world's ranks, ± ns.
+/// Returns the largest clock error between the hosts of a world's ranks, in ± nanoseconds.
 pub(crate) fn world_error(clocks: &Clocks, identities: &Identities, ranks: &[u32]) -> i64 {
     let hosts: BTreeSet<usize> = ranks
         .iter()

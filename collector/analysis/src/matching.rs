@@ -1,7 +1,8 @@
-//! Instances: the calls of all members that belong together (METRICS.md, section 1), in bounded memory.
+//! Matches the calls of all members of an instance (METRICS.md, section 1), in bounded memory.
 //!
-//! Calls come in any order of the ranks. A key says which belong together; an instance is handed on when its last
-//! member has come, when a member can no longer come (its log ended or was never seen), or when too many wait.
+//! Calls arrive in any order of the ranks and are joined by a key. An instance is emitted in three cases: its last
+//! member has arrived, a missing member can no longer arrive because its log ended or is missing, or too many calls are
+//! pending.
 
 use crate::identity::GlobalCommunicator;
 use crate::model::members::Members;
@@ -11,15 +12,15 @@ use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Calls that wait for their peers at most. About 200 bytes each.
+/// Maximum number of pending calls, of about 200 bytes each. On overflow the oldest instance is emitted incomplete.
 pub const MOST_PENDING: usize = 1 << 19;
 
-/// What makes calls one instance on a communicator.
+/// Key of an instance on its communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    /// Operation, and of messages their two ends.
+    /// Operation. For messages: both ends.
     what: u64,
-    /// Tag and sequence.
+    /// Tag and sequence number.
     which: u64,
 }
 
@@ -29,8 +30,8 @@ impl Key {
         let what = match operation.operation {
             Operation::Send => message_ends(operation.member, operation.peer as u32),
             Operation::Receive => message_ends(operation.peer as u32, operation.member),
-            // NCCL's collectives are numbered in call order, whatever they are: members that call different ones meet
-            // here, and are told.
+            // NCCL numbers all collectives in one call order. Members that call different ones have the same key and
+            // are reported as mismatched.
             _ if operation.library == Library::Nccl => 0,
             other => other as u64,
         };
@@ -38,22 +39,23 @@ impl Key {
     }
 }
 
-/// Both ends of a message beside operation numbers, which are below 256. Ranks beyond 2²⁷ do not exist.
+/// Encodes both ends of a message, distinct from operation numbers, which are below 256. Ranks of 2²⁷ and above do not
+/// exist.
 fn message_ends(source: u32, destination: u32) -> u64 {
     1 << 63 | u64::from(source) << 32 | u64::from(destination)
 }
 
-/// An instance that is handed on.
+/// An instance that is emitted.
 pub struct Instance<'a> {
-    /// Its number.
+    /// Number of the instance.
     pub number: u64,
-    /// Position of its communicator.
+    /// Index of its communicator.
     pub communicator: u32,
-    /// Its calls. At least one is there.
+    /// Its calls. At least one is present.
     pub members: &'a Members,
-    /// How they fit together.
+    /// State of the match.
     pub state: InstanceState,
-    /// Why it is not complete; empty if it is.
+    /// Reason why it is not complete; empty if it is.
     pub reason: &'static str,
 }
 
@@ -69,17 +71,17 @@ struct CommunicatorState {
     open: FxHashMap<Key, u32>,
     slots: Vec<Pending>,
     free: Vec<u32>,
-    /// Members that will not come any more.
+    /// Members that can no longer arrive.
     absent: Vec<bool>,
     absent_count: u32,
 }
 
-/// Puts calls together.
+/// Matches calls to instances.
 pub struct Matcher {
     communicators: Vec<CommunicatorState>,
-    /// Communicators and member numbers of each rank, to know what its end means.
+    /// Communicators and member numbers of each rank. They show what the end of a rank's log affects.
     of_rank: Vec<Vec<(u32, u32)>>,
-    /// Open instances in order of their birth.
+    /// Open instances in order of their creation.
     order: VecDeque<(u32, u32, u64)>,
     pending: usize,
     next_number: u64,
@@ -87,7 +89,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// For these communicators, of which members without a rank will never come.
+    /// Creates a matcher for these communicators. Members without a rank never arrive.
     pub fn new(communicators: &[GlobalCommunicator], ranks: usize, most_pending: usize) -> Self {
         let mut of_rank = vec![Vec::new(); ranks];
         let communicators = communicators
@@ -120,13 +122,13 @@ impl Matcher {
         }
     }
 
-    /// Number for an operation that stands alone.
+    /// Returns the next instance number.
     fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number - 1
     }
 
-    /// Takes a call and leaves something of no meaning in its place; hands on what it completes.
+    /// Takes a call and leaves a meaningless value in its place. Emits the instances that it completes.
     pub fn take(&mut self, operation: &mut RankOperation, mut hand_on: impl FnMut(Instance<'_>)) {
         let index = operation.communicator;
         let known = self
@@ -192,7 +194,7 @@ impl Matcher {
         };
         let pending = &mut state.slots[slot as usize];
         if !pending.members.put(member, operation) {
-            // The same call twice: its key is not one. The first stays; this one cannot be placed.
+            // The key is not unique. The first call stays; this one is emitted alone.
             let number = self.number();
             let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
             let state = InstanceState::WithoutKey;
@@ -227,7 +229,7 @@ impl Matcher {
                 self.hand_on(communicator, slot, reason, &mut hand_on);
             }
         }
-        // What was completed stays in `order` until it comes to the front.
+        // Completed instances stay in `order` until they reach the front.
         while let Some(&(communicator, slot, number)) = self.order.front()
             && !self.is_open(communicator, slot, number)
         {
@@ -235,7 +237,7 @@ impl Matcher {
         }
     }
 
-    /// Communicator and member that the oldest open instance waits for; `None` if nothing is open.
+    /// Returns the communicator and member that the oldest open instance waits for, or `None` if nothing is open.
     pub fn oldest_missing(&self) -> Option<(u32, u32)> {
         let &(communicator, slot, number) = self.order.front()?;
         if !self.is_open(communicator, slot, number) {
@@ -281,7 +283,7 @@ impl Matcher {
         state.free.push(slot);
     }
 
-    /// A rank's log is at its end: what waits for it waits in vain.
+    /// Handles the end of a rank's log: emits the instances that only wait for this rank.
     pub fn rank_ended(&mut self, rank: u32, mut hand_on: impl FnMut(Instance<'_>)) {
         let Some(memberships) = self.of_rank.get(rank as usize).cloned() else {
             return;
@@ -313,7 +315,7 @@ impl Matcher {
         }
     }
 
-    /// All logs are at their end.
+    /// Emits all open instances at the end of all logs.
     pub fn finish(&mut self, mut hand_on: impl FnMut(Instance<'_>)) {
         while let Some((communicator, slot, number)) = self.order.pop_front() {
             if self.is_open(communicator, slot, number) {
@@ -323,7 +325,7 @@ impl Matcher {
     }
 }
 
-/// True if every member that has not come is absent.
+/// Returns true if every member that has not arrived is absent.
 fn nobody_else_comes(absent: &[bool], members: &Members, is_message: bool) -> bool {
     let is_absent = |member: usize| absent.get(member).copied().unwrap_or(true);
     if is_message {
@@ -334,12 +336,12 @@ fn nobody_else_comes(absent: &[bool], members: &Members, is_message: bool) -> bo
     (0..members.size()).all(|member| members.has(member) || is_absent(member))
 }
 
-/// Size class of a payload: its power of two, 0 for nothing.
+/// Returns the size class of a payload: its power of two, or 0 for an empty one.
 pub fn size_class(bytes: u64) -> u32 {
     bytes.checked_ilog2().map_or(0, |power| power + 1)
 }
 
-/// How the calls fit together, and why they do not.
+/// Returns the state of an instance, and the reason if it is not complete.
 fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static str) {
     let is_message = members.iter().next().is_some_and(RankOperation::is_message);
     let Some(calls) = members.all() else {
@@ -399,7 +401,7 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
     }
 }
 
-/// In what the members of an instance differ that must not differ.
+/// Returns the first disagreement between members in a property that must be equal.
 fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
     let (first, others) = calls.split_first()?;
     let rooted = matches!(first.operation.pattern(), Pattern::FromRoot | Pattern::ToRoot);
@@ -432,8 +434,8 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
     None
 }
 
-/// Records by which a rank goes forward at once, so that those of all ranks are an eighth of a million, a quarter of what
-/// the matcher lets wait; with fewer of them handing tasks over would cost more than doing them.
+/// Returns the number of records that a rank reads per turn. In sum over all ranks it is 2¹⁷, a quarter of the maximum
+/// of pending calls. With much fewer records the switch between ranks would cost more than the work.
 pub(crate) fn stride(ranks: usize) -> usize {
     (MOST_PENDING / 4 / ranks.max(1)).clamp(256, 8192)
 }
@@ -470,7 +472,7 @@ mod tests {
         }
     }
 
-    /// (state, (tag, sequence) of every member that is there, reason) of what was handed on.
+    /// (state, (member, tag, sequence) of every member that is present, reason) of each emitted instance.
     type Seen = Vec<(InstanceState, Vec<(u32, u32, u32)>, &'static str)>;
 
     fn note(seen: &mut Seen, instance: Instance<'_>) {
@@ -483,8 +485,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which calls come, each instance holds exactly the calls of its key. Sizes are all the
-        /// same, so that a wrong pairing would be silent but for the key that the test looks at.
+        /// In any order of arrival, each instance contains exactly the calls of its key. All sizes are equal, so only
+        /// the key in the calls can show a wrong match.
         #[test]
         fn any_interleaving_recovers_the_instances(order in Just((0..4u32).flat_map(|member| (0..40u32).map(move |n| (member, n))).collect::<Vec<_>>()).prop_shuffle()) {
             let mut matcher = Matcher::new(&[communicator(4, 4)], 4, MOST_PENDING);
@@ -502,13 +504,13 @@ mod tests {
             }
         }
 
-        /// Messages match by both ends, tag and ordinal, and what has no partner is told.
+        /// Messages match by both ends, tag and ordinal. A message without a partner is reported.
         #[test]
         fn messages_match_by_both_ends(order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(), lost in 0..60u32) {
             let mut matcher = Matcher::new(&[communicator(3, 3)], 3, MOST_PENDING);
             let mut seen = Seen::new();
             for n in order {
-                // 30 messages from n % 3 to the next rank, their receives beside them.
+                // 30 messages from n % 3 to the next rank, with their receives.
                 let (message, is_send) = (n / 2, n % 2 == 0);
                 let (source, destination) = (message % 3, (message + 1) % 3);
                 if n == lost { continue; }

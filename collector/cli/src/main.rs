@@ -1,4 +1,4 @@
-//! rankscope: see what a distributed training job really does.
+//! The `rankscope` command-line program: it records and analyses distributed training jobs.
 
 mod commands;
 mod launch;
@@ -25,9 +25,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// What clap has to say: help and version to standard output with 0, misuse to standard error with 2.
+/// Prints a message from clap: help and version to standard output with status 0, misuse to standard error with 2.
 fn print_usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to read it if this fails.
+    // A failed write is ignored: nobody reads the output any more.
     let _ = error.print();
     if error.use_stderr() {
         commands::Exit::Unusable.into()
@@ -36,7 +36,7 @@ fn print_usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Our own log, for people who debug rankscope itself: off unless RANKSCOPE_LOG asks for it.
+/// Starts rankscope's own log, for debugging rankscope itself. The log is off unless `RANKSCOPE_LOG` is set.
 fn start_logging() {
     if let Ok(filter) = EnvFilter::try_from_env("RANKSCOPE_LOG") {
         tracing_subscriber::fmt()
@@ -46,7 +46,7 @@ fn start_logging() {
     }
 }
 
-/// The reader went away (`| head`): its right.
+/// Whether the reader closed the pipe, as `| head` does. This is not a failure.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

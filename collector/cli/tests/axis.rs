@@ -59,7 +59,7 @@ impl TrueClock {
         Self {
             offset_ns: random.within(10e9),
             drift: random.within(95e-6),
-            // The drift changes by at most half of what the model allows for a pair.
+            // The drift changes by at most half of the model's limit for a pair.
             wander: 0.5 * WANDER_NS_PER_S2 * 1e-9 * period_s / std::f64::consts::TAU * random.unit(),
             period_s,
             phase: random.unit() * std::f64::consts::TAU,

@@ -1,7 +1,7 @@
 //! Tests that the page agrees with `rankscope report --json`, number by number, in a real browser: on a screen, in dark
 //! mode and on paper.
 //!
-//! Every number of the page names its source (`collector/src/report/prose.rs`). Here that source is read from the JSON,
+//! Every number of the page names its source (`collector/report/src/prose.rs`). Here that source is read from the JSON,
 //! by code that shares nothing with the page's. `page_support/sources.rs` resolves a source. `page_support/readings.rs`
 //! gives the values that a shown number may have been rounded from.
 

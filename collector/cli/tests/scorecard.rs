@@ -1,4 +1,4 @@
-//! Tests scores against values computed by hand, and values that are stated to a report.
+//! Tests scores against values computed by hand, and values that are given to a report.
 
 mod report_support;
 

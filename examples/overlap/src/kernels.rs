@@ -1,4 +1,4 @@
-//! The kernels, and the streams that they run on.
+//! Kernels and the streams on which they run.
 
 use crate::options::Options;
 use crate::truth::Stamp;
@@ -7,7 +7,8 @@ use cudarc::nvrtc::{self, compile_ptx};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Both spin for `length` ns and write down when they began and ended. What NCCL's own kernels are called begins so.
+/// Source of both kernels. They spin for `length` ns and store their start and end. The second name starts like those
+/// of NCCL's own kernels.
 const SOURCE: &str = r#"
 __device__ unsigned long long now() {
     unsigned long long ns;
@@ -28,24 +29,24 @@ extern "C" __global__ void ncclDevKernel_Overlap_Known(unsigned long long *stamp
 }
 "#;
 
-/// A block of one thread: the device has room for both at once.
+/// One block of one thread, so that the device has capacity for both kernels at once.
 const ONE_THREAD: LaunchConfig = LaunchConfig {
     grid_dim: (1, 1, 1),
     block_dim: (1, 1, 1),
     shared_mem_bytes: 0,
 };
-/// Kernels of a round at most.
+/// Maximum number of kernels in a round.
 const IN_ROUND: usize = 3;
 
-/// Where a round runs.
+/// Kernels, streams and results of the rounds.
 pub struct Kernels {
     compute: CudaFunction,
     communication: CudaFunction,
     compute_stream: Arc<CudaStream>,
     communication_stream: Arc<CudaStream>,
-    /// The communication may begin.
+    /// Event after which the communication may start.
     begun: CudaEvent,
-    /// Begin and end of each kernel that was launched. Nothing has to be copied back, which would be work.
+    /// Start and end of each launched kernel. No copy back is needed, which would be a work itself.
     stamps: Stamps,
     launched: Vec<bool>,
     before_us: u64,
@@ -54,16 +55,18 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Compiles and loads them, and runs each once: what is loaded late would be late in the first round.
+    /// Compiles and loads the kernels, and runs each once, because lazy loading would delay the first round.
     pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
-        // SAFETY: looks whether the libraries can be loaded: without one the next call would end the program.
+        // SAFETY: the calls only check whether the libraries can be loaded. Without one the next call would end the
+        // program.
         let (has_driver, has_compiler) =
             unsafe { (driver::sys::is_culib_present(), nvrtc::sys::is_culib_present()) };
         if !has_driver || !has_compiler {
             return Err("there is no CUDA driver, or no NVRTC (libnvrtc.so.13 in LD_LIBRARY_PATH)".into());
         }
         let context = CudaContext::new(0)?;
-        // SAFETY: no memory is handed from stream to stream. Otherwise it would order the two for us.
+        // SAFETY: no memory is passed from stream to stream, so the tracking is not needed. It would order the two
+        // streams.
         unsafe { context.disable_event_tracking() };
         let module = context.load_module(compile_ptx(SOURCE)?)?;
         let mut kernels = Self {
@@ -93,7 +96,7 @@ impl Kernels {
         } else {
             (&self.compute_stream, &self.compute)
         };
-        // SAFETY: the two arguments of the kernel; the memory has room for all kernels of all rounds.
+        // SAFETY: the arguments are the two of the kernel, and the memory has capacity for all kernels of all rounds.
         unsafe {
             stream
                 .launch_builder(function)
@@ -111,8 +114,8 @@ impl Kernels {
         Ok(())
     }
 
-    /// Compute before the communication, compute beside it, and what is left of the communication alone; returns when
-    /// all that is over.
+    /// Runs the compute before the communication, the compute concurrent with it, and the rest of the communication
+    /// alone. Returns when all of it is over.
     pub fn round(&mut self) -> Result<(), Box<dyn Error>> {
         if self.before_us > 0 {
             self.launch(false, self.before_us)?;
@@ -126,7 +129,7 @@ impl Kernels {
         self.wait()
     }
 
-    /// When they began and ended.
+    /// Returns the start and end of the kernels.
     pub fn stamps(&self) -> Vec<Stamp> {
         let of_kernel = |(place, &is_communication): (usize, &bool)| {
             let [start, end] = self.stamps.read(place);
@@ -140,7 +143,7 @@ impl Kernels {
     }
 }
 
-/// Two numbers per kernel in memory of the host that the device writes to by the same address.
+/// Two numbers per kernel in host memory, to which the device writes by the same address.
 struct Stamps {
     base: *mut u64,
     kernels: usize,
@@ -149,7 +152,8 @@ struct Stamps {
 impl Stamps {
     fn new(kernels: usize) -> Result<Self, Box<dyn Error>> {
         let bytes = 2 * kernels * size_of::<u64>();
-        // SAFETY: a context is current. It is kept until the process ends, and nobody reads it before it is filled.
+        // SAFETY: a context is current. The memory is kept until the process ends, and is filled before anything reads
+        // it.
         let base = unsafe {
             let base = driver::result::malloc_host(bytes, driver::sys::CU_MEMHOSTALLOC_DEVICEMAP)?;
             std::ptr::write_bytes(base.cast::<u8>(), 0, bytes);
@@ -158,16 +162,16 @@ impl Stamps {
         Ok(Self { base, kernels })
     }
 
-    /// Where a kernel writes them.
+    /// Returns the address to which a kernel writes.
     fn of(&self, kernel: usize) -> u64 {
         assert!(kernel < self.kernels, "more kernels than were planned");
         self.base.wrapping_add(2 * kernel) as u64
     }
 
-    /// What it wrote; its stream was waited for.
+    /// Returns the numbers that a kernel wrote. The caller has waited for its stream.
     fn read(&self, kernel: usize) -> [u64; 2] {
         let place = self.of(kernel) as *const u64;
-        // SAFETY: inside of what was allocated.
+        // SAFETY: both reads are inside the allocated memory.
         unsafe { [place.read_volatile(), place.add(1).read_volatile()] }
     }
 }

@@ -1,9 +1,9 @@
-//! Compute and communication on two streams of a device that overlap by a known amount, and what a profiler should say
-//! of them, as JSON.
+//! Compute and communication that overlap by a known amount on two streams of a device. Prints the figures that a
+//! profiler should report, as JSON.
 //!
-//! The kernels spin for a given time by the device's own timer and write down when they began and ended: the truth is what
-//! they say, beside what was planned. One of them is called as NCCL calls its own, so that it counts as communication.
-//! NCCL itself is only asked for a communicator of one rank, by which the recorder begins and the process is a rank.
+//! The kernels spin for a given time by the device's own timer and store their start and end. These times are the
+//! truth, in addition to the plan. One kernel has a name like NCCL's own, so that it counts as communication. NCCL
+//! itself only creates a communicator of one rank. With it the recorder starts, and the process is a rank.
 
 mod kernels;
 mod nccl;
@@ -35,7 +35,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     nccl::join_alone(&options.nccl)?;
     let communicator_ms = begun.elapsed().as_millis();
     if let Some(command) = &options.ready {
-        // No part of the job.
+        // The command is no part of the job.
         let status = Command::new("sh")
             .args(["-c", &format!("({command}) >&2")])
             .env_remove("LD_PRELOAD")

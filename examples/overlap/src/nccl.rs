@@ -1,12 +1,12 @@
 //! A communicator of one rank.
 //!
-//! The program is not linked to NCCL. It asks the dynamic linker who answers to the name of NCCL's function, as a program
-//! that is linked to it does: that is whoever is preloaded, and else the library. (An address that is looked up in the
-//! library itself would go past the recorder.)
+//! The program is not linked to NCCL. It resolves the name of NCCL's function by the dynamic linker, as a linked
+//! program does. The result is the preloaded library, if there is one, and otherwise NCCL. (An address from the library
+//! itself would bypass the recorder.)
 
 use std::ffi::{CStr, CString, c_int, c_void};
 
-/// `ncclUniqueId`, which is handed over by value.
+/// `ncclUniqueId`, which is passed by value.
 #[repr(C)]
 struct UniqueId([u8; 128]);
 
@@ -14,7 +14,7 @@ type GetUniqueId = unsafe extern "C" fn(*mut UniqueId) -> c_int;
 type InitRank = unsafe extern "C" fn(*mut *mut c_void, c_int, UniqueId, c_int) -> c_int;
 
 fn find(name: &CStr) -> Result<*mut c_void, String> {
-    // SAFETY: looks up a name that ends with a zero byte.
+    // SAFETY: the name ends with a zero byte.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() {
         Err(format!("{} is not there", name.to_string_lossy()))
@@ -23,13 +23,13 @@ fn find(name: &CStr) -> Result<*mut c_void, String> {
     }
 }
 
-/// Makes it, on the device of the current context, and leaves it until the process ends.
+/// Creates the communicator on the device of the current context, and keeps it until the process ends.
 ///
 /// # Errors
 /// If there is no such library, or it refuses.
 pub fn join_alone(library: &str) -> Result<(), String> {
     let path = CString::new(library).map_err(|error| format!("{library}: {error}"))?;
-    // SAFETY: loads the library that the user names, for ever and for all to be found.
+    // SAFETY: the path ends with a zero byte. The library that the user names stays loaded, with global symbols.
     if unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) }.is_null() {
         return Err(format!("{library} cannot be loaded"));
     }
@@ -42,7 +42,7 @@ pub fn join_alone(library: &str) -> Result<(), String> {
     };
     let mut id = UniqueId([0; 128]);
     let mut communicator = std::ptr::null_mut();
-    // SAFETY: places of ours; a device is current.
+    // SAFETY: the pointers are to locals, and a device is current.
     let results = unsafe {
         [
             get_unique_id(&raw mut id),

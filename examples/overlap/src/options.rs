@@ -1,4 +1,4 @@
-//! What is asked for on the command line.
+//! Options of the command line.
 
 use crate::truth::Truth;
 use std::time::Duration;
@@ -10,23 +10,23 @@ overlap [--rounds N] [--compute-us N] [--communication-us N] [--overlap-percent 
 Each round computes, communicates beside that for --overlap-percent of the communication's time, and does nothing for a
 while. When all is set up it runs COMMAND, which is to switch recording on, and waits.";
 
-/// The options.
+/// Options of the program.
 pub struct Options {
-    /// How often.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Compute in a round.
+    /// Compute time of a round, in microseconds.
     pub compute_us: u64,
-    /// Communication in a round.
+    /// Communication time of a round, in microseconds.
     pub communication_us: u64,
-    /// Of the communication's time beside which there is compute.
+    /// Share of the communication's time with concurrent compute, in percent.
     pub overlap_percent: u64,
-    /// What the host sleeps behind a round.
+    /// Sleep of the host after a round, in microseconds.
     pub idle_us: u64,
-    /// NCCL's library.
+    /// Name or path of NCCL's library.
     pub nccl: String,
-    /// What is run when all is set up.
+    /// Command that runs when everything is set up.
     pub ready: Option<String>,
-    /// What is waited for then.
+    /// Wait after that command.
     pub wait: Duration,
 }
 
@@ -72,16 +72,16 @@ impl Options {
         Ok(options)
     }
 
-    /// Of a round.
+    /// Returns the overlapped time of a round, in microseconds.
     pub fn overlapped_us(&self) -> u64 {
         self.communication_us * self.overlap_percent / 100
     }
 
-    /// What all rounds would be on a device and a host that need no time to begin.
+    /// Returns the parts of all rounds on an ideal device and host without start delays.
     pub fn planned(&self) -> Truth {
         let ns = |us: u64| us * 1000 * self.rounds as u64;
         let overlapped = self.overlapped_us();
-        // Behind the last round nothing is known to be idle.
+        // After the last round no idle time is measured.
         let idle_ns = self.idle_us * 1000 * (self.rounds as u64 - 1);
         let busy_ns = ns(self.compute_us + self.communication_us - overlapped);
         Truth {
@@ -96,7 +96,7 @@ impl Options {
         .with_kernels(self.rounds, self.parts())
     }
 
-    /// Kernels of compute in a round: before the communication, and beside it.
+    /// Returns the number of compute kernels in a round: before the communication, and concurrent with it.
     pub fn parts(&self) -> usize {
         usize::from(self.compute_us > self.overlapped_us()) + usize::from(self.overlapped_us() > 0)
     }

@@ -1,40 +1,40 @@
-//! Where the device's time went, from when its kernels began and ended.
+//! Parts of the device's time, computed from the starts and ends of its kernels.
 
 /// Times of one kernel by the device's timer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
-    /// It counts as communication.
+    /// Whether it counts as communication.
     pub is_communication: bool,
-    /// Begin, ns.
+    /// Start, in nanoseconds.
     pub start: u64,
-    /// End, ns.
+    /// End, in nanoseconds.
     pub end: u64,
 }
 
-/// The parts of the window from the first kernel's begin to the last one's end.
+/// Parts of the window from the start of the first kernel to the end of the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// The window, ns.
+    /// Length of the window, in nanoseconds.
     pub window_ns: u64,
-    /// Compute without communication, ns.
+    /// Compute without communication, in nanoseconds.
     pub compute_only_ns: u64,
-    /// Both, ns.
+    /// Both at once, in nanoseconds.
     pub overlapped_ns: u64,
-    /// Communication without compute, ns.
+    /// Communication without compute, in nanoseconds.
     pub exposed_communication_ns: u64,
-    /// Neither, ns.
+    /// Neither, in nanoseconds.
     pub idle_ns: u64,
-    /// Kernels of compute.
+    /// Number of compute kernels.
     pub compute_kernels: usize,
-    /// Kernels of communication.
+    /// Number of communication kernels.
     pub communication_kernels: usize,
 }
 
 impl Truth {
-    /// What these kernels did.
+    /// Computes the parts from the kernels' times.
     ///
     /// # Errors
-    /// If one of them did not run.
+    /// If one of the kernels did not run.
     pub fn of(stamps: &[Stamp]) -> Result<Self, String> {
         if let Some(place) = stamps
             .iter()
@@ -68,7 +68,7 @@ impl Truth {
         })
     }
 
-    /// The same with so many rounds of so many kernels of compute and one of communication.
+    /// Sets the numbers of kernels: this many rounds of `compute` kernels and one communication kernel.
     pub fn with_kernels(self, rounds: usize, compute: usize) -> Self {
         Self {
             compute_kernels: rounds * compute,
@@ -77,7 +77,7 @@ impl Truth {
         }
     }
 
-    /// As a JSON object.
+    /// Returns a JSON object.
     pub fn to_json(self) -> String {
         format!(
             "{{\"window_ns\":{},\"compute_only_ns\":{},\"overlapped_ns\":{},\"exposed_communication_ns\":{},\
@@ -93,7 +93,7 @@ impl Truth {
     }
 }
 
-/// Length of a union.
+/// Returns the length of a union of intervals.
 fn union(mut intervals: Vec<(u64, u64)>) -> u64 {
     intervals.sort_unstable();
     let (mut length, mut until) = (0, 0);

@@ -252,7 +252,7 @@ pub enum Activity {
         end_ticks: u64,
         /// Extent of recorded activity.
         coverage: Coverage,
-        /// Number of works of devices that were delivered in the interval.
+        /// Number of work records of devices that were delivered in the interval.
         works: u64,
     },
     /// Meaning of a stream handle from now on.

@@ -49,8 +49,8 @@ impl Area {
     /// Wraps a mapping.
     ///
     /// # Safety
-    /// `base` must point to at least `layout.total_bytes()` zeroed or valid bytes, page-aligned, mapped readable and
-    /// writable for as long as any copy of the result is used.
+    /// `base` must be page-aligned and point to at least `layout.total_bytes()` zeroed or valid bytes. They must stay
+    /// mapped, readable and writable, for as long as any copy of the result is used.
     pub const unsafe fn from_raw(base: *mut u8, layout: LiveLayout) -> Self {
         Self { base, layout }
     }

@@ -64,8 +64,8 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
         .append(true)
         .open(path)
         .map_err(write_error)?;
-    // The launcher and a merge may collect at the same time. The second one waits and finds nothing left to do. SAFETY:
-    // a plain call on an open descriptor. Where locks are not supported it has no effect.
+    // The launcher and a merge may collect at the same time. The second one waits and finds nothing left to do.
+    // SAFETY: a plain call on an open descriptor. It has no effect if locks are not supported.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
     let log = RankLog::open(path)?;
     if log.ending != Ending::LiveArea {

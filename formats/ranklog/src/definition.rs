@@ -110,7 +110,7 @@ pub enum Definition {
         /// The other identity.
         identity: [u8; 16],
     },
-    /// Stream of a device on which works of activity records ran.
+    /// Device stream on which the work of activity records ran.
     Stream(Stream),
     /// Definition of a kind that this reader does not know, kept unchanged.
     Other {

@@ -227,7 +227,7 @@ impl LaneSet {
 /// Writes a record, with its commit word last.
 ///
 /// It reads the fields with separate volatile loads, which a compiler would otherwise combine. A hook has just written
-/// the fields separately. The processor cannot forward such stores to one wide load, and stalls. That stall was half of
+/// the fields separately. The processor cannot forward such stores to one wide load, and stalls. This stall was half of
 /// the cost of a call.
 ///
 /// # Safety

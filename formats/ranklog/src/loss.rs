@@ -20,7 +20,7 @@ pub enum LossCause {
     NoInFlightSlot = 5,
     /// Messages inside one collective exceeded the number that is kept as clock evidence.
     EvidenceBound = 6,
-    /// Too many open ranges at one time, or nested on one thread; or too many works of proxies.
+    /// Too many open ranges at one time, or nested on one thread; or too many work items of proxies.
     NoRange = 7,
     /// The device's profiler found no buffer: its records arrived faster than they were consumed.
     NoBuffer = 8,

@@ -166,7 +166,8 @@ fn map_file(path: &Path, layout: LiveLayout) -> io::Result<Area> {
         .open(path)?;
     let mapped = (|| {
         // The blocks are allocated now, so that a full file system is an error here and not a SIGBUS in a training
-        // step. SAFETY: a plain call on an open descriptor.
+        // step.
+        // SAFETY: a plain call on an open descriptor.
         let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, layout.total_bytes() as i64) };
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
@@ -205,8 +206,8 @@ pub fn map(bytes: u64, fd: i32) -> io::Result<*mut u8> {
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // A child must not write into its parent's log. Its first event finds the wiped word and starts a new log. SAFETY:
-    // the range was mapped just now.
+    // A child must not write into its parent's log. Its first event finds the wiped word and starts a new log.
+    // SAFETY: the range was mapped just now.
     unsafe { libc::madvise(address, bytes as usize, libc::MADV_DONTFORK) };
     Ok(address.cast())
 }

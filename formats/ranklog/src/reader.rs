@@ -31,7 +31,7 @@ pub struct Problem {
     pub path: PathBuf,
     /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What was expected there, and what was kept.
+    /// Expected content, and the part that was kept.
     pub what: String,
 }
 

@@ -32,8 +32,9 @@ pub(super) struct Begin {
 }
 
 impl RankLog {
-    /// Returns the boundaries at which a part of this log can start, the last one first, up to the first part with more
-    /// than `most` records. Also returns the number of records of the whole log, if it has at most `most`.
+    /// Returns the boundaries at which a part of this log can start, the last one first. The list ends at the first
+    /// part with more than `most` records. Also returns the number of records of the whole log, if it has at most
+    /// `most`.
     pub fn boundaries(&self, most: u64) -> (Vec<Boundary>, Option<u64>) {
         let mut found = Vec::new();
         let live = self.live.iter();
@@ -89,8 +90,8 @@ impl RankLog {
         let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
         // Ticks of watermarks increase. A watermark that cannot be read is not used as a start.
         let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
-        // The frames before a watermark may contain records that were left after its tick, but none that were left
-        // after the tick of the next watermark.
+        // The frames before a watermark may contain records that were left after its tick. They contain none that were
+        // left after the tick of the next watermark.
         let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
         self.begin = Some(Begin {
             ticks,

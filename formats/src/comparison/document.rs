@@ -20,7 +20,7 @@ pub struct Comparison {
     pub exit_status: u8,
     /// Result in one sentence.
     pub headline: String,
-    /// Why the comparison is inconclusive; empty otherwise.
+    /// Reasons why the comparison is inconclusive; empty otherwise.
     pub reasons: Vec<String>,
     /// Limitations that the reader should know. They do not change the verdict.
     pub cautions: Vec<String>,
@@ -162,7 +162,7 @@ pub struct Method {
     pub outlier_rule: String,
     /// Effect of the outliers on the step time; unknown without steps.
     pub outlier_effect: Figure<OutlierEffect>,
-    /// How the noise was estimated, in one sentence.
+    /// Method by which the noise was estimated, in one sentence.
     pub noise: String,
 }
 
@@ -288,7 +288,7 @@ pub struct NotCompared {
 /// Change of the mean step, attributed to its parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attribution {
-    /// Why there is no attribution; `null` if there is one.
+    /// Reason why there is no attribution; `null` if there is one.
     pub reason: Option<String>,
     /// Step time of the mean rank in the base runs, in nanoseconds.
     pub base_step_ns: i64,

@@ -76,7 +76,7 @@ pub struct WorldOfRun {
 pub struct StepsUsed {
     /// Source of the steps: `marks`, `pattern`, `pattern-with-sizes` or `none`.
     pub source: String,
-    /// Why there are no steps; `null` if there are steps.
+    /// Reason why there are no steps; `null` if there are steps.
     pub reason: Option<String>,
     /// Number of training steps that all ranks have.
     pub train: u64,

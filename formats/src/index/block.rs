@@ -1,13 +1,13 @@
-//! How the spans of a block are packed: about eight bytes each.
+//! Encoding of the spans of a block: about eight bytes per span.
 //!
 //! ```text
 //! per span, variable-length integers (LEB128):
-//!   begin − end of the span before (of the first: − begin of the block)
-//!   end − begin
+//!   start − end of the previous span (first span: − start of the block)
+//!   end − start
 //!   name << 6 | was queued << 5 | has an instance << 4 | has waited << 3 | class
 //!   waiting, if it has waited
 //!   time in the queue, if it was queued
-//!   instance − that of the last span before that has one (of the first: − 0), zigzag, if it has an instance
+//!   instance − that of the previous span with one (first such span: − 0), zigzag, if it has an instance
 //! ```
 
 use super::Span;
@@ -35,7 +35,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Packs spans that are in order and do not overlap, in a block that begins with the first of them.
+/// Encodes spans that are in order and do not overlap. The block starts with the first of them.
 pub(super) fn encode(spans: &[Span], out: &mut Vec<u8>) {
     let mut at = spans.first().map_or(0, |first| first.start_ns);
     let mut instance = 0u64;
@@ -64,8 +64,8 @@ pub(super) fn encode(spans: &[Span], out: &mut Vec<u8>) {
     }
 }
 
-/// Unpacks at most `count` spans of a block that begins at `start_ns`. Fewer come of damaged bytes; what comes is in
-/// order, whatever the bytes are.
+/// Decodes at most `count` spans of a block that starts at `start_ns`. Damaged bytes give fewer spans. The spans are in
+/// order for any input.
 pub(super) fn decode(mut bytes: &[u8], start_ns: i64, count: usize, out: &mut Vec<Span>) {
     let mut at = start_ns;
     let mut instance = 0u64;

@@ -1,16 +1,16 @@
-//! The directory of a lane: where each block lies and what lies before it.
+//! Directory of a lane: the location of each block, and the sums before it.
 //!
 //! ```text
-//! per block, 96 bytes: begin (i64), end of its last span (i64), offset in the file (u64), spans (u32), bytes (u32),
+//! per block, 96 bytes: start (i64), end of its last span (i64), offset in the file (u64), spans (u32), bytes (u32),
 //!                      ns of each of eight classes in all blocks before it (u64 × 8)
 //! ```
 
 use super::{CLASSES, Span, operation};
 
-/// Bytes of an entry.
+/// Size of an entry, in bytes.
 pub(super) const ENTRY_BYTES: usize = 32 + 8 * CLASSES;
 
-/// Time of each class, ns.
+/// Time of each class, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums(pub [u64; CLASSES]);
 
@@ -23,7 +23,7 @@ impl Sums {
             span.end_ns.saturating_sub(span.start_ns).max(0) as u64,
         );
         let wait = wait.min(all);
-        // A damaged file may say that more time has passed than there is.
+        // The addition saturates, because a damaged file may contain arbitrary durations.
         let mut put = |class: u8, ns: u64| {
             let sum = &mut self.0[usize::from(class) % CLASSES];
             *sum = sum.saturating_add(ns);
@@ -32,7 +32,7 @@ impl Sums {
         put(span.class, all - wait);
     }
 
-    /// Adds the part of a span that lies before a moment.
+    /// Adds the part of a span before `ns`.
     #[inline]
     pub fn add_until(&mut self, span: &Span, ns: i64) {
         let end_ns = span.end_ns.min(ns);
@@ -41,7 +41,7 @@ impl Sums {
         }
     }
 
-    /// What came since other sums of the same lane were taken.
+    /// Returns the difference to earlier sums of the same lane.
     #[must_use]
     #[inline]
     pub fn since(&self, before: &Self) -> Self {
@@ -61,7 +61,7 @@ impl Sums {
             .for_each(|(sum, more)| *sum = sum.saturating_add(*more));
     }
 
-    /// Time of all classes, ns.
+    /// Returns the time of all classes together, in nanoseconds.
     #[inline]
     pub fn total_ns(&self) -> u64 {
         self.0.iter().fold(0, |sum, &part| sum.saturating_add(part))
@@ -89,7 +89,7 @@ impl Block {
         self.before.0.iter().for_each(|sum| out.extend(sum.to_le_bytes()));
     }
 
-    /// Reads an entry; zeros where bytes are missing.
+    /// Decodes an entry. Missing bytes count as zeros.
     #[inline]
     pub(super) fn read(entry: &[u8]) -> Self {
         let number = |at: usize| {

@@ -1,29 +1,30 @@
-//! What the file says of itself.
+//! Footer of an index file, with its lanes and names.
 
 use super::Sums;
 use serde::{Deserialize, Serialize};
 
-/// The last part of the file: its lanes and names.
+/// Last part of the file: its lanes and names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footer {
-    /// [`crate::session::Session::written_unix_ns`] of the session it was made from: of another one it is stale.
+    /// [`crate::session::Session::written_unix_ns`] of the session from which the index was built. For any other
+    /// session it is stale.
     pub session_written_unix_ns: i64,
-    /// Position of the rank in [`crate::session::Session::ranks`].
+    /// Index of the rank in [`crate::session::Session::ranks`].
     pub rank: u32,
-    /// Its lanes, in the order in which they are shown.
+    /// Lanes, in the order in which they are displayed.
     pub lanes: Vec<LaneInfo>,
-    /// What spans are called.
+    /// Names of spans.
     pub names: Vec<Name>,
-    /// What of the tables could not be read, or does not fit together.
+    /// Parts of the tables that could not be read, or that are inconsistent.
     pub problems: Vec<String>,
 }
 
-/// What spans are called.
+/// Name of spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Name {
-    /// For people.
+    /// Displayed text.
     pub text: String,
-    /// Of operations their own payload, in bytes; missing if unknown.
+    /// Payload of an operation on this rank, in bytes; missing if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
@@ -31,72 +32,74 @@ pub struct Name {
 /// One lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneInfo {
-    /// What its spans are.
+    /// Kind of the spans.
     #[serde(flatten)]
     pub kind: LaneKind,
-    /// Spans that overlap lie in several lanes of one kind, the first in that of layer 0.
+    /// Layer of the lane. Spans of one kind that overlap are in several lanes, the first span in the lane of layer 0.
     pub layer: u32,
-    /// Its spans.
+    /// Number of spans.
     pub spans: u64,
-    /// Its blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Where its directory begins, bytes from the beginning of the file.
+    /// Offset of the lane's directory in the file, in bytes.
     pub directory: u64,
-    /// First begin, ns; 0 without spans.
+    /// Start of the first span, in nanoseconds; 0 without spans.
     pub start_ns: i64,
-    /// Last end, ns.
+    /// End of the last span, in nanoseconds.
     pub end_ns: i64,
-    /// Time of each class in the whole lane, ns.
+    /// Time of each class in the whole lane, in nanoseconds.
     pub totals: [u64; super::CLASSES],
 }
 
 impl LaneInfo {
-    /// Time of each class in the whole lane.
+    /// Returns the time of each class in the whole lane.
     pub fn totals(&self) -> Sums {
         Sums(self.totals)
     }
 }
 
-/// What the spans of a lane are, and where they belong. In the order in which they are shown.
+/// Kind of the spans of a lane, and what they belong to. The variants are in the order in which lanes are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LaneKind {
-    /// Steps: classes of [`super::step`], `name` is the step's number.
+    /// Steps. Classes of [`super::step`]; `name` is the number of the step.
     Steps,
-    /// Where the rank's time went: classes of [`super::part`], without gaps, without names.
+    /// Parts of the rank's time, without gaps and without names. Classes of [`super::part`].
     ///
-    /// Of a host each thread that was ever blocked has a lane; that of layer 0 was blocked most, and is the rank's.
+    /// For a host, each thread that was ever blocked has a lane. The thread of layer 0 was blocked most; its parts are
+    /// those of the rank.
     Parts {
-        /// The parts are those of its devices, not of its host.
+        /// True for the parts of the rank's devices, false for those of its host.
         device: bool,
     },
-    /// Stalls; the name is the cause.
+    /// Stalls. The name is the cause.
     Stalls,
-    /// Calls of one thread in which it was blocked, built communicators, gave work to devices: classes of [`super::call`].
+    /// Calls of one thread that blocked for communication, built communicators or launched device work. Classes of
+    /// [`super::call`].
     Calls {
-        /// System id of the thread.
+        /// System ID of the thread.
         thread_id: u32,
     },
-    /// The program's own marks on one thread; all of class 0.
+    /// Marks of the program on one thread; all have class 0.
     Marks {
-        /// System id of the thread.
+        /// System ID of the thread.
         thread_id: u32,
     },
-    /// What the recorder and the driver took for themselves of one thread: classes of [`super::overhead`].
+    /// Time of one thread that the recorder and the driver used for themselves. Classes of [`super::overhead`].
     Overhead {
-        /// System id of the thread; 0 if none is told.
+        /// System ID of the thread; 0 if unknown.
         thread_id: u32,
     },
-    /// What named the host's time: input, checkpoints, evaluation, garbage collection; all of class 0.
+    /// Named host time: input, checkpoints, evaluation, garbage collection; all have class 0.
     Pauses,
-    /// Operations on one communicator: classes of [`super::operation`].
+    /// Operations on one communicator. Classes of [`super::operation`].
     Operations {
-        /// Position in [`crate::session::Session::communicators`]; missing if it is not known.
+        /// Index into [`crate::session::Session::communicators`]; missing if unknown.
         communicator: Option<u32>,
     },
-    /// What one stream of a device did: classes of [`super::work`].
+    /// Work of one stream of a device. Classes of [`super::work`].
     Works {
-        /// Position in the rank's [`crate::session::DeviceActivity::streams`]; missing if it could not be told.
+        /// Index into the rank's [`crate::session::DeviceActivity::streams`]; missing if unknown.
         stream: Option<u32>,
     },
 }

@@ -1,4 +1,4 @@
-//! Reading one lane: spans in a window, the span at a moment, time per class until a moment.
+//! Access to one lane: the spans in a window, the span at a moment, and the time per class until a moment.
 
 use super::block::decode;
 use super::directory::{Block, ENTRY_BYTES};
@@ -7,7 +7,7 @@ use super::{BLOCK_SPANS, LaneInfo, Span, Sums};
 /// One lane of an open index.
 #[derive(Clone, Copy)]
 pub struct Lane<'a> {
-    /// What it is.
+    /// Description of the lane.
     pub info: &'a LaneInfo,
     directory: &'a [u8],
     file: &'a [u8],
@@ -22,7 +22,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// How many blocks it has.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.directory.len() / ENTRY_BYTES
     }
@@ -40,22 +40,22 @@ impl<'a> Lane<'a> {
             .map_or(0, i64::from_le_bytes)
     }
 
-    /// Begin of a block, ns.
+    /// Returns the start of a block, in nanoseconds.
     #[inline]
     pub(super) fn start_of(&self, number: usize) -> i64 {
         self.number_at(number, 0)
     }
 
-    /// End of the last span of a block, ns.
+    /// Returns the end of the last span of a block, in nanoseconds.
     #[inline]
     pub(super) fn end_of(&self, number: usize) -> i64 {
         self.number_at(number, 8)
     }
 
-    /// Where its blocks first fail `is_before`, which holds for a front part of them.
+    /// Returns the first block for which `is_before` is false. It must be true for a prefix of the blocks.
     pub(super) fn partition(&self, from: usize, is_before: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (from, self.blocks());
-        // Neighbours are asked for one after the other: first by growing strides.
+        // Callers often search for neighbouring positions in turn, so the search starts with growing strides.
         let mut stride = 1;
         while low + stride < high {
             if !is_before(low + stride) {
@@ -76,7 +76,7 @@ impl<'a> Lane<'a> {
         low
     }
 
-    /// The spans of a block replace what is in `out`.
+    /// Decodes the spans of a block into `out`, and replaces its content.
     pub(super) fn decode(&self, number: usize, out: &mut Vec<Span>) {
         out.clear();
         let block = self.block(number);
@@ -87,8 +87,8 @@ impl<'a> Lane<'a> {
         decode(bytes.unwrap_or_default(), block.start_ns, count, out);
     }
 
-    /// Hands on the spans that touch `from_ns..to_ns`, in order, until it says `false`. A span without duration touches
-    /// what it lies in.
+    /// Calls `take` for each span that touches `from_ns..to_ns`, in order, until it returns `false`. A span without
+    /// duration touches the windows that contain it.
     pub fn spans_in(&self, from_ns: i64, to_ns: i64, mut take: impl FnMut(&Span) -> bool) {
         let first = self.partition(0, |block| self.end_of(block) < from_ns);
         let mut spans = Vec::with_capacity(BLOCK_SPANS);
@@ -109,7 +109,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// The span at a moment; else the nearest one that is at most `near_ns` away.
+    /// Returns the span at a moment, or else the nearest span that is at most `near_ns` away.
     pub fn span_at(&self, ns: i64, near_ns: i64) -> Option<Span> {
         let mut best: Option<(u64, Span)> = None;
         let (from, to) = (
@@ -132,7 +132,7 @@ impl<'a> Lane<'a> {
         best.map(|(_, span)| span)
     }
 
-    /// The first span that begins after a moment.
+    /// Returns the first span that starts after a moment.
     pub fn next_after(&self, ns: i64) -> Option<Span> {
         let mut found = None;
         self.spans_in(ns, i64::MAX, |span| {
@@ -144,7 +144,7 @@ impl<'a> Lane<'a> {
         found
     }
 
-    /// The last span that begins before a moment.
+    /// Returns the last span that starts before a moment.
     pub fn last_before(&self, ns: i64) -> Option<Span> {
         let block = self
             .partition(0, |block| self.start_of(block) < ns)
@@ -154,7 +154,7 @@ impl<'a> Lane<'a> {
         spans.into_iter().rev().find(|span| span.start_ns < ns)
     }
 
-    /// The span of an instance, whose operations lie between two moments.
+    /// Returns the span of an instance whose operations are between two moments.
     pub fn span_of(&self, instance: u64, from_ns: i64, to_ns: i64) -> Option<Span> {
         let mut found = None;
         self.spans_in(from_ns, to_ns, |span| {
@@ -166,25 +166,26 @@ impl<'a> Lane<'a> {
         found
     }
 
-    /// How many spans begin before a moment, exactly but for the block it lies in, whose spans are taken as evenly spread.
+    /// Returns the number of spans that start before a moment. It is exact except for the block of the moment, whose
+    /// spans are assumed to be evenly spread.
     pub fn spans_before(&self, ns: i64) -> u64 {
         let after = self.partition(0, |block| self.start_of(block) < ns);
         let Some(block) = after.checked_sub(1) else {
             return 0;
         };
         let entry = self.block(block);
-        // Of a damaged file they may lie anywhere.
+        // In a damaged file the times may be arbitrary.
         let length_ns = entry.end_ns.saturating_sub(entry.start_ns).max(1);
         let share = ns.saturating_sub(entry.start_ns) as f64 / length_ns as f64;
         (block * BLOCK_SPANS) as u64 + (share.clamp(0.0, 1.0) * f64::from(entry.spans)) as u64
     }
 
-    /// Time of each class before a moment.
+    /// Returns the time of each class before a moment.
     pub fn sums_until(&self, ns: i64) -> Sums {
         super::Sweep::new(*self).until(ns)
     }
 
-    /// Time of each class in a window.
+    /// Returns the time of each class in a window.
     pub fn sums_in(&self, from_ns: i64, to_ns: i64) -> Sums {
         let mut sweep = super::Sweep::new(*self);
         let before = sweep.until(from_ns);

@@ -1,22 +1,22 @@
-//! Spans that overlap, laid out in as many lanes as it takes.
+//! Distribution of overlapping spans to several lanes.
 
 use super::ViewError;
 use super::{LaneKind, Span, ViewWriter};
 use rustc_hash::FxHashMap;
 
-/// Layers of a kind at most: what finds no place is shortened in the last one, which is counted.
+/// Maximum number of layers per kind. Spans that do not fit are shortened in the last layer and counted.
 const MOST_LAYERS: usize = 32;
 
-/// The lanes of each kind. Spans come in the order of their begins.
+/// Lanes of each kind. Spans must be added in the order of their starts.
 #[derive(Default)]
 pub struct Layers {
     lanes: FxHashMap<LaneKind, Vec<usize>>,
-    /// Spans that found no place without being shortened.
+    /// Number of spans that had to be shortened.
     pub shortened: u64,
 }
 
 impl Layers {
-    /// Appends a span to the first lane of its kind that is free.
+    /// Appends a span to the first free lane of its kind.
     pub fn push(&mut self, writer: &mut ViewWriter, kind: LaneKind, span: Span) -> Result<(), ViewError> {
         let lanes = self.lanes.entry(kind).or_default();
         let free = lanes

@@ -1,4 +1,4 @@
-//! Opens the index of one rank. Nothing is read but what is asked for.
+//! Reader of the index of one rank. It reads only the parts that are requested.
 
 use super::directory::ENTRY_BYTES;
 use super::{Footer, Lane, LaneKind, MAGIC, Name};
@@ -7,37 +7,37 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An index cannot be used. It can always be made again from the tables.
+/// Error: an index is not usable. It can always be built again from the tables.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
-    /// The operating system refused.
+    /// An operation on the file failed.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// The file is no index, of another version, or damaged.
+    /// The file is not an index, is of another version, or is damaged.
     #[error("{path}: at {offset}: {what}")]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where, bytes from its beginning.
+        /// Offset of the damage, in bytes.
         offset: u64,
-        /// What was expected.
+        /// Expected content.
         what: &'static str,
     },
 }
 
-/// The index of one rank.
+/// Index of one rank.
 #[derive(Debug)]
 pub struct ViewFile {
     bytes: Bytes,
     footer: Footer,
 }
 
-/// Where its bytes are.
+/// Storage of the file's bytes.
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mmap),
@@ -65,14 +65,15 @@ impl ViewFile {
             source,
         };
         let file = File::open(path).map_err(io)?;
-        // SAFETY: a mapped file must not change under a reference to it. An index is written under another name and
-        // renamed when it is whole; nobody writes to it afterwards: a new one is a new file, and this one lives on for
-        // who has mapped it. Whoever truncates it by hand ends the viewer, and no bytes are trusted for more than bounds.
+        // SAFETY: a mapped file must not change while a reference to it exists. An index is written under another name
+        // and renamed when it is complete. Nobody writes to it afterwards: a new index is a new file, and mappings of
+        // the old one stay valid. If a user truncates the file, the viewer is killed by a signal. All values in the
+        // bytes are checked against bounds.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
         Self::of(Bytes::Mapped(map), path)
     }
 
-    /// The same of what was read already.
+    /// As [`ViewFile::open`], but for bytes that are already in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ViewError> {
         Self::of(Bytes::Owned(bytes), Path::new("memory"))
     }
@@ -86,17 +87,17 @@ impl ViewFile {
         Ok(Self { bytes, footer })
     }
 
-    /// What the file says of itself.
+    /// Returns the footer.
     pub fn footer(&self) -> &Footer {
         &self.footer
     }
 
-    /// Size of the file, bytes.
+    /// Returns the size of the file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// A lane by its position in [`Footer::lanes`].
+    /// Returns a lane by its index in [`Footer::lanes`].
     pub fn lane(&self, position: usize) -> Option<Lane<'_>> {
         let info = self.footer.lanes.get(position)?;
         let start = usize::try_from(info.directory).ok()?;
@@ -105,14 +106,14 @@ impl ViewFile {
         Some(Lane::new(info, directory, &self.bytes))
     }
 
-    /// All lanes of a kind, with their positions.
+    /// Returns all lanes of a kind, with their indices.
     pub fn lanes_of(&self, wanted: impl Fn(LaneKind) -> bool) -> impl Iterator<Item = (usize, Lane<'_>)> {
         (0..self.footer.lanes.len())
             .filter_map(|position| Some((position, self.lane(position)?)))
             .filter(move |(_, lane)| wanted(lane.info.kind))
     }
 
-    /// A name by its number.
+    /// Returns a name by its number.
     pub fn name(&self, number: u32) -> Option<&Name> {
         self.footer.names.get(number as usize)
     }

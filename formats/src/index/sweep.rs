@@ -1,21 +1,21 @@
-//! Sums of one lane at many moments, from left to right: each block is decoded once.
+//! Sums of one lane at many moments in ascending order. Each block is decoded once.
 
 use super::directory::Block;
 use super::{Lane, Span, Sums};
 
-/// A position in a lane that only goes forward.
+/// Position in a lane that only moves forward.
 pub struct Sweep<'a> {
     lane: Lane<'a>,
     block: Option<(usize, Block)>,
     decoded: Option<usize>,
     spans: Vec<Span>,
-    /// Spans of the decoded block that are counted in `sums`.
+    /// Number of spans of the decoded block that are counted in `sums`.
     passed: usize,
     sums: Sums,
 }
 
 impl<'a> Sweep<'a> {
-    /// At the front of a lane.
+    /// Creates a sweep at the start of a lane.
     pub fn new(lane: Lane<'a>) -> Self {
         Self {
             lane,
@@ -27,7 +27,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Finds the last block that begins before a moment; false if there is none.
+    /// Finds the last block that starts before a moment; `None` if there is none.
     fn seek(&mut self, ns: i64) -> Option<Block> {
         let from = self.block.map_or(0, |(number, _)| number);
         let is_last =
@@ -47,7 +47,7 @@ impl<'a> Sweep<'a> {
         Some(block)
     }
 
-    /// Time of each class before a moment, which is not before the last one asked for.
+    /// Returns the time of each class before a moment. Moments must not decrease between calls.
     pub fn until(&mut self, ns: i64) -> Sums {
         let Some(block) = self.seek(ns) else {
             return Sums::default();
@@ -73,7 +73,8 @@ impl<'a> Sweep<'a> {
         sums
     }
 
-    /// The span that holds a moment, which is not before the last one asked for. Not to be mixed with sums.
+    /// Returns the span that contains a moment. Moments must not decrease between calls. Do not mix it with the methods
+    /// that return sums.
     pub fn span(&mut self, ns: i64) -> Option<Span> {
         let block = self.seek(ns.saturating_add(1))?;
         if ns >= block.end_ns {
@@ -94,7 +95,7 @@ impl<'a> Sweep<'a> {
             .filter(|span| span.start_ns <= ns)
     }
 
-    /// The same by the directory alone: inside a block time is taken as evenly spread.
+    /// As [`Sweep::until`], but from the directory alone. Time inside a block is assumed to be evenly spread.
     pub fn estimate(&mut self, ns: i64) -> Sums {
         let Some(block) = self.seek(ns) else {
             return Sums::default();
@@ -108,7 +109,7 @@ impl<'a> Sweep<'a> {
         if ns >= block.end_ns {
             return after;
         }
-        // Of a damaged file they may lie anywhere.
+        // In a damaged file the times may be arbitrary.
         let length_ns = block.end_ns.saturating_sub(block.start_ns).max(1);
         let share = ns.saturating_sub(block.start_ns) as f64 / length_ns as f64;
         let inside = after.since(&block.before);

@@ -9,7 +9,7 @@ fn footer() -> Footer {
     }
 }
 
-/// Spans of a lane from gaps and durations.
+/// Creates the spans of a lane from gaps and durations.
 fn spans_of(parts: &[(i64, i64, i64, u8, Option<u64>)]) -> Vec<Span> {
     let mut at = -1000;
     parts
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(inside, expected);
     }
 
-    /// Damage anywhere: an error or other spans, never a panic, and never more than a block promises.
+    /// Damage anywhere gives an error or other spans, never a panic, and never more spans than a block declares.
     #[test]
     fn damaged_files_are_read_or_refused(parts in lane_of_spans(), at in 0usize..1 << 20, byte in any::<u8>(), cut in any::<bool>()) {
         let spans = spans_of(&parts);
@@ -208,7 +208,7 @@ fn a_file_of_another_kind_or_version_is_refused_with_a_reason() {
     for (bytes, reason) in [
         (&b"something else that is long enough to be one"[..], "no index"),
         (b"RSVIEW\0\x09________________________________", "another version"),
-        // Without lanes of overhead: it is made again.
+        // Version 1 has no lanes of overhead, so the index is built again.
         (b"RSVIEW\0\x01________________________________", "another version"),
         (b"RSVIEW\0\x02", "trailer"),
         (b"RSVIEW\0\x02________________________________", "cut off"),

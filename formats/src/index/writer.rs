@@ -1,4 +1,4 @@
-//! Writes the index of one rank, lane by lane at once, in memory of about 1.5 bytes per span.
+//! Writer of the index of one rank. It writes all lanes at the same time, and needs about 1.5 bytes of memory per span.
 
 use super::ViewError;
 use super::block::encode;
@@ -10,10 +10,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names of one rank: sizes of operations that are all different, numbers in marks.
+/// Maximum number of names of one rank. Payloads of operations that are all different, or numbers in marks, could
+/// create very many.
 const MOST_NAMES: usize = 1 << 18;
 
-/// A file that is being written. It gets its name when it is whole: who reads it never sees half of one.
+/// Index file that is being written. It gets its final name when it is complete, so that nobody reads a partial file.
 pub struct ViewWriter {
     out: BufWriter<File>,
     path: PathBuf,
@@ -28,7 +29,7 @@ pub struct ViewWriter {
 
 impl Drop for ViewWriter {
     fn drop(&mut self) {
-        // What nobody wants any more does not stay behind.
+        // An abandoned file is removed.
         if !self.is_whole {
             let _ = fs::remove_file(&self.unfinished);
         }
@@ -47,9 +48,10 @@ struct OpenLane {
 }
 
 impl ViewWriter {
-    /// Creates the file, and its directory.
+    /// Creates the file and its directory.
     pub fn create(path: &Path) -> Result<Self, ViewError> {
-        // Two programs may make the same index at once: each makes its own, and the last one whole stays.
+        // Two programs may build the same index at the same time. Each writes a separate file, and the one that
+        // completes last remains.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{number}.unfinished", std::process::id()));
@@ -75,7 +77,7 @@ impl ViewWriter {
         })
     }
 
-    /// A new lane; lanes are told apart by the number that is returned.
+    /// Creates a lane and returns its number.
     pub fn lane(&mut self, kind: LaneKind, layer: u32) -> usize {
         self.lanes.push(OpenLane {
             kind,
@@ -90,7 +92,7 @@ impl ViewWriter {
         self.lanes.len() - 1
     }
 
-    /// Number of a name. Of too many, those that come last share one.
+    /// Returns the number of a name. If there are too many names, the last ones share a number.
     pub fn name(&mut self, name: Name) -> u32 {
         if let Some(&number) = self.numbers.get(&name) {
             return number;
@@ -111,19 +113,19 @@ impl ViewWriter {
         number
     }
 
-    /// The lane is shown in this place among those of its kind.
+    /// Sets the position of a lane among the lanes of its kind.
     pub fn set_layer(&mut self, lane: usize, layer: u32) {
         if let Some(open) = self.lanes.get_mut(lane) {
             open.layer = layer;
         }
     }
 
-    /// End of a lane's last span, ns; the smallest number without one.
+    /// Returns the end of a lane's last span, in nanoseconds; the minimum value without spans.
     pub fn end_ns(&self, lane: usize) -> i64 {
         self.lanes.get(lane).map_or(i64::MIN, |lane| lane.end_ns)
     }
 
-    /// Appends a span. What would begin before the lane's last span ended begins there.
+    /// Appends a span. If it starts before the end of the lane's last span, its start is moved to that end.
     pub fn push(&mut self, lane: usize, mut span: Span) -> Result<(), ViewError> {
         let Some(open) = self.lanes.get_mut(lane) else {
             return Ok(());
@@ -179,8 +181,8 @@ impl ViewWriter {
         Ok(())
     }
 
-    /// Writes what is left; the lanes are shown in the order of their kinds. `footer` says whose index it is and what was
-    /// not well.
+    /// Writes the rest of the file and returns its size. Lanes are displayed in the order of their kinds. `footer`
+    /// contains the session, the rank and the problems.
     pub fn finish(mut self, mut footer: Footer) -> Result<u64, ViewError> {
         for lane in 0..self.lanes.len() {
             self.end_block(lane)?;

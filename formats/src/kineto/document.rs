@@ -1,5 +1,5 @@
-//! Cuts a trace into its parts while it is read: events, and the members that say whose trace it is. Memory holds one part
-//! and a block of the file, however long that is.
+//! Streaming split of a trace into its parts: events, and the members that identify the trace. Memory holds one part
+//! and one block of the file, for any length of the file.
 
 use super::event::Event;
 use super::scan::{Broken, Scan, is_space};
@@ -8,55 +8,55 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Bytes read at once.
+/// Number of bytes that are read at once.
 const BLOCK_BYTES: usize = 1 << 18;
-/// Longest event or member; a longer one is damage, or nothing for us.
+/// Maximum size of an event or member, in bytes. A larger one is damaged or irrelevant.
 const MOST_BYTES: usize = 1 << 26;
-/// Problems told one by one; of more only the number is known.
+/// Maximum number of problems that are listed. Further problems are only counted.
 const MOST_PROBLEMS: usize = 20;
-/// The member that is the list of events.
+/// Name of the member with the list of events.
 const EVENTS: &[u8] = b"traceEvents";
 
-/// Something in a trace that could not be read.
+/// Part of a trace that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, in bytes of the unpacked file.
+    /// Offset in the uncompressed file, in bytes.
     pub offset: u64,
-    /// What, and what became of it.
+    /// Description of the problem and of its effect.
     pub what: String,
 }
 
-/// A part of a trace.
+/// Part of a trace.
 #[derive(Debug)]
 pub enum Part<'a> {
-    /// An event.
+    /// Event.
     Event(Event<'a>),
-    /// Another member of the outermost object: its name, and its value as it stands there.
+    /// Other member of the outermost object: its name and its value as in the file.
     Member(&'a str, &'a str),
 }
 
-/// How reading went.
+/// Result of reading a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// There was a list of events, empty or not.
+    /// True if the trace has a list of events, empty or not.
     pub has_events: bool,
-    /// Events that were read.
+    /// Number of events read.
     pub events: u64,
-    /// Length of the unpacked file, as far as it could be read.
+    /// Size of the uncompressed file as far as it could be read, in bytes.
     pub bytes: u64,
-    /// What could not be read, in order.
+    /// Parts that could not be read, in order.
     pub problems: Vec<Problem>,
-    /// Problems that came after so many that they are only counted.
+    /// Number of problems beyond the listed ones.
     pub more_problems: u64,
 }
 
-/// Reads a file, gzipped or not: its first bytes tell, not its name. Every part is handed to `visit`, with its offset in the
-/// unpacked file.
+/// Reads a file, gzipped or not. Its first bytes decide this, not its name. Calls `visit` for every part, with its
+/// offset in the uncompressed file.
 ///
 /// # Errors
 ///
-/// If the file cannot be opened. What cannot be read of it is in the outcome; the parts before it, and those behind it that
-/// can be found, are handed out.
+/// If the file cannot be opened. Parts that cannot be read are listed in the outcome. Parts before them, and those
+/// after them that can be found, are still visited.
 pub fn read_file(path: &Path, visit: &mut dyn FnMut(u64, Part<'_>)) -> io::Result<Outcome> {
     let mut file = BufReader::with_capacity(BLOCK_BYTES, File::open(path)?);
     let is_gzip = file.fill_buf()?.starts_with(&[0x1F, 0x8B]);
@@ -67,7 +67,7 @@ pub fn read_file(path: &Path, visit: &mut dyn FnMut(u64, Part<'_>)) -> io::Resul
     })
 }
 
-/// The same for any input, unpacked.
+/// As [`read_file`], for any uncompressed input.
 pub fn read(input: impl Read, visit: &mut dyn FnMut(u64, Part<'_>)) -> Outcome {
     let mut reader = Reader {
         input,
@@ -86,7 +86,7 @@ pub fn read(input: impl Read, visit: &mut dyn FnMut(u64, Part<'_>)) -> Outcome {
     reader.outcome
 }
 
-/// Where the reader is.
+/// State of the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Before the outermost object or list.
@@ -95,11 +95,11 @@ enum Place {
     Members,
     /// In the list of events.
     Events,
-    /// Behind the end.
+    /// After the end.
     End,
 }
 
-/// What stands next.
+/// Next part.
 enum Found {
     Event,
     Member {
@@ -111,13 +111,13 @@ enum Found {
 struct Reader<R> {
     input: R,
     data: Vec<u8>,
-    /// Of `data`, what was handed out.
+    /// Length of the prefix of `data` that has been processed.
     done: usize,
-    /// Bytes of the file before `data`.
+    /// Number of bytes of the file before `data`.
     before: u64,
     is_at_end: bool,
     place: Place,
-    /// The events are the outermost list, not a member of an object.
+    /// True if the list of events is the outermost value and not a member of an object.
     is_list: bool,
     outcome: Outcome,
 }
@@ -138,7 +138,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Hands out the event that begins here.
+    /// Passes the event that starts here to `visit`.
     fn hand_out_event(&mut self, visit: &mut dyn FnMut(u64, Part<'_>)) {
         let start = self.done;
         loop {
@@ -152,7 +152,8 @@ impl<R: Read> Reader<R> {
                 Err(broken) => broken,
             };
             match broken {
-                // What is there is read again with what comes: blocks are long, and events short.
+                // The event is decoded again with more data. This is rare, because blocks are long and events are
+                // short.
                 Broken::Unfinished => {
                     if self.data.len() - start > MOST_BYTES || !self.fill() {
                         self.skip_endless(start);
@@ -160,7 +161,7 @@ impl<R: Read> Reader<R> {
                     }
                 }
                 Broken::Malformed(why) => {
-                    // The next event may be inside what seems to be this one: a quote that is missing hides its end.
+                    // The next event may be inside this one: a missing quote hides the end of an event.
                     let behind = next_event(&self.data[start + 1..]).map(|behind| start + 1 + behind);
                     self.done = behind
                         .or_else(|| self.end_of_value(start))
@@ -174,7 +175,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next part, without looking into it; `None` at the end.
+    /// Finds the next part without parsing it; `None` at the end.
     fn find(&mut self) -> Option<Found> {
         loop {
             self.forget();
@@ -189,7 +190,7 @@ impl<R: Read> Reader<R> {
                     self.done += 1;
                     self.begin_events(true);
                 }
-                // A byte-order mark.
+                // Byte-order mark.
                 (Place::Outside, Some(0xEF | 0xBB | 0xBF)) => self.done += 1,
                 (Place::Outside, Some(_)) => {
                     self.problem(
@@ -242,7 +243,8 @@ impl<R: Read> Reader<R> {
         self.outcome.has_events = true;
     }
 
-    /// The member whose name stands here; `None` if it is the list of events, which begins, or cannot be read.
+    /// Finds the member whose name starts here. `None` if it cannot be read, or if it is the list of events, which is
+    /// then entered.
     fn find_member(&mut self) -> Option<Found> {
         let start = self.done;
         let Some(end) = self.end_of_value(start) else {
@@ -269,7 +271,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The file ends inside what begins here, or it goes on for too long.
+    /// Reports that a value does not end, because of the end of the file or because it is too long.
     fn cut_off(&mut self, start: usize) {
         let kept = self.outcome.events;
         self.problem(
@@ -279,7 +281,7 @@ impl<R: Read> Reader<R> {
         self.place = Place::End;
     }
 
-    /// An event begins here and does not end: goes on with the next one that can be seen.
+    /// Reports an event that does not end, and continues with the next visible event.
     fn skip_endless(&mut self, start: usize) {
         let behind = next_event(&self.data[start + 1..]);
         let kept = self.outcome.events;
@@ -298,7 +300,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Something else stands where an event should: goes on with the next one.
+    /// Reports bytes that are not an event where one is expected, and continues with the next event.
     fn skip_to_event(&mut self) {
         let start = self.done;
         let offset = self.offset(start);
@@ -327,7 +329,7 @@ impl<R: Read> Reader<R> {
         );
     }
 
-    /// Where the value that begins at `start` ends. `None` if it does not.
+    /// Returns the end of the value that starts at `start`; `None` if it does not end.
     fn end_of_value(&mut self, start: usize) -> Option<usize> {
         let mut scan = Scan::new(start);
         loop {
@@ -342,7 +344,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next byte that is neither space nor comma.
+    /// Skips to the next byte that is neither space nor comma, and returns it.
     fn skip_space(&mut self) -> Option<u8> {
         loop {
             while let Some(&byte) = self.data.get(self.done) {
@@ -358,7 +360,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next such byte from `at` on, while what stands before it is kept.
+    /// Returns the position of the next such byte from `at` on. The data before it is kept.
     fn behind_space(&mut self, mut at: usize) -> usize {
         loop {
             while self.data.get(at).is_some_and(|&byte| is_space(byte)) {
@@ -370,7 +372,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Gives up what was handed out, once it is worth the move.
+    /// Drops processed data once this is worth moving the rest.
     fn forget(&mut self) {
         if self.done >= BLOCK_BYTES || self.done == self.data.len() {
             self.before += self.done as u64;
@@ -379,7 +381,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads another block; false at the end of the file, or of what can be read of it.
+    /// Reads another block; false at the end of the file or of its readable part.
     fn fill(&mut self) -> bool {
         if self.is_at_end {
             return false;
@@ -421,7 +423,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Where an event seems to begin: Kineto writes the phase or the category first, and nothing else of it does.
+/// Finds the probable start of an event. Kineto writes the phase or the category first, and only in events.
 fn next_event(data: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'{', data).find(|&at| {
         let inside = data[at + 1..].trim_ascii_start();
@@ -434,7 +436,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives a few bytes at a time.
+    /// Reader that returns a few bytes at a time.
     struct Slowly<'a>(&'a [u8], usize);
 
     impl Read for Slowly<'_> {

@@ -1,19 +1,19 @@
-//! What one event says. Only what somebody asks for is kept; the rest is passed over without being copied.
+//! Decoding of one event. Only members that an import uses are kept; all others are skipped without a copy.
 
 use super::number::Microseconds;
 use super::scan::{self, Broken};
 
-/// A string, borrowed from the file unless it holds an escape.
+/// String that is borrowed from the file unless it contains an escape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// As it stands there.
+    /// String as in the file.
     Borrowed(&'a str),
-    /// With its escapes resolved.
+    /// String with its escapes resolved.
     Owned(String),
 }
 
 impl Text<'_> {
-    /// The string.
+    /// Returns the string.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Borrowed(text) => text,
@@ -23,7 +23,8 @@ impl Text<'_> {
 }
 
 impl<'a> Text<'a> {
-    /// From a value as it stands in the file. What is no string is taken as it stands; what UTF-8 does not know is replaced.
+    /// Creates a text from a value as in the file. A value that is not a string is taken unchanged. Invalid UTF-8 is
+    /// replaced.
     fn of(raw: &'a [u8]) -> Self {
         let inside = raw
             .strip_prefix(b"\"")
@@ -43,48 +44,48 @@ impl Default for Text<'_> {
     }
 }
 
-/// A process or a thread: a number, or a word where Kineto draws rows of its own.
+/// Process or thread: a number, or a word for rows that Kineto adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Id<'a> {
-    /// None is told.
+    /// The event has no ID.
     #[default]
     None,
-    /// A system id; of a device's event its ordinal and its stream.
+    /// System ID. For a device's event: the ordinal of the device, or the number of the stream.
     Number(i64),
-    /// `Spans`, `Traces`, `stream 7`; quotes are cut off, escapes are not resolved.
+    /// Word such as `Spans`, `Traces` or `stream 7`, without quotes. Escapes are not resolved.
     Word(&'a str),
 }
 
-/// What kind of event it is.
+/// Category of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Category {
-    /// An operator of PyTorch ran on a host thread.
+    /// Operator of PyTorch on a host thread.
     Operator,
-    /// A range of the program, of PyTorch, or of its process groups on a host thread.
+    /// Range of the program, of PyTorch, or of its process groups, on a host thread.
     Annotation,
-    /// A call into the CUDA run-time library.
+    /// Call into the CUDA runtime library.
     Runtime,
-    /// A call into the driver.
+    /// Call into the driver.
     Driver,
-    /// A kernel ran.
+    /// Kernel.
     Kernel,
-    /// Memory was copied.
+    /// Memory copy.
     Copy,
-    /// Memory was set.
+    /// Memory set.
     Set,
-    /// Time that CUPTI or the driver took for itself.
+    /// Time that CUPTI or the driver used for itself.
     Overhead,
-    /// The profiler itself: for how long it recorded.
+    /// Interval in which the profiler itself recorded.
     Trace,
-    /// None is told.
+    /// No category is given.
     #[default]
     None,
-    /// Something else.
+    /// Other category.
     Other,
 }
 
 impl Category {
-    /// Names changed in 2022; both are known.
+    /// Maps a name to its category. Names changed in 2022, and both sets are known.
     fn of(name: &str) -> Self {
         match name {
             "cpu_op" | "Operator" => Self::Operator,
@@ -100,35 +101,35 @@ impl Category {
         }
     }
 
-    /// Work of a device.
+    /// Returns true for device work.
     pub fn is_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Set)
     }
 }
 
-/// An event.
+/// Trace event.
 #[derive(Clone, Debug, Default)]
 pub struct Event<'a> {
-    /// `X` a span, `i` an instant, `M` a name, `s` and `f` ends of an arrow; 0 if none is told.
+    /// Phase: `X` for a span, `i` for an instant, `M` for a name, `s` and `f` for the ends of an arrow; 0 if not given.
     pub phase: u8,
-    /// Its kind.
+    /// Category of the event.
     pub category: Category,
-    /// Its name.
+    /// Name of the event.
     pub name: Text<'a>,
-    /// Process, or device.
+    /// Process or device.
     pub process: Id<'a>,
-    /// Thread, or stream.
+    /// Thread or stream.
     pub thread: Id<'a>,
-    /// Begin, since the trace's base.
+    /// Start, relative to the base of the trace.
     pub start: Option<Microseconds<'a>>,
     /// Length.
     pub duration: Option<Microseconds<'a>>,
-    /// What else is told, as it stands in the file: most of an event, and looked into only where somebody asks.
+    /// Arguments as in the file. They are most of an event, and are parsed only on request.
     args: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    /// Reads the event that begins at `start`, and tells where it ends.
+    /// Decodes the event that starts at `start`, and returns it with its end.
     pub(super) fn read(data: &'a [u8], start: usize) -> Result<(Self, usize), Broken> {
         let mut event = Self::default();
         let end = scan::members(data, start, &mut |name, value| match name {
@@ -145,19 +146,20 @@ impl<'a> Event<'a> {
         Ok((event, end))
     }
 
-    /// Begin and end, ns since the trace's base; `None` if it is no span, or has no times that make sense.
+    /// Returns start and end in nanoseconds since the base of the trace. `None` if the event is not a span or has no
+    /// valid times.
     pub fn span_ns(&self) -> Option<(i64, i64)> {
         let start = self.start?.ns()?;
         let end = start.checked_add(self.duration?.ns()?.max(0))?;
         (self.phase == b'X').then_some((start, end))
     }
 
-    /// What else it tells; nothing if that is damaged.
+    /// Parses the arguments; returns empty ones if they are damaged.
     pub fn args(&self) -> Args<'a> {
         Args::of(self.args)
     }
 
-    /// True if its arguments may hold this key: a look that costs a fraction of [`Self::args`].
+    /// Returns true if the arguments may contain this key. The check costs a fraction of [`Self::args`].
     pub fn may_tell(&self, key: &str) -> bool {
         memchr::memmem::find(self.args, key.as_bytes()).is_some()
     }
@@ -165,14 +167,15 @@ impl<'a> Event<'a> {
 
 macro_rules! args {
     ($($(#[$doc:meta])* $field:ident : $key:literal;)*) => {
-        /// Those `args` that mean something to an import, as they stand in the file: numbers, lists, strings in quotes.
+        /// The `args` that an import uses, as in the file: numbers, lists, strings with quotes.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Args<'a> {
             $($(#[$doc])* pub $field: Option<&'a str>,)*
         }
 
         impl<'a> Args<'a> {
-            /// From an object. A key that comes twice is no error to Kineto: the last one counts, as for other readers.
+            /// Parses the arguments from an object. Kineto allows a key to occur twice; the last one counts, as in
+            /// other readers.
             fn of(raw: &'a [u8]) -> Self {
                 let mut args = Self::default();
                 // Old versions write `"args": ""`.
@@ -193,7 +196,7 @@ macro_rules! args {
 }
 
 args! {
-    /// Joins a call of the host with what it launched.
+    /// Correlation ID, which links a call of the host with the work that it launched.
     correlation: "correlation";
     /// Number of the stream in its context.
     stream: "stream";
@@ -201,49 +204,49 @@ args! {
     device: "device";
     /// Number of the context.
     context: "context";
-    /// How much was copied or set.
+    /// Number of bytes that were copied or set.
     bytes: "bytes";
-    /// Blocks, a list of three.
+    /// Blocks of the grid, a list of three numbers.
     grid: "grid";
-    /// Threads of a block, a list of three.
+    /// Threads of a block, a list of three numbers.
     block: "block";
-    /// CUPTI's number of the function that was called.
+    /// CUPTI's number of the called function.
     function: "cbid";
-    /// What a process group was asked for.
+    /// Name of the collective of a process group.
     collective: "Collective name";
-    /// Elements that this rank gave.
+    /// Number of elements that this rank sent.
     elements_in: "In msg nelems";
-    /// Elements that this rank got.
+    /// Number of elements that this rank received.
     elements_out: "Out msg nelems";
-    /// Elements to each member, a list in a string; empty: equal parts.
+    /// Number of elements to each member, as a list in a string; empty for equal parts.
     split_in: "In split size";
-    /// Elements from each member.
+    /// Number of elements from each member.
     split_out: "Out split size";
-    /// Type of an element, as PyTorch calls it.
+    /// PyTorch's name of the element type.
     element_type: "dtype";
-    /// Members of the process group.
+    /// Number of members of the process group.
     group_size: "Group size";
-    /// Its name, the same on all members.
+    /// Name of the process group, the same on all members.
     group_name: "Process Group Name";
-    /// Its members' global ranks, a list in a string, with dots in the middle if it is long.
+    /// Global ranks of the members, as a list in a string. A long list has dots in the middle.
     group_ranks: "Process Group Ranks";
-    /// The n-th operation of the process group.
+    /// Sequence number of the operation in the process group.
     sequence: "Seq";
-    /// Global rank from which a message comes.
+    /// Global rank that sends the message.
     source_rank: "Src Rank";
-    /// Global rank to which a message goes.
+    /// Global rank that receives the message.
     destination_rank: "Dst Rank";
-    /// Shapes of its inputs, a list of lists.
+    /// Shapes of the inputs, a list of lists.
     input_dimensions: "Input Dims";
-    /// Their types, a list of strings.
+    /// Types of the inputs, a list of strings.
     input_types: "Input type";
-    /// Values of its inputs that are no tensors, a list of strings.
+    /// Values of the inputs that are not tensors, a list of strings.
     inputs: "Concrete Inputs";
-    /// Of a name (`M`): a process's or thread's.
+    /// Name of a process or thread, in an event of phase `M`.
     name: "name";
 }
 
-/// A value as an integer; strings in quotes and fractions of zero are taken.
+/// Parses a value as an integer. Strings in quotes, and numbers whose fraction is 0, are accepted.
 pub(super) fn integer(raw: &str) -> Option<i64> {
     let text = raw.trim_matches('"').trim();
     text.parse().ok().or_else(|| {
@@ -253,18 +256,18 @@ pub(super) fn integer(raw: &str) -> Option<i64> {
 }
 
 impl<'a> Args<'a> {
-    /// A value as an integer.
+    /// Parses a value as an integer.
     pub fn integer(raw: Option<&str>) -> Option<i64> {
         integer(raw?)
     }
 
-    /// A value as a string, without its quotes and with its escapes resolved; `None` also for an empty one.
+    /// Parses a value as a string without quotes and with its escapes resolved; `None` also for an empty one.
     pub fn text(raw: Option<&'a str>) -> Option<Text<'a>> {
         let text = Text::of(raw?.as_bytes());
         (!text.as_str().is_empty()).then_some(text)
     }
 
-    /// Three numbers; what is missing or no number is 1.
+    /// Parses three numbers. A missing or invalid number becomes 1.
     pub fn dimensions(raw: Option<&str>) -> [u32; 3] {
         let mut out = [1; 3];
         if let Some(raw) = raw {

@@ -1,11 +1,14 @@
-//! Traces of torch.profiler: the JSON that Kineto writes, plain or gzipped, of any version.
+//! Reader of torch.profiler traces: the JSON that Kineto writes, plain or gzipped, of any version.
 //!
-//! Source of the format: libkineto's `output_json.cpp` and the traces themselves. A file is one object whose member
-//! `traceEvents` is a list of Chrome trace events; other members say whose trace it is, some of them behind the list.
-//! Files are read as a stream: what a reader keeps is one event.
+//! The format is known from libkineto's `output_json.cpp` and from traces. A file is one object whose member
+//! `traceEvents` is a list of Chrome trace events. Other members identify the trace; some of them are after the list.
+//! Files are read as a stream, and the reader keeps one event in memory.
 //!
-//! `document` cuts the bytes into events and members (`unpack` gives it the bytes, `scan` finds where these end), `event` says what an event means,
-//! `number` reads its times.
+//! - `document` splits the bytes into events and members.
+//! - `unpack` provides the bytes.
+//! - `scan` finds the ends of JSON values.
+//! - `event` decodes an event.
+//! - `number` parses its times.
 
 mod document;
 mod event;

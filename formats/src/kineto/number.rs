@@ -1,13 +1,13 @@
-//! Times as Kineto writes them: microseconds in decimal, since 2024 with three digits behind the point.
+//! Times in Kineto's format: microseconds as a decimal number, since 2024 with three decimals.
 
-/// A number as it stands in the file. Reading it as a binary fraction would cost the nanoseconds: a time since 1970 has 19
+/// Number as in the file. Parsing it as a binary fraction would lose the nanoseconds, because a time since 1970 has 19
 /// digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Microseconds<'a>(pub &'a str);
 
 impl Microseconds<'_> {
-    /// In nanoseconds, exact up to the third digit behind the point and rounded there; `None` if it is no number or has no
-    /// place in 64 bits.
+    /// Returns the time in nanoseconds. It is exact up to the third decimal and rounded there. `None` if it is not a
+    /// number or does not fit into 64 bits.
     pub fn ns(&self) -> Option<i64> {
         let text = self.0.trim_matches('"');
         let (negative, digits) = match text.strip_prefix('-') {
@@ -28,26 +28,26 @@ impl Microseconds<'_> {
                 0 => digit * 100,
                 1 => digit * 10,
                 2 => digit,
-                // Rounds, and no digit behind it changes that.
+                // The fourth decimal rounds. Further decimals cannot change the result.
                 _ => i64::from(digit >= 5),
             })?;
         }
         Some(if negative { -ns } else { ns })
     }
 
-    /// As other tools read it; `None` if it is no number.
+    /// Returns the value as other tools read it; `None` if it is not a number.
     pub fn as_f64(&self) -> Option<f64> {
         self.0.trim_matches('"').parse().ok()
     }
 
-    /// True if it has no fraction and no exponent.
+    /// Returns true if the number has no fraction and no exponent.
     pub fn is_whole(&self) -> bool {
         self.0.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
     }
 }
 
 fn rounded(ns: f64) -> Option<i64> {
-    // Beyond this a double has no ones.
+    // Larger doubles cannot represent single nanoseconds, and do not fit into an `i64`.
     (ns.is_finite() && ns.abs() < 9e18).then_some(ns.round() as i64)
 }
 

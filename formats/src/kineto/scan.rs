@@ -1,14 +1,14 @@
-//! Where JSON values begin and end: all that is needed to hand out an event without looking into what nobody asks for.
+//! Search for the ends of JSON values, so that events can be split off without parsing members that nobody needs.
 
-/// True between values.
+/// Returns true for bytes between values.
 pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',')
 }
 
-/// Strings that are longer are looked through many bytes at a time.
+/// Strings above this length are searched with a vectorised search.
 const SHORT: usize = 16;
 
-/// Bytes that begin or end a string, an object or a list.
+/// Bytes that start or end a string, an object or a list.
 static IS_STRUCTURE: [bool; 256] = {
     let mut table = [false; 256];
     let bytes = *b"\"{}[]";
@@ -20,7 +20,7 @@ static IS_STRUCTURE: [bool; 256] = {
     table
 };
 
-/// The first quote or backslash.
+/// Returns the position of the first quote or backslash.
 #[inline]
 fn string_byte(rest: &[u8]) -> Option<usize> {
     let short = &rest[..rest.len().min(SHORT)];
@@ -30,18 +30,18 @@ fn string_byte(rest: &[u8]) -> Option<usize> {
         .or_else(|| memchr::memchr2(b'"', b'\\', &rest[short.len()..]).map(|hit| hit + short.len()))
 }
 
-/// How far the end of a value was looked for.
+/// State of the search for the end of a value.
 pub struct Scan {
-    /// Where to go on.
+    /// Position at which the search continues.
     pub at: usize,
-    /// Objects and lists that are open.
+    /// Number of open objects and lists.
     pub depth: usize,
-    /// Inside a string.
+    /// True inside a string.
     pub in_string: bool,
 }
 
 impl Scan {
-    /// Looks for the end of the value that begins at `start`.
+    /// Starts a search for the end of the value that starts at `start`.
     pub fn new(start: usize) -> Self {
         Self {
             at: start,
@@ -50,7 +50,7 @@ impl Scan {
         }
     }
 
-    /// The end, if it is in `data`; else the scan goes on when there is more.
+    /// Returns the end if it is in `data`. Otherwise the search can continue once there is more data.
     pub fn end(&mut self, data: &[u8]) -> Option<usize> {
         while self.at < data.len() {
             if self.in_string {
@@ -61,7 +61,7 @@ impl Scan {
                 };
                 if rest[hit] == b'\\' {
                     if self.at + hit + 1 >= data.len() {
-                        // What is escaped is not there yet.
+                        // The escaped byte has not been read yet.
                         self.at += hit;
                         return None;
                     }
@@ -76,7 +76,7 @@ impl Scan {
                 continue;
             }
             if self.depth > 0 {
-                // Most bytes mean nothing here.
+                // Most bytes are irrelevant here.
                 let plain = data[self.at..]
                     .iter()
                     .position(|&byte| IS_STRUCTURE[usize::from(byte)]);
@@ -91,7 +91,7 @@ impl Scan {
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => {
                     if self.depth <= 1 {
-                        // Of a scalar this is the end of what holds it.
+                        // For a scalar, this is the end of the enclosing object or list.
                         return Some(self.at + self.depth);
                     }
                     self.depth -= 1;
@@ -105,17 +105,17 @@ impl Scan {
     }
 }
 
-/// Why the members of an object cannot be told.
+/// Reason why the members of an object cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The data ends before the object does.
+    /// The data ends before the object.
     Unfinished,
-    /// This is no JSON.
+    /// The data is not JSON.
     Malformed(&'static str),
 }
 
-/// Hands out name and value of each member of the object that begins at `start`, as they stand there, without the name's
-/// quotes. The object's end.
+/// Calls `visit` with the name and the value of each member of the object that starts at `start`. Both are as in the
+/// file, the name without quotes. Returns the end of the object.
 pub fn members<'a>(
     data: &'a [u8],
     start: usize,

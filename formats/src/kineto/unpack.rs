@@ -1,15 +1,15 @@
-//! Unpacks on a thread of its own, so that what is unpacked is read meanwhile.
+//! Decompression on a separate thread, in parallel with the parsing.
 
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Bytes of a block.
+/// Size of a block, in bytes.
 const BLOCK_BYTES: usize = 1 << 18;
-/// Blocks that may wait to be read.
+/// Maximum number of blocks that wait to be read.
 const WAITING: usize = 4;
 
-/// What a gzip stream holds.
+/// Content of a gzip stream.
 pub struct Unpacked {
     blocks: Receiver<io::Result<Vec<u8>>>,
     block: Vec<u8>,
@@ -17,11 +17,11 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Begins to unpack.
+    /// Starts the decompression.
     ///
     /// # Errors
     ///
-    /// If no thread can be had.
+    /// If the thread cannot be created.
     pub fn start(packed: impl BufRead + Send + 'static) -> io::Result<Self> {
         let (sender, blocks) = sync_channel(WAITING);
         std::thread::Builder::new()
@@ -31,7 +31,7 @@ impl Unpacked {
                 loop {
                     let mut block = Vec::with_capacity(BLOCK_BYTES);
                     let read = (&mut input).take(BLOCK_BYTES as u64).read_to_end(&mut block);
-                    // What came before the error is whole.
+                    // The bytes before the error are valid.
                     let is_over = !matches!(read, Ok(1..));
                     if !block.is_empty() && sender.send(Ok(block)).is_err() {
                         return;

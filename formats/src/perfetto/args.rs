@@ -4,36 +4,36 @@ use super::Error;
 use super::intern::{Interner, Kind};
 use super::wire::{bytes_field, close, fixed64_field, int_field, open};
 
-/// An argument: name and value. SQL shows it under the key `debug.NAME`. Names should be few (they
-/// are interned) and must be distinct within one event.
+/// Argument: name and value. In SQL its key is `debug.NAME`. There should be few different names, because they are
+/// interned. Names must be distinct within one event.
 pub type Arg<'a> = (&'a str, ArgValue<'a>);
 
-/// The value of an argument.
+/// Value of an argument.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ArgValue<'a> {
-    /// True or false.
+    /// Boolean.
     Bool(bool),
-    /// A signed integer.
+    /// Signed integer.
     Int(i64),
-    /// An unsigned integer. The engine's columns are signed: from 2^63 on SQL shows it negative.
+    /// Unsigned integer. The engine's columns are signed, so SQL shows values from 2^63 on as negative.
     Uint(u64),
-    /// A floating-point number. NaN and infinities, which the engine turns into NULL, are written
-    /// as the text that Rust prints for them.
+    /// Floating-point number. The engine turns NaN and infinities into NULL, so they are written as text, as Rust
+    /// prints them.
     Double(f64),
-    /// A string that occurs again and again (an operation, a type): interned.
+    /// String that occurs many times, such as an operation or a type. It is interned.
     Str(&'a str),
-    /// A string that hardly ever repeats (a key, an error message): written where it stands.
+    /// String that is rarely repeated, such as a key or an error message. It is written in place.
     Text(&'a str),
-    /// An address, shown in hexadecimal.
+    /// Address, displayed in hexadecimal.
     Pointer(u64),
-    /// A list, keys `debug.NAME[0]`, …; an empty one is written as the text `[]`.
+    /// List with keys `debug.NAME[0]` and so on. An empty list is written as the text `[]`.
     List(&'a [ArgValue<'a>]),
-    /// Nested arguments, keys `debug.NAME.KEY`; empty ones are written as the text `{}`.
+    /// Nested arguments with keys `debug.NAME.KEY`. Empty ones are written as the text `{}`.
     Dict(&'a [Arg<'a>]),
 }
 
 impl ArgValue<'_> {
-    /// How many rows of the engine's table of arguments this makes.
+    /// Returns the number of rows that the value has in the engine's table of arguments.
     pub(super) fn leaves(&self) -> u64 {
         match self {
             ArgValue::List(values) if !values.is_empty() => values.iter().map(ArgValue::leaves).sum(),
@@ -43,7 +43,7 @@ impl ArgValue<'_> {
     }
 }
 
-/// Whether every argument has a name, inside dictionaries too.
+/// Checks that every argument has a name, also inside dictionaries.
 pub(super) fn check_names(args: &[Arg<'_>]) -> Result<(), Error> {
     fn named(value: &ArgValue<'_>) -> bool {
         match value {

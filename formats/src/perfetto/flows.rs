@@ -1,28 +1,28 @@
 //! Flows: arrows between slices, and the check that the engine will draw them.
 //!
-//! The engine goes through the slices by time (file order where times are equal). The first slice
-//! that names a flow is its source, each further one gets an arrow from the slice before it, and a
-//! slice that *ends* the flow gets the last. A flow that ends before it has a source is lost.
+//! The engine processes slices by time, and in the order of the file at equal times. The first slice that names a flow
+//! is its source. Each further slice gets an arrow from the slice before it. A slice that *ends* the flow gets the last
+//! arrow. A flow that ends before it has a source is lost.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
 use super::Error;
 
-/// A flow's number, unique in the trace. 0 is left out: the engine's old fields use it as "none".
+/// Number of a flow, unique in the trace. 0 is excluded, because old fields of the engine use it as "none".
 pub type FlowId = NonZeroU64;
 
-/// What has been seen of one flow so far.
+/// State of one flow.
 struct Seen {
     machine: u32,
-    /// Earliest source or step, ns.
+    /// Time of the earliest source or step, in nanoseconds.
     source_ns: Option<u64>,
-    /// The end, while no source has been seen, ns.
+    /// Time of the end while no source is known, in nanoseconds.
     end_ns: Option<u64>,
 }
 
-/// Every flow that has not yet both begun and ended: 40 bytes and a map entry each. Flows that never end
-/// stay in it, so this is for tests and debug builds.
+/// All flows that do not yet have both a source and an end: 40 bytes and a map entry each. Flows that never end stay in
+/// it, so it is only for tests and debug builds.
 #[derive(Default)]
 pub(super) struct FlowLedger {
     flows: HashMap<FlowId, Seen>,
@@ -43,7 +43,7 @@ impl FlowLedger {
             }
         }
         for flow in flows {
-            // The end stands before this source in the file: only a later time saves it.
+            // The end is before this source in the file, so it must have a later time.
             if let Some(end_ns) = self.flows.get(flow).and_then(|seen| seen.end_ns)
                 && end_ns <= time_ns
             {
@@ -68,7 +68,7 @@ impl FlowLedger {
         Ok(())
     }
 
-    /// Notes an event that has been checked and is written.
+    /// Records an event that has been checked and is written.
     pub(super) fn note(&mut self, machine: u32, time_ns: u64, flows: &[FlowId], ends: &[FlowId]) {
         for &flow in flows {
             let seen = self.flows.entry(flow).or_insert(Seen {
@@ -96,7 +96,7 @@ impl FlowLedger {
         }
     }
 
-    /// Flows that ended and never had a source.
+    /// Returns the number of flows that ended without a source.
     pub(super) fn without_source(&self) -> usize {
         self.flows
             .values()

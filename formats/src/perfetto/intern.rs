@@ -1,15 +1,15 @@
-//! Interning: a string is written once per packet sequence and referred to by number from then on.
+//! Interning: a string is written once per packet sequence. After that it is referred to by its number.
 //!
-//! The engine keeps one space of numbers per sequence and kind. Here the numbers are the same for
-//! all sequences, and a bit says whether a sequence has seen the definition. Memory is bounded: at
-//! a limit everything is forgotten and every sequence starts over with cleared state.
+//! The engine has one number space per sequence and kind. Here the numbers are the same for all sequences. A bit per
+//! sequence says whether it has the definition. Memory is bounded: at a limit all strings are forgotten, and every
+//! sequence starts again with cleared state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::wire::{bytes_field, close, int_field, open};
 
-/// What a string is, by its field in InternedData
+/// Kind of a string, which determines its field in InternedData
 /// (protos/perfetto/trace/interned_data/interned_data.proto).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
@@ -22,21 +22,21 @@ pub(super) enum Kind {
 const KINDS: usize = 4;
 const FIELDS: [u32; KINDS] = [1, 2, 3, 29];
 
-/// Fields of every interned message: its number, its text.
+/// Fields of every interned message: number and text.
 const IID: u32 = 1;
 const TEXT: u32 = 2;
 
-/// What an entry costs besides its text, roughly: the map's slot, the allocation.
+/// Approximate overhead of an entry, in bytes: the slot of the map and the allocation.
 const ENTRY_BYTES: usize = 64;
 
 #[derive(Default)]
 struct Table {
     numbers: HashMap<Box<str>, u32, BuildHasherDefault<FoldHasher>>,
-    /// Per sequence: one bit per number, set once the sequence holds the definition.
+    /// One bit per sequence and number. It is set once the sequence has the definition.
     sent: Vec<Vec<u64>>,
 }
 
-/// The strings of all kinds, and the definitions that the packet being written still owes.
+/// Strings of all kinds, and the definitions that the current packet must still write.
 pub(super) struct Interner {
     tables: [Table; KINDS],
     bytes: usize,
@@ -45,7 +45,7 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    /// Forgets everything whenever more than about `limit` bytes are held.
+    /// Creates an interner that forgets everything when it holds more than about `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Interner {
             tables: Default::default(),
@@ -55,8 +55,8 @@ impl Interner {
         }
     }
 
-    /// Between packets: forgets everything if the limit is reached, and says so. Every sequence
-    /// must then clear its state with its next packet.
+    /// Forgets everything if the limit is reached; returns true in that case. Call it only between packets. Every
+    /// sequence must then clear its state with its next packet.
     #[inline]
     pub(super) fn restart_if_full(&mut self) -> bool {
         if self.bytes <= self.limit {
@@ -67,7 +67,7 @@ impl Interner {
         true
     }
 
-    /// The number of `text`, from 1. If `sequence` has not seen it, its definition becomes pending.
+    /// Returns the number of `text`, from 1. If `sequence` does not have the definition yet, it becomes pending.
     #[inline]
     pub(super) fn iid(&mut self, kind: Kind, sequence: usize, text: &str) -> u64 {
         let table = &mut self.tables[kind as usize];
@@ -120,9 +120,9 @@ impl Interner {
     }
 }
 
-/// Folds eight bytes at a time through a 128-bit product: several times faster than the default
-/// hasher on the short strings of a trace. The strings are the traced program's own, and the table
-/// is bounded, so nobody gains from collisions.
+/// Hasher that folds eight bytes at a time through a 128-bit product. On the short strings of a trace it is several
+/// times faster than the default hasher. The strings come from the traced program itself, and the table is bounded, so
+/// collision attacks are pointless.
 #[derive(Default)]
 struct FoldHasher(u64);
 
@@ -143,7 +143,7 @@ impl Hasher for FoldHasher {
         }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        // The length keeps "a" and "a\0" apart.
+        // Including the length distinguishes "a" from "a\0".
         self.fold(u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
     }
 

@@ -6,30 +6,30 @@ use std::io::Write;
 
 use super::{Error, TraceWriter, TrackId, TrackOptions};
 
-/// Gives every interval the lowest lane that is free at its start, so that no two intervals of a
-/// lane overlap and there are never more lanes than intervals open at once. Pure: no track is
-/// involved. Memory grows with the number of lanes, not of intervals.
+/// Allocator that assigns the lowest free lane to every interval. Intervals of a lane do not overlap, and there are
+/// never more lanes than intervals that are open at the same time. It does not use tracks. Its memory grows with the
+/// number of lanes, not of intervals.
 ///
-/// A lane is free again at the end of its interval: touching intervals share a lane, and so do
-/// intervals of length 0 at the same time.
+/// A lane is free again at the end of its interval. Touching intervals may therefore share a lane, and so may intervals
+/// of length 0 at the same time.
 #[derive(Debug, Default)]
 pub struct LaneAllocator {
     latest_start: u64,
-    /// Lanes in use, by the end of their interval.
+    /// Lanes in use, ordered by the end of their interval.
     busy: BinaryHeap<Reverse<(u64, usize)>>,
     free: BinaryHeap<Reverse<usize>>,
     lanes: usize,
 }
 
 impl LaneAllocator {
-    /// No lanes yet.
+    /// Creates an allocator without lanes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The lane (from 0) of the interval `[start, end]`; all in one unit, usually ns. `None`, and
-    /// nothing changes, if it starts before its predecessor or ends before it starts.
+    /// Returns the lane (from 0) of the interval `[start, end]`; both in the same unit, usually nanoseconds. Returns
+    /// `None` and changes nothing if the interval starts before its predecessor or ends before it starts.
     pub fn assign(&mut self, start: u64, end: u64) -> Option<usize> {
         if start < self.latest_start || end < start {
             return None;
@@ -53,24 +53,24 @@ impl LaneAllocator {
         Some(lane)
     }
 
-    /// How many lanes have been needed so far: the most intervals open at once.
+    /// Returns the number of lanes so far: the maximum number of intervals open at the same time.
     #[must_use]
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 }
 
-/// How the lanes of one thing look.
+/// Appearance of lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LaneStyle {
-    /// All lanes have the same name and are one track to the reader, as high as it needs to be.
+    /// All lanes have the same name. The viewer shows them as one track of the necessary height.
     #[default]
     Merged,
-    /// Every lane is a track of its own, named "name", "name 2", "name 3", …, and keeps its place.
+    /// Every lane is a separate track, named "name", "name 2", "name 3" and so on, and keeps its position.
     Numbered,
 }
 
-/// Tracks for intervals that may overlap, made as they are needed.
+/// Tracks for intervals that may overlap. They are created on demand.
 #[derive(Debug)]
 pub struct Lanes {
     parent: Option<TrackId>,
@@ -82,8 +82,8 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Lanes under `parent`, of which none is made yet. Children of a lane are not foreseen: the
-    /// child order of `options` is ignored, and so is its description.
+    /// Creates lanes under `parent` without creating a track yet. Lanes have no children, so the child order of
+    /// `options` is ignored. Its description is ignored too.
     #[must_use]
     pub fn new(parent: Option<TrackId>, options: &TrackOptions<'_>, style: LaneStyle) -> Self {
         Lanes {
@@ -96,11 +96,12 @@ impl Lanes {
         }
     }
 
-    /// The track for a slice that starts at `start_ns` and lasts `duration_ns`; ask in order of starts.
+    /// Returns the track for a slice that starts at `start_ns` and lasts `duration_ns`. Calls must be in the order of
+    /// starts.
     ///
     /// # Errors
-    /// [`Error::OutOfOrder`] and [`Error::TimeRange`] for the interval, and those of
-    /// [`TraceWriter::track`] if it needs another lane.
+    /// [`Error::OutOfOrder`] and [`Error::TimeRange`] for the interval, and those of [`TraceWriter::track`] if another
+    /// lane is needed.
     pub fn place<W: Write>(
         &mut self,
         writer: &mut TraceWriter<W>,
@@ -155,7 +156,7 @@ impl Lanes {
         }
     }
 
-    /// The tracks made so far, by lane.
+    /// Returns the tracks created so far, by lane.
     #[must_use]
     pub fn tracks(&self) -> &[TrackId] {
         &self.tracks
@@ -226,7 +227,7 @@ mod tests {
                 prop_assert!(ends[lane] <= start);
                 ends[lane] = start + duration;
             }
-            // The most open at once, counted where each interval starts.
+            // Maximum number of open intervals, counted at the start of each interval.
             let most = intervals
                 .iter()
                 .enumerate()

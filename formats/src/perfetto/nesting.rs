@@ -1,26 +1,27 @@
-//! Which slices are open on a track: the check that keeps the engine from bending them.
+//! Open slices of a track, for the check that prevents the engine from changing slices.
 //!
-//! The engine knows only begins and ends, and an end closes the innermost open slice. Slices of one
-//! track must therefore be disjoint or nested, and be written outer first: then begin and end can
-//! be written side by side, and the engine's stable sort by time yields the right brackets, also
-//! where ends and begins coincide (a slice that starts when another ends is its sibling, because
-//! that other's end stands before it in the file).
+//! The engine knows only starts and ends, and an end closes the innermost open slice. Slices of one track must
+//! therefore be disjoint or nested, and be written outer first. Start and end can then be written next to each other,
+//! and the engine's stable sort by time gives the correct nesting.
+//!
+//! This also holds if ends and starts coincide. A slice that starts when another one ends is its sibling, because that
+//! end is earlier in the file.
 
-/// The deepest nesting that every engine keeps (v55 clamps at depth 511, v58 drops beyond 512).
+/// Maximum nesting depth that every engine supports (v55 clamps at depth 511, v58 drops beyond 512).
 pub(super) const DEPTH_LIMIT: usize = 511;
 
-/// What is wrong with a slice, in terms of its track.
+/// Reason why a slice does not fit on its track.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Misplaced {
-    /// It starts before the latest slice, which started at this time.
+    /// It starts before the latest slice, whose start is this time.
     Early(u64),
-    /// It outlasts the innermost open slice, which ends at this time.
+    /// It ends after the innermost open slice, whose end is this time.
     SticksOut(u64),
-    /// The limit of depth is reached.
+    /// The maximum depth is reached.
     TooDeep,
 }
 
-/// The slices of one track that are open at the latest start: at most [`DEPTH_LIMIT`] ends.
+/// Slices of one track that are open at the latest start: at most [`DEPTH_LIMIT`] ends.
 #[derive(Debug, Default)]
 pub(super) struct OpenSlices {
     latest_start: u64,
@@ -28,7 +29,7 @@ pub(super) struct OpenSlices {
 }
 
 impl OpenSlices {
-    /// Takes the slice `[start, end]` (ns) as the next of the track, or says why it cannot be.
+    /// Accepts the slice `[start, end]` (in nanoseconds) as the next one of the track, or returns why it does not fit.
     #[inline]
     pub(super) fn accept(&mut self, start: u64, end: u64) -> Result<(), Misplaced> {
         if start < self.latest_start {

@@ -1,22 +1,22 @@
 //! Process and thread numbers that are unique on the engine's machine.
 //!
-//! The engine identifies a process by machine and pid, a thread by machine and tid. Processes of
-//! several hosts shown on one machine, of several containers, or of several attempts of a job, may
-//! have equal numbers: the engine would take them for one reused, or mix up their threads.
+//! The engine identifies a process by machine and pid, and a thread by machine and tid. Numbers may collide if one
+//! machine shows processes of several hosts, containers or attempts of a job. The engine would treat such processes as
+//! one reused process, or mix up their threads.
 
 use std::collections::HashSet;
 
-/// Linux gives out pids below 2^22: replacements start there and are recognisable.
+/// First replacement number. Linux assigns pids below 2^22, so replacements are recognisable.
 const FIRST_REPLACEMENT: u32 = 1 << 22;
 
-/// The numbers taken, by machine. Processes and threads share one space, as they do in Linux.
+/// Numbers in use, by machine. Processes and threads share one number space, as in Linux.
 pub(super) struct Numbers {
     taken: HashSet<(u32, u32)>,
     next: u32,
 }
 
 impl Numbers {
-    /// No number taken; replacements count up from 2^22.
+    /// Creates an empty set. Replacements count up from 2^22.
     pub(super) fn new() -> Self {
         Numbers {
             taken: HashSet::new(),
@@ -24,7 +24,7 @@ impl Numbers {
         }
     }
 
-    /// `wanted` if it is free and fits into an int32, else another number that is.
+    /// Returns `wanted` if it is free and fits into an int32, else another number with these properties.
     pub(super) fn take(&mut self, machine: u32, wanted: u64) -> u32 {
         if let Ok(number) = u32::try_from(wanted)
             && number <= i32::MAX.cast_unsigned()
@@ -32,7 +32,7 @@ impl Numbers {
         {
             return number;
         }
-        // Bounded by the number of tracks, of which there are fewer than 2^24.
+        // The loop is bounded by the number of tracks, which is below 2^24.
         loop {
             let number = self.next;
             self.next += 1;

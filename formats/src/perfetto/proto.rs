@@ -1,13 +1,13 @@
-//! The subset of Perfetto's protobuf messages that rankscope writes, and reads back in its tests.
+//! Subset of Perfetto's protobuf messages that rankscope writes, and reads back in its tests.
 //!
-//! Written by hand from the field numbers and types of the `.proto` files under `protos/perfetto/`
-//! in Perfetto's repository (named at each message). Only `TrackEvent` and `TrackDescriptor` are
-//! declared stable there. Fields that rankscope does not use are left out; protobuf skips them.
+//! It is written by hand from the field numbers and types of the `.proto` files under `protos/perfetto/` in Perfetto's
+//! repository; each message names its file. Only `TrackEvent` and `TrackDescriptor` are declared stable there. Fields
+//! that rankscope does not use are left out; protobuf skips them.
 
 /// `trace/trace.proto`: the file.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Trace {
-    /// The packets. A file may be written, cut and concatenated packet by packet.
+    /// Packets. A file may be written, cut and concatenated packet by packet.
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
@@ -15,10 +15,10 @@ pub struct Trace {
 /// `trace/trace_packet.proto`: one event, descriptor or snapshot.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TracePacket {
-    /// ns, in the trace's default clock.
+    /// Time in the default clock of the trace, in nanoseconds.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
-    /// The writer of this packet, not 0; interned numbers are per sequence.
+    /// Sequence of this packet, not 0. Interned numbers are per sequence.
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
     /// Bits of [`sequence_flags`].
@@ -27,7 +27,7 @@ pub struct TracePacket {
     /// Set on the first packet of a sequence.
     #[prost(bool, optional, tag = "87")]
     pub first_packet_on_sequence: Option<bool>,
-    /// Which machine the packet is about; absent or 0: the trace's own.
+    /// Machine of the packet; absent or 0 for the machine of the trace.
     #[prost(uint32, optional, tag = "98")]
     pub machine_id: Option<u32>,
     /// Definitions that this packet and later ones of its sequence use.
@@ -36,26 +36,26 @@ pub struct TracePacket {
     /// Defaults for later packets of the sequence.
     #[prost(message, optional, tag = "59")]
     pub trace_packet_defaults: Option<TracePacketDefaults>,
-    /// How clocks relate.
+    /// Readings of several clocks.
     #[prost(message, optional, tag = "6")]
     pub clock_snapshot: Option<ClockSnapshot>,
     /// An event on a track.
     #[prost(message, optional, tag = "11")]
     pub track_event: Option<TrackEvent>,
-    /// What a machine is.
+    /// Description of a machine.
     #[prost(message, optional, tag = "45")]
     pub system_info: Option<SystemInfo>,
-    /// What a track is.
+    /// Declaration of a track.
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
-    /// Facts about the trace.
+    /// Attributes of the trace.
     #[prost(message, optional, tag = "126")]
     pub trace_attributes: Option<TraceAttributes>,
 }
 
 /// Values of [`TracePacket::sequence_flags`].
 pub mod sequence_flags {
-    /// All interned numbers of the sequence are forgotten before this packet.
+    /// The engine forgets all interned numbers of the sequence before this packet.
     pub const INCREMENTAL_STATE_CLEARED: u32 = 1;
     /// This packet uses interned numbers.
     pub const NEEDS_INCREMENTAL_STATE: u32 = 2;
@@ -64,12 +64,12 @@ pub mod sequence_flags {
 /// `trace/trace_packet_defaults.proto`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TracePacketDefaults {
-    /// The clock of timestamps without one.
+    /// Default clock of timestamps.
     #[prost(uint32, optional, tag = "58")]
     pub timestamp_clock_id: Option<u32>,
 }
 
-/// `trace/interned_data/interned_data.proto`: definitions of numbers, each from 1.
+/// `trace/interned_data/interned_data.proto`: definitions of numbers, each counting from 1.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct InternedData {
     /// For [`TrackEvent::category_iids`].
@@ -87,14 +87,14 @@ pub struct InternedData {
 }
 
 /// `EventCategory`, `EventName` (`trace/track_event/track_event.proto`), `DebugAnnotationName`
-/// (`trace/track_event/debug_annotation.proto`) and `InternedString`
-/// (`trace/profiling/profile_common.proto`), which are encoded alike.
+/// (`trace/track_event/debug_annotation.proto`) and `InternedString` (`trace/profiling/profile_common.proto`). All of
+/// them have the same encoding.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct InternedString {
-    /// The number, from 1.
+    /// Number, from 1.
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
-    /// The text.
+    /// Text.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
 }
@@ -102,10 +102,10 @@ pub struct InternedString {
 /// `trace/clock_snapshot.proto`: readings of several clocks at one moment.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ClockSnapshot {
-    /// The readings.
+    /// Readings of the clocks.
     #[prost(message, repeated, tag = "1")]
     pub clocks: Vec<Clock>,
-    /// The clock of the timeline, a value of [`builtin_clock`].
+    /// Clock of the timeline, a value of [`builtin_clock`].
     #[prost(int32, optional, tag = "2")]
     pub primary_trace_clock: Option<i32>,
 }
@@ -116,7 +116,7 @@ pub struct Clock {
     /// A value of [`builtin_clock`].
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
-    /// ns.
+    /// Reading, in nanoseconds.
     #[prost(uint64, optional, tag = "2")]
     pub timestamp: Option<u64>,
 }
@@ -132,15 +132,15 @@ pub mod builtin_clock {
 /// `common/system_info.proto`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SystemInfo {
-    /// The machine's name (Perfetto 57 and later).
+    /// Name of the machine (Perfetto 57 and later).
     #[prost(string, optional, tag = "17")]
     pub machine_name: Option<String>,
 }
 
-/// `common/trace_attributes.proto`: facts about the trace, metadata `trace_attribute.KEY`.
+/// `common/trace_attributes.proto`: attributes of the trace, in SQL as metadata `trace_attribute.KEY`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TraceAttributes {
-    /// The facts.
+    /// Attributes.
     #[prost(message, repeated, tag = "1")]
     pub attribute: Vec<Attribute>,
 }
@@ -151,24 +151,24 @@ pub struct Attribute {
     /// Reversed domain name and key.
     #[prost(string, optional, tag = "1")]
     pub key: Option<String>,
-    /// An integer; the text is then absent.
+    /// Integer value; the text is then absent.
     #[prost(int64, optional, tag = "2")]
     pub long_value: Option<i64>,
-    /// A text; the integer is then absent.
+    /// Text value; the integer is then absent.
     #[prost(string, optional, tag = "3")]
     pub string_value: Option<String>,
 }
 
-/// `trace/track_event/track_descriptor.proto`: what a track is.
+/// `trace/track_event/track_descriptor.proto`: declaration of a track.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TrackDescriptor {
-    /// Unique in the trace; 0 is the root, on which only the two orderings may be set.
+    /// ID that is unique in the trace. 0 is the root, on which only the two orderings may be set.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
-    /// The track above. Must be declared somewhere, else the events of this track are dropped.
+    /// Parent track. It must be declared somewhere, otherwise the events of this track are dropped.
     #[prost(uint64, optional, tag = "5")]
     pub parent_uuid: Option<u64>,
-    /// Shown name.
+    /// Displayed name.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
     /// Help text.
@@ -186,16 +186,16 @@ pub struct TrackDescriptor {
     /// A value of [`child_ordering`].
     #[prost(int32, optional, tag = "11")]
     pub child_ordering: Option<i32>,
-    /// Place among the siblings, low first.
+    /// Position among the siblings; lower values come first.
     #[prost(int32, optional, tag = "12")]
     pub sibling_order_rank: Option<i32>,
     /// A value of [`sibling_merge`].
     #[prost(int32, optional, tag = "15")]
     pub sibling_merge_behavior: Option<i32>,
-    /// 1: processes by rank. Root only.
+    /// 1 orders processes by rank. Only on the root.
     #[prost(int32, optional, tag = "19")]
     pub process_ordering: Option<i32>,
-    /// 1: threads by rank. Root only.
+    /// 1 orders threads by rank. Only on the root.
     #[prost(int32, optional, tag = "20")]
     pub thread_ordering: Option<i32>,
 }
@@ -212,22 +212,22 @@ pub mod child_ordering {
 
 /// Values of [`TrackDescriptor::sibling_merge_behavior`].
 pub mod sibling_merge {
-    /// Siblings of one name are one visual track.
+    /// Siblings with the same name are one visual track.
     pub const BY_TRACK_NAME: i32 = 1;
-    /// Never merged.
+    /// The track is never merged.
     pub const NONE: i32 = 2;
 }
 
 /// `trace/track_event/process_descriptor.proto`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ProcessDescriptor {
-    /// Not 0.
+    /// Process ID, not 0.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Shown name.
+    /// Displayed name.
     #[prost(string, optional, tag = "6")]
     pub process_name: Option<String>,
-    /// Shown beside the name.
+    /// Labels that are displayed beside the name.
     #[prost(string, repeated, tag = "8")]
     pub process_labels: Vec<String>,
 }
@@ -235,13 +235,13 @@ pub struct ProcessDescriptor {
 /// `trace/track_event/thread_descriptor.proto`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ThreadDescriptor {
-    /// Of its process.
+    /// Process ID of the thread's process.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Not 0.
+    /// Thread ID, not 0.
     #[prost(int64, optional, tag = "2")]
     pub tid: Option<i64>,
-    /// Shown name.
+    /// Displayed name.
     #[prost(string, optional, tag = "5")]
     pub thread_name: Option<String>,
 }
@@ -252,7 +252,7 @@ pub struct CounterDescriptor {
     /// A value of [`counter_unit`].
     #[prost(int32, optional, tag = "3")]
     pub unit: Option<i32>,
-    /// Any other unit.
+    /// Name of any other unit.
     #[prost(string, optional, tag = "6")]
     pub unit_name: Option<String>,
 }
@@ -261,16 +261,16 @@ pub struct CounterDescriptor {
 pub mod counter_unit {
     /// Nanoseconds.
     pub const TIME_NS: i32 = 1;
-    /// Things.
+    /// Count.
     pub const COUNT: i32 = 2;
     /// Bytes.
     pub const SIZE_BYTES: i32 = 3;
 }
 
-/// `trace/track_event/track_event.proto`: something that happened on a track.
+/// `trace/track_event/track_event.proto`: event on a track.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TrackEvent {
-    /// Categories, interned.
+    /// Interned categories.
     #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub category_iids: Vec<u64>,
     /// Arguments.
@@ -279,10 +279,10 @@ pub struct TrackEvent {
     /// A value of [`event_type`].
     #[prost(int32, optional, tag = "9")]
     pub r#type: Option<i32>,
-    /// Name, interned.
+    /// Interned name.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
-    /// The track.
+    /// ID of the track.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
     /// Value of a counter, as an integer.
@@ -291,57 +291,57 @@ pub struct TrackEvent {
     /// Value of a counter, as a floating-point number.
     #[prost(double, optional, tag = "44")]
     pub double_counter_value: Option<f64>,
-    /// Flows that pass through.
+    /// Flows that pass through this event.
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub flow_ids: Vec<u64>,
-    /// Flows that end here.
+    /// Flows that end at this event.
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
     pub terminating_flow_ids: Vec<u64>,
 }
 
 /// Values of [`TrackEvent::type`].
 pub mod event_type {
-    /// A slice begins.
+    /// Start of a slice.
     pub const SLICE_BEGIN: i32 = 1;
-    /// The innermost slice of the track ends.
+    /// End of the innermost slice of the track.
     pub const SLICE_END: i32 = 2;
-    /// Something without duration.
+    /// Event without duration.
     pub const INSTANT: i32 = 3;
-    /// A counter has a new value.
+    /// New value of a counter.
     pub const COUNTER: i32 = 4;
 }
 
-/// `trace/track_event/debug_annotation.proto`: one argument; one of the values is set.
+/// `trace/track_event/debug_annotation.proto`: one argument, with exactly one value set.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DebugAnnotation {
-    /// Name, interned.
+    /// Interned name.
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
-    /// True or false.
+    /// Boolean.
     #[prost(bool, optional, tag = "2")]
     pub bool_value: Option<bool>,
-    /// Unsigned.
+    /// Unsigned integer.
     #[prost(uint64, optional, tag = "3")]
     pub uint_value: Option<u64>,
-    /// Signed.
+    /// Signed integer.
     #[prost(int64, optional, tag = "4")]
     pub int_value: Option<i64>,
-    /// Floating point.
+    /// Floating-point number.
     #[prost(double, optional, tag = "5")]
     pub double_value: Option<f64>,
     /// Text.
     #[prost(string, optional, tag = "6")]
     pub string_value: Option<String>,
-    /// An address.
+    /// Address.
     #[prost(uint64, optional, tag = "7")]
     pub pointer_value: Option<u64>,
     /// Nested arguments.
     #[prost(message, repeated, tag = "11")]
     pub dict_entries: Vec<DebugAnnotation>,
-    /// A list.
+    /// List.
     #[prost(message, repeated, tag = "12")]
     pub array_values: Vec<DebugAnnotation>,
-    /// Text, interned.
+    /// Interned text.
     #[prost(uint64, optional, tag = "17")]
     pub string_value_iid: Option<u64>,
 }

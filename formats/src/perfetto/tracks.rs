@@ -1,69 +1,70 @@
-//! What a track is: processes, threads, groups, counters, and what the writer remembers of each.
+//! Kinds of tracks (processes, threads, groups, counters), and the state that the writer keeps per track.
 
 use super::nesting::OpenSlices;
 use super::proto;
 
-/// A track of one [`TraceWriter`](super::TraceWriter); meaningless for any other.
+/// Track of one [`TraceWriter`](super::TraceWriter). It is not valid for any other writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TrackId(pub(super) u32);
 
-/// A counter of one [`TraceWriter`](super::TraceWriter); meaningless for any other.
+/// Counter of one [`TraceWriter`](super::TraceWriter). It is not valid for any other writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CounterId(pub(super) TrackId);
 
-/// A process as the trace shows it: one group of tracks, named and ordered.
+/// Process in the trace: one group of tracks with a name and a position.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessTrack<'a> {
-    /// The process's number on its host, not 0. Replaced if it is taken on the engine's machine
-    /// (the real one is then shown as a label).
+    /// Process ID on the host, not 0. It is replaced if it is already in use on the engine's machine; a label then
+    /// shows the real one.
     pub pid: u32,
-    /// Shown as the process's name, for example "rank 3".
+    /// Displayed name of the process, for example "rank 3".
     pub name: &'a str,
-    /// Shown beside the name: device, communicator roles. The host's name is put first by itself.
+    /// Labels beside the name: device, communicator roles. The name of the host is added as the first label.
     pub labels: &'a [&'a str],
-    /// Which host, as numbered with [`TraceWriter::host`](super::TraceWriter::host).
+    /// Number of the host, as given to [`TraceWriter::host`](super::TraceWriter::host).
     pub host: u32,
-    /// Where the process stands among all: low first (Perfetto 57 and later; older ones sort by name).
+    /// Position of the process among all processes; lower values come first. Perfetto 57 and later use it; older
+    /// versions sort by name.
     pub rank: i32,
-    /// When the process began, ns; `None`: at the clock's anchor.
+    /// Start of the process, in nanoseconds; `None` for the clock's anchor.
     pub start_ns: Option<u64>,
 }
 
-/// A thread as the trace shows it: the track of what it does synchronously.
+/// Thread in the trace: a track for its synchronous activity.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThreadTrack<'a> {
-    /// The thread's number on its host, not 0; equal to the pid for the main thread. Replaced if
-    /// it is taken.
+    /// Thread ID on the host, not 0; equal to the process ID for the main thread. It is replaced if it is already in
+    /// use.
     pub tid: u64,
-    /// Shown as the thread's name.
+    /// Displayed name of the thread.
     pub name: &'a str,
-    /// Where the thread stands inside its process: low first (Perfetto 57 and later).
+    /// Position of the thread inside its process; lower values come first (Perfetto 57 and later).
     pub rank: i32,
 }
 
-/// Any other track: a communicator, a stream, a group of tracks.
+/// Any other track: a communicator, a stream, or a group of tracks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrackOptions<'a> {
-    /// Shown as the track's name.
+    /// Displayed name of the track.
     pub name: &'a str,
-    /// Shown when the reader asks what the track is; empty: nothing.
+    /// Description that the viewer shows on request; empty for none.
     pub description: &'a str,
-    /// The order of the tracks under this one.
+    /// Order of the tracks under this one.
     pub child_order: ChildOrder,
-    /// Where this track stands under its parent, if that orders by [`ChildOrder::Rank`]: low first.
-    /// Tracks directly under a process are its siblings, and no rank orders these.
+    /// Position of the track under its parent, if the parent orders by [`ChildOrder::Rank`]; lower values come first.
+    /// Tracks directly under a process are its siblings, and a rank does not order them.
     pub rank: Option<i32>,
 }
 
-/// How the tracks under a track are ordered.
+/// Order of the tracks under a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChildOrder {
-    /// As the viewer likes.
+    /// Default order of the viewer.
     #[default]
     Any,
     /// By name.
     Name,
-    /// By their first event.
+    /// By the time of their first event.
     Time,
     /// By [`TrackOptions::rank`].
     Rank,
@@ -80,19 +81,19 @@ impl ChildOrder {
     }
 }
 
-/// The unit of a counter's values.
+/// Unit of a counter's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CounterUnit<'a> {
-    /// None.
+    /// No unit.
     #[default]
     Plain,
-    /// Nanoseconds, shown scaled.
+    /// Nanoseconds, displayed with a suitable prefix.
     Nanoseconds,
-    /// A number of things.
+    /// Count.
     Count,
-    /// Bytes, shown scaled.
+    /// Bytes, displayed with a suitable prefix.
     Bytes,
-    /// Any other, by its name ("GB/s").
+    /// Any other unit, by its name ("GB/s").
     Named(&'a str),
 }
 
@@ -109,24 +110,24 @@ impl CounterUnit<'_> {
     }
 }
 
-/// What the writer remembers of a track.
+/// State that the writer keeps per track.
 pub(super) struct Track {
-    /// Unique in the trace, not 0. Small, because every event carries it.
+    /// ID that is unique in the trace, not 0. It is small, because every event contains it.
     pub(super) uuid: u64,
-    /// The packet sequence of its machine, as an index.
+    /// Index of the packet sequence of its machine.
     pub(super) sequence: usize,
-    /// For messages.
+    /// Name, for error messages.
     pub(super) name: String,
     pub(super) open: OpenSlices,
-    /// If it is a process's: its real number and the one in the trace.
+    /// Real and written process ID, if the track is a process.
     pub(super) process: Option<ProcessNumbers>,
 }
 
-/// A process's number on its host and in the trace.
+/// Process ID on the host and in the trace.
 #[derive(Clone, Copy)]
 pub(super) struct ProcessNumbers {
     pub(super) real: u32,
     pub(super) written: u32,
-    /// Whether its main thread has been declared.
+    /// True once its main thread has been declared.
     pub(super) main_thread: bool,
 }

@@ -1,8 +1,8 @@
-//! The protobuf wire format, written straight into a reusable buffer.
+//! Protobuf wire format, written directly into a reusable buffer.
 //!
-//! prost computes the length of every nested message before it writes it and wants owned strings;
-//! for the packets of slices and counters, which are all but a handful, that costs more than the
-//! encoding itself. Here a message is opened with room for its length, and closed.
+//! prost computes the length of every nested message before it writes it, and needs owned strings. Nearly all packets
+//! are slices and counters, for which this costs more than the encoding itself. Here a message is opened with space for
+//! its length, and closed later.
 
 /// Appends a base-128 varint.
 #[inline]
@@ -27,21 +27,21 @@ fn tag(buffer: &mut Vec<u8>, field: u32, wire_type: u32) {
     varint(buffer, u64::from(field << 3 | wire_type));
 }
 
-/// A field of type uint32, uint64, int64, bool or enum.
+/// Appends a field of type uint32, uint64, int64, bool or enum.
 #[inline]
 pub(super) fn int_field(buffer: &mut Vec<u8>, field: u32, value: u64) {
     tag(buffer, field, 0);
     varint(buffer, value);
 }
 
-/// A field of type fixed64 or double.
+/// Appends a field of type fixed64 or double.
 #[inline]
 pub(super) fn fixed64_field(buffer: &mut Vec<u8>, field: u32, value: u64) {
     tag(buffer, field, 1);
     buffer.extend_from_slice(&value.to_le_bytes());
 }
 
-/// A field of type string or bytes, or an encoded message.
+/// Appends a field of type string or bytes, or an encoded message.
 #[inline]
 pub(super) fn bytes_field(buffer: &mut Vec<u8>, field: u32, value: &[u8]) {
     tag(buffer, field, 2);
@@ -49,15 +49,15 @@ pub(super) fn bytes_field(buffer: &mut Vec<u8>, field: u32, value: &[u8]) {
     buffer.extend_from_slice(value);
 }
 
-/// A message that has been begun: where its content starts, and how many bytes its length has.
+/// Open message: the start of its content, and the number of bytes reserved for its length.
 #[must_use]
 pub(super) struct Open {
     content: usize,
     room: usize,
 }
 
-/// Begins a nested message whose length is expected to take `room` bytes (1 up to 127 bytes of
-/// content, 2 up to 16,383). A wrong guess costs a move of the content, nothing else.
+/// Opens a nested message and reserves `room` bytes for its length. 1 byte suffices for up to 127 bytes of content, 2
+/// bytes for up to 16,383. A wrong guess only costs a move of the content.
 #[inline]
 pub(super) fn open(buffer: &mut Vec<u8>, field: u32, room: usize) -> Open {
     tag(buffer, field, 2);
@@ -68,7 +68,7 @@ pub(super) fn open(buffer: &mut Vec<u8>, field: u32, room: usize) -> Open {
     }
 }
 
-/// Ends the innermost open message.
+/// Closes the innermost open message.
 #[inline]
 pub(super) fn close(buffer: &mut Vec<u8>, message: Open) {
     let Open { content, room } = message;
@@ -83,7 +83,7 @@ pub(super) fn close(buffer: &mut Vec<u8>, message: Open) {
     }
 }
 
-/// The length takes another number of bytes than were kept free for it.
+/// Closes a message whose length does not need exactly the reserved number of bytes.
 #[cold]
 fn close_elsewhere(buffer: &mut Vec<u8>, content: usize, room: usize, length: usize) {
     let mut encoded = Vec::with_capacity(10);

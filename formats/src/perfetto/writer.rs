@@ -1,4 +1,4 @@
-//! The writer itself: packets, in the order of the calls, into a buffer and out.
+//! Writer of a trace. It encodes packets in the order of the calls into a buffer, and flushes the buffer.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,13 +17,13 @@ use super::tracks::{
 };
 use super::wire::{bytes_field, close, fixed64_field, int_field, open};
 
-/// Bytes collected before they go out.
+/// Size of the buffer at which it is flushed, in bytes.
 const FLUSH_AT: usize = 64 * 1024;
 
-/// Tracks per shard: their numbers must not run into those of the next shard.
+/// Maximum number of tracks per shard, so that track IDs do not collide with those of the next shard.
 const TRACK_LIMIT: u64 = 1 << 24;
 
-// Field numbers of the packets that are encoded by hand (messages of the same names in proto.rs).
+// Field numbers of the packets that are encoded by hand. proto.rs has messages of the same names.
 const TRACE_PACKET: u32 = 1;
 const PACKET_TIMESTAMP: u32 = 8;
 const PACKET_SEQUENCE_ID: u32 = 10;
@@ -42,38 +42,38 @@ const EVENT_DOUBLE_COUNTER_VALUE: u32 = 44;
 const EVENT_FLOW_IDS: u32 = 47;
 const EVENT_TERMINATING_FLOW_IDS: u32 = 48;
 
-/// One moment on the trace's time axis and on the wall clock: the start of the trace.
+/// One moment on the time axis of the trace and on the wall clock: the start of the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockAnchor {
-    /// ns on the axis of all timestamps, at or before the first event.
+    /// Time on the axis of all timestamps, in nanoseconds, at or before the first event.
     pub trace_ns: u64,
-    /// ns since 1970 at that moment.
+    /// Wall-clock time at that moment, in nanoseconds since 1970.
     pub realtime_ns: u64,
 }
 
-/// How several hosts appear.
+/// Representation of several hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hosts {
-    /// All processes on the engine's one machine, their host as a label. Flows may join any two of
-    /// them: the engine draws none between machines. Equal pids are replaced.
+    /// All processes are on the engine's one machine, with their host as a label. Flows may connect any two of them,
+    /// because the engine draws no flows between machines. Equal pids are replaced.
     #[default]
     OneMachine,
-    /// Each host but host 0 is a machine of its own in the engine. No flow between hosts.
+    /// Each host except host 0 is a separate machine in the engine. There are no flows between hosts.
     Machines,
 }
 
-/// What may be chosen when a trace is begun.
+/// Options of a trace.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How several hosts appear.
+    /// Representation of several hosts.
     pub hosts: Hosts,
-    /// Which part of the trace this is, if several writers write it side by side: part 0 goes first
-    /// and carries the clock, the others are appended to it byte for byte. A process belongs to one part.
+    /// Number of this part of the trace, if several writers write parts in parallel. Part 0 comes first and contains
+    /// the clock. The others are appended to it byte for byte. A process belongs to one part.
     pub shard: u16,
-    /// Bytes of interned strings, with their overhead, after which interning starts over.
+    /// Size of the interned strings, with their overhead, at which interning starts again, in bytes.
     pub interned_bytes: usize,
-    /// Check that every flow has its source before its end. Costs a map entry per open flow, and
-    /// for good for flows that are only passed on; on in debug builds.
+    /// Checks that every flow has its source before its end. This costs a map entry per open flow, which stays forever
+    /// for flows that never end. Enabled in debug builds.
     pub check_flows: bool,
 }
 
@@ -88,89 +88,89 @@ impl Default for Options {
     }
 }
 
-/// Something with a duration on a track.
+/// Slice: event with a duration on a track.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slice<'a> {
-    /// When it begins, ns.
+    /// Start, in nanoseconds.
     pub start_ns: u64,
-    /// How long it lasts, ns; 0 is kept as a slice of no length.
+    /// Duration, in nanoseconds; 0 is kept as a slice without length.
     pub duration_ns: u64,
-    /// Shown on it. Interned: names should be few.
+    /// Displayed name. It is interned, so there should be few different names.
     pub name: &'a str,
-    /// What kind of thing it is, for filters; interned. Empty: none.
+    /// Category for filters; interned. Empty for none.
     pub category: &'a str,
-    /// Details.
+    /// Arguments.
     pub args: &'a [Arg<'a>],
-    /// Flows that start here or pass through. The engine orders them by time, so this needs no
-    /// order between tracks: all slices of one instance may name its flow here.
+    /// Flows that start here or pass through. The engine orders them by time, so no order between tracks is required.
+    /// All slices of one instance may name its flow here.
     pub flows: &'a [FlowId],
     /// Flows that end here; see the ordering contract.
     pub ends: &'a [FlowId],
 }
 
-/// Something without duration on a track.
+/// Event without duration on a track.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Instant<'a> {
-    /// When, ns.
+    /// Time, in nanoseconds.
     pub time_ns: u64,
-    /// As for a slice.
+    /// As for a slice: see [`Slice::name`].
     pub name: &'a str,
-    /// As for a slice.
+    /// As for a slice: see [`Slice::category`].
     pub category: &'a str,
-    /// As for a slice.
+    /// As for a slice: see [`Slice::args`].
     pub args: &'a [Arg<'a>],
-    /// As for a slice.
+    /// As for a slice: see [`Slice::flows`].
     pub flows: &'a [FlowId],
-    /// As for a slice.
+    /// As for a slice: see [`Slice::ends`].
     pub ends: &'a [FlowId],
 }
 
-/// A counter's value. The engine computes with doubles: beyond 2^53 integers lose their last digits.
+/// Value of a counter. The engine computes with doubles, so integers beyond 2^53 lose their last digits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CounterValue {
-    /// An integer.
+    /// Integer.
     Int(i64),
-    /// A floating-point number, finite.
+    /// Finite floating-point number.
     Double(f64),
 }
 
-/// What has been written: to be compared with what an engine finds.
+/// Counts of written items, for comparison with the counts of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Slices.
+    /// Number of slices.
     pub slices: u64,
-    /// Instants.
+    /// Number of instants.
     pub instants: u64,
-    /// Samples of all counters.
+    /// Number of samples of all counters.
     pub counter_values: u64,
-    /// Rows of the engine's arguments of slices and instants: elements of lists count each.
+    /// Number of rows in the engine's table of arguments, from slices and instants. Each list element counts.
     pub args: u64,
-    /// Tracks of all kinds: processes, threads, groups, lanes, counters.
+    /// Number of tracks of all kinds: processes, threads, groups, lanes and counters.
     pub tracks: u64,
-    /// How often interning started over.
+    /// Number of times that interning started again.
     pub interning_restarts: u64,
-    /// Bytes of the trace.
+    /// Size of the trace, in bytes.
     pub bytes: u64,
 }
 
-/// One packet sequence: the writer of one machine's events.
+/// Packet sequence: the events of one machine.
 struct Sequence {
     id: u32,
     machine: u32,
-    /// No packet with events yet.
+    /// True until the first packet with an event.
     first: bool,
-    /// Its next packet with events must say that interning starts over.
+    /// True if the next packet with an event must declare that interning starts again.
     cleared: bool,
 }
 
-/// Which shape an event has, and what only that shape has.
+/// Shape of an event.
 #[derive(Clone, Copy)]
 enum Shape {
     Begin,
     Instant,
 }
 
-/// What a begin and an instant have in common.
+/// Fields that a slice's start and an instant have in common.
 struct Event<'a> {
     shape: Shape,
     time_ns: u64,
@@ -181,11 +181,11 @@ struct Event<'a> {
     ends: &'a [FlowId],
 }
 
-/// Writes one trace. See the module's documentation for the order in which things are to come.
+/// Writer of one trace. The documentation of the module defines the required order of events.
 ///
-/// Memory does not grow with the number of events: a buffer of 64 KiB, the interned strings up to
-/// [`Options::interned_bytes`], and per track its name and the ends of its open slices. Once a
-/// track's strings are known, writing an event allocates nothing.
+/// Memory does not grow with the number of events. The writer keeps a buffer of 64 KiB and the interned strings up to
+/// [`Options::interned_bytes`]. Per track it keeps the name and the ends of the open slices. Once the strings of a
+/// track are interned, writing an event does not allocate.
 #[must_use = "a trace is complete only when it is finished"]
 pub struct TraceWriter<W: Write> {
     out: W,
@@ -205,7 +205,7 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a trace. The output needs no buffer of its own.
+    /// Starts a trace. The output needs no separate buffer.
     ///
     /// # Errors
     /// [`Error::TimeRange`] for an anchor beyond 2^63 ns.
@@ -247,8 +247,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(writer)
     }
 
-    /// Facts about the trace as a whole, by reversed domain name and key; SQL finds them in
-    /// `metadata` under `trace_attribute.KEY` (Perfetto 55 and later).
+    /// Writes attributes of the whole trace, by reversed domain name and key. SQL finds them in `metadata` under
+    /// `trace_attribute.KEY` (Perfetto 55 and later).
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::EmptyName`].
@@ -271,8 +271,8 @@ impl<W: Write> TraceWriter<W> {
         })
     }
 
-    /// Names a host; call it before the host's first process. Host 0 is the engine's own machine
-    /// with either choice of [`Hosts`].
+    /// Names a host. Call it before the host's first process. Host 0 is the engine's own machine with both variants of
+    /// [`Hosts`].
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::EmptyName`], and [`Error::NumberRange`] beyond 65,534 machines.
@@ -293,12 +293,11 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Adds a process. Its track takes slices of the process as a whole; most go on threads and
-    /// tracks below it.
+    /// Adds a process. Its track accepts slices of the process as a whole. Most slices belong on threads and tracks
+    /// below it.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::EmptyName`], [`Error::ZeroId`], [`Error::TimeRange`],
-    /// [`Error::NumberRange`].
+    /// [`Error::Io`], [`Error::EmptyName`], [`Error::ZeroId`], [`Error::TimeRange`], [`Error::NumberRange`].
     pub fn process(&mut self, process: &ProcessTrack<'_>) -> Result<TrackId, Error> {
         check_name("process", process.name)?;
         if process.pid == 0 {
@@ -333,7 +332,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(id)
     }
 
-    /// The pid that a process has in the trace: its own unless that was taken.
+    /// Returns the process ID in the trace. It is the real one unless that was already in use.
     #[must_use]
     pub fn pid(&self, process: TrackId) -> Option<u32> {
         self.tracks
@@ -342,11 +341,10 @@ impl<W: Write> TraceWriter<W> {
             .map(|numbers| numbers.written)
     }
 
-    /// Adds a thread to a process, for what it does synchronously: nested or disjoint slices.
+    /// Adds a thread to a process, for its synchronous activity: nested or disjoint slices.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::EmptyName`], [`Error::ZeroId`], [`Error::NumberRange`],
-    /// [`Error::NotAProcess`].
+    /// [`Error::Io`], [`Error::EmptyName`], [`Error::ZeroId`], [`Error::NumberRange`], [`Error::NotAProcess`].
     pub fn thread(&mut self, process: TrackId, thread: &ThreadTrack<'_>) -> Result<TrackId, Error> {
         check_name("thread", thread.name)?;
         if thread.tid == 0 {
@@ -358,7 +356,7 @@ impl<W: Write> TraceWriter<W> {
             return Err(Error::NotAProcess(parent.name.clone()));
         };
         let pid = numbers.written;
-        // The main thread has its process's number, which is taken by that very process.
+        // The main thread has the number of its process, which the process itself already uses.
         let tid = if thread.tid == u64::from(numbers.real) && !numbers.main_thread {
             numbers.main_thread = true;
             pid
@@ -383,9 +381,9 @@ impl<W: Write> TraceWriter<W> {
         )
     }
 
-    /// Adds a track under a process, a thread or another track, or at the top of the trace. Tracks
-    /// directly under a process or thread are shown as its siblings: put a track between to force
-    /// a group. It is never merged with one of the same name; [`Lanes`](super::Lanes) are.
+    /// Adds a track under a process, a thread or another track, or at the top of the trace. Tracks directly under a
+    /// process or thread are displayed as its siblings. A track in between forces a group. The track is never merged
+    /// with others of the same name; [`Lanes`](super::Lanes) are.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::EmptyName`], [`Error::NumberRange`].
@@ -393,7 +391,7 @@ impl<W: Write> TraceWriter<W> {
         self.plain_track(parent, options, sibling_merge::NONE)
     }
 
-    /// A track that is one with its siblings of the same name.
+    /// Adds a track that is merged with its siblings of the same name.
     pub(super) fn merged_track(
         &mut self,
         parent: Option<TrackId>,
@@ -488,7 +486,7 @@ impl<W: Write> TraceWriter<W> {
         self.flush_if_full()
     }
 
-    /// Writes an instant. Instants of a track may come in any order.
+    /// Writes an instant. The instants of a track may be written in any order.
     ///
     /// # Errors
     /// As for [`TraceWriter::slice`], without those that concern the track.
@@ -522,7 +520,7 @@ impl<W: Write> TraceWriter<W> {
         self.flush_if_full()
     }
 
-    /// Writes a counter's value from `time_ns` on. Values of a counter may come in any order.
+    /// Writes the value of a counter from `time_ns` on. The values of a counter may be written in any order.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::TimeRange`], [`Error::NotFinite`].
@@ -566,7 +564,7 @@ impl<W: Write> TraceWriter<W> {
         self.flush_if_full()
     }
 
-    /// What has been written so far; bytes still in the buffer are included.
+    /// Returns the counts so far. Bytes in the buffer are included.
     #[must_use]
     pub fn written(&self) -> Written {
         Written {
@@ -575,8 +573,8 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Writes out what is left and returns the output. Whatever happens, all that was accepted has
-    /// been handed to the output, unless the error is [`Error::Io`] or [`Error::Failed`].
+    /// Writes the rest of the trace and returns the output. Unless the error is [`Error::Io`] or [`Error::Failed`],
+    /// everything that was accepted has been written to the output.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::FlowWithoutSource`] with [`Options::check_flows`].
@@ -589,7 +587,7 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// The packet of a begin or an instant.
+    /// Writes the packet of a slice's start or of an instant.
     fn event(&mut self, track: TrackId, event: &Event<'_>) {
         if self.interner.restart_if_full() {
             self.sequences
@@ -601,7 +599,7 @@ impl<W: Write> TraceWriter<W> {
         let TraceWriter { buffer, interner, .. } = self;
         let packet = open(buffer, TRACE_PACKET, 2);
         self.sequences[sequence].head(buffer, event.time_ns);
-        // Two bytes of length are needed from about the sixth argument on.
+        // From about the sixth argument on, the length needs two bytes.
         let message = open(
             buffer,
             PACKET_TRACK_EVENT,
@@ -637,7 +635,7 @@ impl<W: Write> TraceWriter<W> {
         close(buffer, packet);
     }
 
-    /// The packet of a slice's end: it closes the innermost slice of its track.
+    /// Writes the packet of a slice's end, which closes the innermost slice of its track.
     fn end(&mut self, track: TrackId, time_ns: u64) {
         let Track { uuid, sequence, .. } = self.tracks[track.0 as usize];
         let buffer = &mut self.buffer;
@@ -673,7 +671,7 @@ impl<W: Write> TraceWriter<W> {
         self.sequences[self.tracks[track.0 as usize].sequence].machine
     }
 
-    /// The sequence of a host's machine, as an index; made, with its packets, at first use.
+    /// Returns the index of the sequence of a host's machine. Creates it, with its packets, at first use.
     fn sequence(&mut self, host: u32) -> Result<usize, Error> {
         let machine = if self.options.hosts == Hosts::Machines {
             host
@@ -700,7 +698,7 @@ impl<W: Write> TraceWriter<W> {
             cleared: true,
         });
         self.by_machine.insert(machine, index);
-        // Processes and threads by rank, asked for on the root of every machine's tracks.
+        // Requests the order by rank for processes and threads, on the root of every machine's tracks.
         let root = proto::TrackDescriptor {
             uuid: Some(0),
             process_ordering: Some(1),
@@ -722,7 +720,7 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// An empty packet about a sequence's machine. Without flags: it uses no interned numbers.
+    /// Returns an empty packet for the machine of a sequence. It has no flags, because it uses no interned numbers.
     fn packet_of(&self, sequence: usize) -> proto::TracePacket {
         let Sequence { id, machine, .. } = self.sequences[sequence];
         proto::TracePacket {
@@ -773,7 +771,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(TrackId(number as u32 - 1))
     }
 
-    /// A packet that is rare enough for prost.
+    /// Writes a packet that is rare enough to be encoded with prost.
     fn rare(&mut self, packet: &proto::TracePacket) -> Result<(), Error> {
         bytes_field(&mut self.buffer, TRACE_PACKET, &packet.encode_to_vec());
         self.flush_if_full()
@@ -794,7 +792,7 @@ impl<W: Write> TraceWriter<W> {
         }
         let result = self.out.write_all(&self.buffer);
         self.written.bytes += self.buffer.len() as u64;
-        // Whatever part of it got out, it must not go out again.
+        // An unknown part of the buffer was written, and must not be written again.
         self.buffer.clear();
         self.failed = result.is_err();
         Ok(result?)
@@ -802,7 +800,7 @@ impl<W: Write> TraceWriter<W> {
 }
 
 impl Sequence {
-    /// The fields that every packet with an event begins with.
+    /// Writes the fields with which every packet with an event starts.
     #[inline]
     fn head(&mut self, buffer: &mut Vec<u8>, time_ns: u64) {
         int_field(buffer, PACKET_TIMESTAMP, time_ns);

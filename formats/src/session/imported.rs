@@ -1,4 +1,4 @@
-//! What a session records about a run that another profiler recorded.
+//! Data of a session about a run that another profiler recorded.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

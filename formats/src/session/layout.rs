@@ -16,8 +16,8 @@ pub(super) fn to_text<T: Serialize>(value: &T) -> Result<Vec<u8>, serde_json::Er
 struct Layout {
     /// Open lists and objects. True if one of its elements has started a line.
     open: Vec<bool>,
-    /// Set between the start of a list element and its value: true for the first element. Whether it starts a line
-    /// depends on the value.
+    /// Set between the start of a list element and its value: true for the first element. The value decides
+    /// whether it starts a line.
     element: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What a session of a part of a run records about that part.
+//! Description of the part of a run that a session contains.
 
 use super::ReasonCount;
 use schemars::JsonSchema;

@@ -17,7 +17,7 @@ pub struct NamedTimes {
 pub struct NotSeen {
     /// Kind of the time: see [`super::PauseKind`].
     pub kind: String,
-    /// What would have to name it.
+    /// Missing source that would name this time.
     pub reason: String,
 }
 

@@ -550,7 +550,7 @@ table! {
     from_rank: Option<u32> = Delta,
     /// Receiver: index into [`super::Session::ranks`]; missing if that rank was not recorded.
     to_rank: Option<u32> = Delta,
-    /// Number of instances of the operation, of messages, or of works of proxies.
+    /// Number of instances of the operation, of messages, or of work items of proxies.
     operations: u64 = Delta,
     /// Payload, in bytes; for proxies, bytes on the wire. If the pairs are unknown: S (METRICS.md, section 2), as far
     /// as it is known.
@@ -593,7 +593,7 @@ table! {
     file: Option<Cow<'static, str>> = Dictionary,
     /// Offset in the file, in bytes.
     offset_bytes: Option<u64> = Plain,
-    /// What was expected, and what was kept.
+    /// Expected content, and the part that was kept.
     what: String = Plain,
 }
 

@@ -19,7 +19,7 @@ pub struct WorldStructure {
     pub peers_source: String,
     /// Pipelines of the world, one for each number of stages.
     pub pipelines: Vec<Pipeline>,
-    /// Why some messages belong to no pipeline. `null` if there are no messages, or if all of them belong to a
+    /// Reason why some messages belong to no pipeline. `null` if there are no messages, or if all of them belong to a
     /// pipeline.
     pub no_pipeline: Option<String>,
 }

@@ -21,7 +21,7 @@ pub const SESSION_VERSION: u32 = 1;
 pub struct Figure<T> {
     /// The number; `null` if it could not be computed.
     pub value: Option<T>,
-    /// Why there is no number; `null` if there is one.
+    /// Reason why there is no number; `null` if there is one.
     pub reason: Option<String>,
 }
 
@@ -217,7 +217,7 @@ pub struct Axis {
     pub evidence: Option<AxisEvidence>,
 }
 
-/// What the operations of a job prove about the clocks of its hosts (METRICS.md, section 4).
+/// Clock evidence: bounds that the operations of a job prove for the clocks of its hosts (METRICS.md, section 4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisEvidence {
     /// Root: the host whose clock is the axis, as an index into [`Session::hosts`]. Hosts that nothing ties to the root
@@ -416,7 +416,7 @@ pub struct Rank {
     pub log: String,
     /// Size of the log, in bytes.
     pub log_bytes: u64,
-    /// How the log ended: `closed`, `live-area`, `torn` or `running`.
+    /// Ending of the log: `closed`, `live-area`, `torn` or `running`.
     pub ending: String,
     /// Rank given by the environment when the first communicator was created.
     pub environment_rank: Option<u32>,
@@ -493,8 +493,8 @@ pub struct Totals {
     pub in_flight: u64,
     /// Number of operations that were put on a device's stream and whose completion was not recorded.
     pub enqueued: u64,
-    /// Number of calls that were captured into graphs. They are not operations. What the replays do is not included in
-    /// these totals.
+    /// Number of calls that were captured into graphs. They are not operations. These totals exclude the work of
+    /// the replays.
     pub captured: u64,
     /// Σ exposed wait over ranks, in rank-nanoseconds.
     pub exposed_wait_rank_ns: i64,
@@ -773,7 +773,7 @@ pub struct DeviceActivity {
     pub rank: u32,
     /// Version of CUPTI.
     pub cupti: String,
-    /// Why recording ended early or did not start; `null` if it was complete.
+    /// Reason why recording ended early or did not start; `null` if it was complete.
     pub reason: Option<String>,
     /// Streams on which work ran.
     pub streams: Vec<DeviceStream>,
@@ -842,7 +842,7 @@ pub struct DeviceActivity {
     /// Overlap: the share of communication during which the device also computed. Both numbers are in nanoseconds. A
     /// missing value, displayed as "–", has a reason.
     pub overlap: Figure<Ratio>,
-    /// Idle gaps between works of a stream per cause, over all streams.
+    /// Idle gaps of streams per cause, over all streams.
     pub idle_by_cause: Vec<IdleSum>,
     /// Stalls: intervals of at least 1 ms without compute.
     #[serde(default)]
@@ -960,7 +960,7 @@ pub struct PeerTraffic {
     pub sent_bytes: u64,
     /// Bytes on the wire from the peer.
     pub received_bytes: u64,
-    /// Number of works of proxies for the peer: one per operation, channel and direction.
+    /// Number of work items of proxies for the peer: one per operation, channel and direction.
     pub works: u64,
     /// Time in which steps of the proxies waited for the device, in nanoseconds. Steps overlap.
     pub device_wait_ns: i64,
@@ -989,7 +989,7 @@ pub struct WaitMatrix {
     pub own_delay_ns: Vec<Vec<Option<i64>>>,
     /// Step time, in nanoseconds; same shape.
     pub duration_ns: Vec<Vec<Option<i64>>>,
-    /// Why the matrix is empty; `null` if it is not.
+    /// Reason why the matrix is empty; `null` if it is not.
     pub reason: Option<String>,
 }
 
@@ -1061,7 +1061,7 @@ pub struct Finding {
     pub look_at: Vec<LookAt>,
     /// Cost in the job's time, in nanoseconds; unknown if it cannot be determined.
     pub cost_ns: Figure<i64>,
-    /// How the cost was computed; `null` if it is unknown.
+    /// Formula of the cost; `null` if the cost is unknown.
     #[serde(default)]
     pub cost_basis: Option<String>,
     /// Parts of the job's time that contain the cost: `waiting`, `transfer`, `host`, `device-idle` or `outside-steps`.
@@ -1274,7 +1274,7 @@ pub struct Unmatched {
     pub ranks: Vec<u32>,
     /// Members whose records are missing, by their number in the communicator.
     pub missing_members: Vec<u32>,
-    /// Why the instance did not match.
+    /// Reason why the instance did not match.
     pub reason: String,
 }
 
@@ -1295,7 +1295,7 @@ pub struct LossSummary {
     pub first_ns: i64,
     /// Time of the last dropped record, in nanoseconds on the axis.
     pub last_ns: i64,
-    /// How to avoid the loss.
+    /// Advice on how to avoid the loss.
     pub advice: String,
 }
 
@@ -1322,7 +1322,7 @@ pub struct ProblemSummary {
     pub file: Option<String>,
     /// Offset in the file, in bytes.
     pub offset_bytes: Option<u64>,
-    /// What was expected, and what was kept.
+    /// Expected content, and the part that was kept.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! The real Perfetto engine (`tests/perfetto-engine`), run on a file.
+//! Runs the real Perfetto engine (`tests/perfetto-engine`) on a file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,8 +14,7 @@ fn run(args: &[&str]) -> std::io::Result<Output> {
         .output()
 }
 
-/// Whether there is an engine to ask. If not, says what is skipped and why; under `CI=true` that
-/// is a failure.
+/// Returns whether the engine is available. If not, prints what is skipped and why; with `CI=true` this is a failure.
 pub fn available(skipped: &str) -> bool {
     let reason = match run(&["version"]) {
         Ok(output) if output.status.success() => return true,
@@ -30,7 +29,7 @@ pub fn available(skipped: &str) -> bool {
     false
 }
 
-/// Fails with the list of what the import lost or spoilt.
+/// Fails with the list of items that the import lost or changed.
 pub fn assert_clean(trace: &Path) {
     let output = run(&["check", &trace.to_string_lossy()]).expect("node runs");
     assert!(
@@ -41,7 +40,7 @@ pub fn assert_clean(trace: &Path) {
     );
 }
 
-/// The rows of each query, every cell as text (`[NULL]` for NULL).
+/// Returns the rows of each query, with every cell as text (`[NULL]` for NULL).
 pub fn query<const N: usize>(trace: &Path, queries: [&str; N]) -> [Vec<Vec<String>>; N] {
     let trace = trace.to_string_lossy();
     let mut args = vec!["query", &trace];
@@ -67,7 +66,7 @@ pub fn query<const N: usize>(trace: &Path, queries: [&str; N]) -> [Vec<Vec<Strin
     results.try_into().expect("one table per query")
 }
 
-/// The one cell of a one-row, one-column answer, as a number.
+/// Returns the cell of an answer with one row and one column, as a number.
 pub fn number(rows: &[Vec<String>]) -> u64 {
     rows[0][0].parse().expect("a number")
 }

@@ -1,4 +1,4 @@
-//! The real engine counts every slice, flow, argument and counter value against what was written.
+//! Compares the slices, flows, arguments and counter values that the real engine reads with those that were written.
 
 mod engine;
 
@@ -18,7 +18,7 @@ const ANCHOR: ClockAnchor = ClockAnchor {
     realtime_ns: 1_735_689_600_000_000_000,
 };
 
-/// What is expected of one slice or instant; it carries its place in the list as argument "i".
+/// Expected slice or instant. Its argument "i" is its index in the list.
 struct Expected {
     start: u64,
     duration: u64,
@@ -27,11 +27,11 @@ struct Expected {
     process: String,
 }
 
-/// Writes and remembers.
+/// Writer that also stores what it expects the engine to read.
 struct Job {
     writer: TraceWriter<File>,
     slices: Vec<Expected>,
-    /// Arrows, as (source's i, sink's i).
+    /// Arrows, as (i of the source, i of the sink).
     flows: BTreeSet<(usize, usize)>,
 }
 
@@ -74,7 +74,7 @@ impl Job {
         i
     }
 
-    /// Finishes, and has the engine confirm slices, arrows and totals.
+    /// Finishes the trace, and compares slices, arrows and totals with those of the engine.
     fn confirm(self, path: &Path) -> Written {
         let (_, written) = self.writer.finish().expect("finishes");
         assert_eq!(written.bytes, std::fs::metadata(path).expect("the file").len());
@@ -129,8 +129,8 @@ fn flow(number: usize) -> FlowId {
     FlowId::new(number as u64 + 1).expect("not 0")
 }
 
-/// Twelve ranks on three hosts with equal pids, 100,000 slices in lanes, a flow through every
-/// instance, ties of every kind, and so few bytes for interning that it starts over many times.
+/// Twelve ranks on three hosts with equal pids, 100,000 slices in lanes, a flow through every instance, and ties of
+/// every kind. The limit for interned strings is so small that interning starts again many times.
 #[test]
 fn a_large_job_is_read_as_written() {
     if !available("the Perfetto engine's count of 100,000 slices") {
@@ -204,12 +204,12 @@ fn a_large_job_is_read_as_written() {
                 .expect("a counter"),
         );
     }
-    // Rank after rank, as an exporter streams logs: flows see their slices far from time order.
+    // Rank after rank, as an exporter streams logs, so that the slices of a flow are far from time order.
     let mut by_instance: Vec<Vec<(u64, usize)>> = vec![Vec::new(); INSTANCES];
     for rank in 0..RANKS {
         let mut previous_ns = 0;
         for (instance, members) in by_instance.iter_mut().enumerate() {
-            // Three are open at once; every fourth has no length; one after the other touches.
+            // Three slices are open at the same time, every fourth has no length, and consecutive slices touch.
             let start_ns =
                 START + instance as u64 * 1000 + (rank as u64 * 7 + instance as u64 * 13) % 5 * 100;
             let start_ns = start_ns.max(previous_ns);
@@ -250,7 +250,7 @@ fn a_large_job_is_read_as_written() {
                     .expect("a value");
             }
         }
-        // The main thread: nested, touching and empty slices at one time.
+        // Main thread: nested, touching and empty slices at the same time.
         for step in 0..500u64 {
             let at = START + step * 1000;
             for (from, to) in [
@@ -267,12 +267,12 @@ fn a_large_job_is_read_as_written() {
                     name: "step",
                     ..Slice::default()
                 };
-                // The last of one step starts when the next begins: it goes to the other thread.
+                // The last slice of a step starts when the next step starts, so it goes to the other thread.
                 job.slice(threads[rank][usize::from(from == 1000)], &names[rank], &slice);
             }
         }
     }
-    // The engine draws each instance's arrows in the order of time, the file's at equal times.
+    // The engine draws the arrows of each instance in the order of time, and in the order of the file at equal times.
     for members in &mut by_instance {
         members.sort_unstable();
         job.flows
@@ -322,7 +322,7 @@ fn a_large_job_is_read_as_written() {
     }
 }
 
-/// One argument of every type and extreme, instants, flows that end, the deepest nesting.
+/// One argument of every type and extreme value, instants, flows that end, and the maximum nesting depth.
 #[test]
 fn every_kind_of_thing_is_read_as_written() {
     if !available("the Perfetto engine's view of every argument type") {
@@ -406,7 +406,7 @@ fn every_kind_of_thing_is_read_as_written() {
             ..slice
         },
     );
-    // At the same time, later in the file: the arrow must be there.
+    // At the same time but later in the file, so the arrow must exist.
     let sink = job.slice(
         other,
         "rank 1",
@@ -416,7 +416,7 @@ fn every_kind_of_thing_is_read_as_written() {
         },
     );
     job.flows.insert((source, sink));
-    // Its flow ends in an instant, where another one starts.
+    // Its flow ends in an instant, at which another flow starts.
     let i = job.slices.len();
     let instant = Instant {
         time_ns: START + 5,
@@ -516,7 +516,7 @@ fn every_kind_of_thing_is_read_as_written() {
     assert_eq!(names, [["main", "1"]]);
 }
 
-/// Hosts as machines of their own: equal pids stay, every machine has its own interned strings.
+/// Hosts as separate machines: equal pids are kept, and every machine has separate interned strings.
 #[test]
 fn hosts_can_be_machines() {
     if !available("the Perfetto engine's view of several machines") {
@@ -568,7 +568,7 @@ fn hosts_can_be_machines() {
                 args: &[("text", ArgValue::Str(&text))],
                 ..Slice::default()
             };
-            // Flows stay on their machine: ranks r and r + 3.
+            // Flows stay on their machine: they connect ranks r and r + 3.
             let number = step as usize * 3 + rank % 3;
             let i = if rank < 3 {
                 job.slice(
@@ -633,7 +633,7 @@ fn hosts_can_be_machines() {
     assert_eq!(number(&texts), 1200);
 }
 
-/// Parts that were written side by side, put one after the other.
+/// Parts that were written in parallel and then concatenated.
 #[test]
 fn shards_concatenate() {
     if !available("the Perfetto engine's view of concatenated parts") {

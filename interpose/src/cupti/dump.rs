@@ -1,8 +1,8 @@
 //! For rankscope's developers: the first records as CUPTI wrote them, saved to a file, where RANKSCOPE_CUPTI_DUMP names a
 //! directory. What a real library writes is replayed in tests.
 
-use super::session;
-use crate::life;
+use super::state;
+use crate::core::configuration;
 use rankscope_cupti_sys::dump;
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Dump {
 impl Dump {
     /// If it was asked for.
     pub fn wanted() -> Option<Self> {
-        let directory = life::cupti_dump()?;
+        let directory = configuration::cupti_dump()?;
         Some(Self {
             path: directory.join(format!("{}.cuptidump", std::process::id())),
             bytes: Vec::new(),
@@ -53,7 +53,7 @@ impl Dump {
 
     /// Writes the file. Its descriptor is in the program's table for that moment: nothing for a job that matters.
     pub fn write(&mut self) {
-        let mut file = dump::head(session::version()).into_bytes();
+        let mut file = dump::head(state::version()).into_bytes();
         file.append(&mut self.bytes);
         let _ = fs::write(&self.path, file);
     }

@@ -6,6 +6,7 @@
 //! a forked child does not touch it; who profiles beside us finds everything as if we were not there ([`others`]).
 
 pub mod buffers;
+pub mod calls;
 pub mod control;
 mod dump;
 pub mod links;
@@ -14,5 +15,28 @@ pub mod names;
 pub mod others;
 pub mod records;
 pub mod session;
+mod state;
 pub mod streams;
+mod wake;
 pub mod watch;
+
+use crate::core::adapters::Adapter;
+use crate::core::configuration;
+use mode::Wanted;
+
+/// CUPTI's thread runs beside the recorder if device activity is requested.
+pub static ADAPTER: Adapter = Adapter {
+    started,
+    each_second: |run_directory| {
+        control::look(run_directory);
+        usize::from(watch::is_running())
+    },
+    finish: watch::finish,
+    ..Adapter::NOTHING
+};
+
+fn started() {
+    if let Some(wanted) = configuration::kernels().and_then(Wanted::parse) {
+        watch::start(Some(wanted));
+    }
+}

@@ -1,6 +1,6 @@
 //! The program's own marks of steps, where a window of steps is asked for.
 
-use super::watch;
+use super::wake;
 pub use rankscope_ranklog::wanted::{Mode, Wanted, Window};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -26,7 +26,7 @@ pub fn announce(wanted: &Wanted) {
 /// A step with this number has begun.
 pub fn step(number: u32) {
     STEP.store(number, Ordering::Relaxed);
-    watch::wake();
+    wake::wake();
 }
 
 /// The number of the last one.

@@ -6,8 +6,9 @@
 //! it was asked from, whoever is registered by then. The real function is called with no lock of ours held: it may wait
 //! for another thread, which may come here too.
 
-use super::session::{self, Whose};
-use crate::stub::{Call, Narrow};
+use super::session;
+use super::state::{self, Whose};
+use crate::core::stub::{Call, Narrow};
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -107,7 +108,7 @@ fn is_success(returned: usize) -> bool {
 
 /// `cuptiActivityRegisterCallbacks(requested, completed)`
 unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
-    let whose = session::whose_call();
+    let whose = state::whose_call();
     if whose == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
@@ -134,7 +135,7 @@ unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
 
 /// `cuptiActivityEnable(kind)` and its kin.
 unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
-    let whose = session::whose_call();
+    let whose = state::whose_call();
     if whose == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
@@ -156,7 +157,7 @@ unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 
 /// `cuptiActivityDisable(kind)` and its kin.
 unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
-    let whose = session::whose_call();
+    let whose = state::whose_call();
     if whose == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
@@ -173,7 +174,7 @@ unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 
 /// `cuptiActivityFlushAll(flag)`: what they recorded is out.
 unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
-    if session::whose_call() == Whose::NotOurs {
+    if state::whose_call() == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
     }
@@ -187,7 +188,7 @@ unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
 /// `cuptiActivityRegisterTimestampCallback(clock)`: who is about to record does this first. What is under way of ours is
 /// taken out before, by the clock that it was begun with: between two clocks its times would be anything.
 unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
-    let whose = session::whose_call();
+    let whose = state::whose_call();
     if whose == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
@@ -222,7 +223,7 @@ unsafe fn asks_time(real: usize, arguments: &Narrow) -> usize {
 /// `cuptiSubscribe_v2(subscriber, callback, data, parameters)`: who begins with the second interface finds none of the
 /// first in use.
 unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
-    let whose = session::whose_call();
+    let whose = state::whose_call();
     if whose == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
@@ -239,7 +240,7 @@ unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
 
 /// `cuptiFinalize()`: CUPTI is gone, and everything that was registered.
 unsafe fn finalizes(real: usize, arguments: &Narrow) -> usize {
-    let whose = session::whose_call();
+    let whose = state::whose_call();
     if whose == Whose::NotOurs {
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };

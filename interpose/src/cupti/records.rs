@@ -2,10 +2,10 @@
 
 use super::links;
 use super::names::Names;
-use super::session::{self, Overheads};
-use crate::life;
-use crate::nccl::device_model;
-use crate::thread::ThreadState;
+use super::state::{self, Overheads};
+use crate::core::life;
+use crate::core::thread::ThreadState;
+use crate::cuda::device_model;
 use rankscope_cupti_sys::bindings as cupti;
 use rankscope_cupti_sys::record as sys;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
@@ -216,7 +216,7 @@ impl Records {
                 }
                 // No loss of the job's: it is said of this source, and counts as no work that is missing.
                 if !overhead.span.is_whole() || !self.is_of_our_clock(overhead.span) {
-                    session::tell_overheads(
+                    state::tell_overheads(
                         Overheads::Partly,
                         "recorded in part: some were not stamped by our clock",
                     );

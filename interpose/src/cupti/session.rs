@@ -6,22 +6,26 @@
 
 use super::buffers::{self, Owner};
 use super::mode::Mode;
-use super::{links, others, records, streams};
-use crate::life;
-use crate::nccl::driver;
-use crate::thread::{self, ThreadState};
+use super::state::{
+    ASKS, HAS_OUR_CLOCK, INNER, IS_GONE, Inner, LIFE, LINKS, NOTHING, Overheads, STOPPED, STREAMS, SUCCESS,
+    State, TABLE, VERSION, define, is_ours, own, tell_overheads,
+};
+use super::{others, records, streams, wake};
+use crate::core::configuration;
+use crate::core::life;
+use crate::core::thread;
+use crate::cuda::driver;
 use rankscope_cupti_sys::bindings::{self as cupti, CUpti_ActivityKind as Kind, CUptiResult};
 use rankscope_cupti_sys::record::OLDEST;
 use rankscope_cupti_sys::table::Table;
 use rankscope_ranklog::activity::Coverage;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
-use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::loss::LossCause;
-use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::record::RecordKind;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 /// Kinds of activity that we record. Without what calls asked for them works stand alone, so those come first.
@@ -39,115 +43,8 @@ pub const COMPLETE: u32 = 0;
 /// Hand out everything, also what still runs.
 pub const FORCED: u32 = 1;
 
-const SUCCESS: CUptiResult = CUptiResult(0);
 /// A library of another version of the interface than the one that was asked for.
 const OLDER: CUptiResult = CUptiResult(7);
-
-/// Where we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// No driver is known yet.
-    Waiting,
-    /// CUPTI records for us.
-    Recording,
-    /// It is not wanted now.
-    Off,
-    /// Another profiler has it.
-    Aside,
-    /// It never will again in this process.
-    Ended,
-}
-
-struct Inner {
-    state: State,
-    /// While recording: [`OVERHEAD`] was asked for too.
-    asked_overhead: bool,
-}
-
-static INNER: Mutex<Inner> = Mutex::new(Inner {
-    state: State::Waiting,
-    asked_overhead: false,
-});
-
-/// The process life whose thread this is; 0: none has begun.
-static LIFE: AtomicU32 = AtomicU32::new(0);
-/// What calls of NCCL are to do besides: nothing; tell which stream they name and push who they are, for CUPTI records that
-/// with each launch; only the first, where it does not; or start our thread.
-static ASKS: AtomicU32 = AtomicU32::new(NOTHING);
-const NOTHING: u32 = 0;
-const LINKS: u32 = 1;
-const THREAD: u32 = 2;
-const STREAMS: u32 = 3;
-static TABLE: OnceLock<Table> = OnceLock::new();
-/// Another profiler has ended CUPTI.
-static IS_GONE: AtomicBool = AtomicBool::new(false);
-/// CUPTI's clock is ours now.
-static HAS_OUR_CLOCK: AtomicBool = AtomicBool::new(false);
-/// What CUPTI says that it is.
-static VERSION: AtomicU32 = AtomicU32::new(0);
-
-/// When recording was stopped last, in ticks.
-static STOPPED: AtomicU64 = AtomicU64::new(0);
-
-/// When recording was stopped last, in ticks: what was launched before was recorded.
-pub fn stopped_ticks() -> u64 {
-    STOPPED.load(Ordering::Acquire)
-}
-
-/// What the log says of records of overhead: of several the last of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum Overheads {
-    /// They were asked for.
-    Recorded = 1,
-    /// Some were left out.
-    Partly = 2,
-    /// CUPTI does not tell of them.
-    Refused = 3,
-}
-
-static OVERHEADS: AtomicU32 = AtomicU32::new(0);
-
-/// Says in the log what is known of records of overhead, once: definitions stay for ever.
-pub fn tell_overheads(what: Overheads, words: &str) {
-    if OVERHEADS.fetch_max(what as u32, Ordering::Relaxed) < what as u32 {
-        define("source.cupti_overhead", words);
-    }
-}
-
-/// CUPTI's version, 0 before it is known.
-pub fn version() -> u32 {
-    VERSION.load(Ordering::Relaxed)
-}
-
-/// Whose a call to an intercepted function of CUPTI is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// Another profiler's, while our thread is there.
-    Theirs,
-    /// Another profiler's, and we have never begun: it is remembered, and nothing else.
-    BeforeUs,
-    /// Our own, of CUPTI itself inside it, or in a forked child of a process that had begun.
-    NotOurs,
-}
-
-/// Whose this thread's call is. Nobody waits for us who does not profile beside us.
-pub fn whose_call() -> Whose {
-    if thread::state().cupti_depth.get() > 0 {
-        return Whose::NotOurs;
-    }
-    match LIFE.load(Ordering::Relaxed) {
-        0 => Whose::BeforeUs,
-        begun if begun == life::number() => Whose::Theirs,
-        _ => Whose::NotOurs,
-    }
-}
-
-/// True in the process life that has begun.
-pub fn is_ours() -> bool {
-    let begun = LIFE.load(Ordering::Relaxed);
-    begun != 0 && begun == life::number()
-}
 
 /// What CUPTI's clock would show without us, while it is ours, to somebody else who asks.
 pub fn time_of_others() -> Option<u64> {
@@ -161,15 +58,6 @@ pub fn time_of_others() -> Option<u64> {
     Some(unsafe { theirs.map_or_else(|| wall_clock(), |clock| clock()) })
 }
 
-/// Calls CUPTI, marked as ours.
-fn own<T>(call: impl FnOnce() -> T) -> T {
-    let depth = &thread::state().cupti_depth;
-    depth.set(depth.get() + 1);
-    let returned = call();
-    depth.set(depth.get() - 1);
-    returned
-}
-
 /// True in a forked child of a process whose thread of ours had not begun to use CUPTI, nor held anything just then.
 pub fn is_untouched_child() -> bool {
     let life = LIFE.load(Ordering::Relaxed);
@@ -178,110 +66,6 @@ pub fn is_untouched_child() -> bool {
         && USING.try_lock().is_ok()
         && DEFERRED.try_lock().is_ok()
         && INNER.try_lock().is_ok_and(|inner| inner.state == State::Waiting)
-}
-
-/// Begins a process life: our thread is there.
-pub fn begin_life() {
-    LIFE.store(life::number(), Ordering::Release);
-}
-
-/// A call of NCCL that is linked to what it launches, until this is dropped.
-pub struct Linked;
-
-impl Drop for Linked {
-    fn drop(&mut self) {
-        let mut last = 0;
-        let is_there = !IS_GONE.load(Ordering::Acquire) && is_ours();
-        if is_there && let Some(pop) = TABLE.get().and_then(|table| table.pop_external_id) {
-            // SAFETY: pops what this thread has pushed; a place of ours.
-            own(|| unsafe { pop(records::EXTERNAL_KIND, &raw mut last) });
-        }
-    }
-}
-
-/// True while calls of NCCL are to do more than be recorded.
-#[inline]
-pub fn asks_calls() -> bool {
-    ASKS.load(Ordering::Relaxed) != NOTHING
-}
-
-/// The next call of NCCL is to start our thread, or none is.
-pub fn wants_thread(is_wanted: bool) {
-    let (from, to) = if is_wanted {
-        (NOTHING, THREAD)
-    } else {
-        (THREAD, NOTHING)
-    };
-    let _ = ASKS.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
-}
-
-/// Tells which stream the call names that this record tells of.
-#[cold]
-pub fn tell_stream(thread: &'static ThreadState, record: &Record) {
-    if matches!(ASKS.load(Ordering::Acquire), LINKS | STREAMS) && is_ours() {
-        streams::tell(thread, record);
-    }
-}
-
-/// Context and number of a stream of the program's, as records have them.
-pub fn stream(handle: usize) -> Option<(u32, u32)> {
-    let table = TABLE.get().filter(|_| is_there())?;
-    let (ask_context, ask_stream) = (table.context_id?, table.stream_id?);
-    let mut context = 0;
-    let (mut context_number, mut number) = (0, 0);
-    // Somebody else may be capturing: what is asked here has nothing to do with it.
-    let _relaxed = driver::Relaxed::begin();
-    // SAFETY: a stream that the program just names in a call, or the null stream of the current context, and places of
-    // ours; CUPTI is there.
-    let asked = unsafe {
-        let found = if handle == 0 {
-            driver::current_context(&raw mut context)
-        } else {
-            driver::stream_context(handle, &raw mut context)
-        };
-        found == driver::SUCCESS
-            && context != 0
-            && own(|| ask_context(context as cupti::CUcontext, &raw mut context_number)) == SUCCESS
-            && own(|| {
-                ask_stream(
-                    context as cupti::CUcontext,
-                    handle as cupti::CUstream,
-                    0,
-                    &raw mut number,
-                )
-            }) == SUCCESS
-    };
-    asked.then_some((context_number, number))
-}
-
-fn link(number: u64) -> Option<Linked> {
-    match ASKS.load(Ordering::Acquire) {
-        LINKS => {}
-        THREAD => {
-            super::watch::start(None);
-            return None;
-        }
-        _ => return None,
-    }
-    if LIFE.load(Ordering::Relaxed) != life::number() {
-        return None;
-    }
-    let push = TABLE.get()?.push_external_id?;
-    // SAFETY: CUPTI is there and records; the number is per thread.
-    let pushed = own(|| unsafe { push(records::EXTERNAL_KIND, number) });
-    (pushed == SUCCESS).then_some(Linked)
-}
-
-/// Links what the call launches that this record tells of.
-#[cold]
-pub fn link_call(record: &Record) -> Option<Linked> {
-    link(links::of_call(record)?)
-}
-
-/// Links what the end of a group launches.
-#[cold]
-pub fn link_group(number: u32) -> Option<Linked> {
-    link(links::of_group(number))
 }
 
 /// The right to change what CUPTI does.
@@ -356,15 +140,10 @@ pub fn using() -> Option<MutexGuard<'static, ()>> {
     (!IS_GONE.load(Ordering::Acquire)).then_some(guard)
 }
 
-/// True unless another profiler has ended CUPTI.
-pub fn is_there() -> bool {
-    !IS_GONE.load(Ordering::Acquire)
-}
-
 /// CUPTI is about to be ended: returns when our thread does not use it, and will not again. A little later, if there is
 /// something to be taken out yet.
 pub fn wait_until_unused() {
-    super::watch::wake();
+    wake::wake();
     for _ in 0..PATIENCE_MS {
         if !buffers::has_filled() {
             break;
@@ -576,7 +355,7 @@ pub fn find() -> Option<Result<Found, String>> {
     if unsafe { driver::current_context(&raw mut context) } != driver::SUCCESS {
         return None;
     }
-    if life::has_other_injection() {
+    if configuration::has_other_injection() {
         return Some(Err(
             "CUDA_INJECTION64_PATH names another tool, which has CUPTI".to_owned()
         ));
@@ -647,7 +426,7 @@ fn is_loaded(name: &[u8]) -> bool {
 
 /// Loads the CUPTI that the user names.
 fn load() -> Option<Table> {
-    let name = life::cupti_path()?;
+    let name = configuration::cupti_path()?;
     // SAFETY: loads a library by the name that the user gave; kept for ever.
     unsafe {
         let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
@@ -818,7 +597,7 @@ pub unsafe extern "C" fn completed(
     match buffers::owner(buffer) {
         Owner::Pool => {
             if buffers::give_back(buffer, valid) {
-                super::watch::wake();
+                wake::wake();
             }
         }
         Owner::Small => {
@@ -921,13 +700,5 @@ pub fn coverage(state: State, wanted: Mode) -> Option<Coverage> {
         (State::Aside, _) => Some(Coverage::Yielded),
         (State::Off | State::Ended, _) => Some(Coverage::Off),
         (State::Waiting, _) => None,
-    }
-}
-
-/// Writes a property of this source down.
-pub fn define(key: &str, value: &str) {
-    if let Some(set) = life::definitions() {
-        let payload = Payload::property(key, value.as_bytes());
-        set.area.define(KIND_PROPERTY, payload.as_bytes());
     }
 }

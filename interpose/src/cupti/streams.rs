@@ -1,10 +1,11 @@
 //! Which of CUPTI's streams the program's calls name: by that kernels are told from each other that no number links to
 //! a call, in the order of their stream.
 
-use super::session;
-use crate::life;
-use crate::nccl::driver;
-use crate::thread::ThreadState;
+use super::state::{SUCCESS, TABLE, is_there, own};
+use crate::core::life;
+use crate::core::thread::ThreadState;
+use crate::cuda::driver;
+use rankscope_cupti_sys::bindings as cupti;
 use rankscope_ranklog::activity::Activity;
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use rankscope_ranklog::record::{FLAG_CAPTURED, Record};
@@ -31,6 +32,37 @@ static PLACE: [Place; PLACES] = [const {
         ask_again_ticks: AtomicU64::new(0),
     }
 }; PLACES];
+
+/// Context and number of a stream of the program's, as records have them.
+fn stream(handle: usize) -> Option<(u32, u32)> {
+    let table = TABLE.get().filter(|_| is_there())?;
+    let (ask_context, ask_stream) = (table.context_id?, table.stream_id?);
+    let mut context = 0;
+    let (mut context_number, mut number) = (0, 0);
+    // Somebody else may be capturing: what is asked here has nothing to do with it.
+    let _relaxed = driver::Relaxed::begin();
+    // SAFETY: a stream that the program just names in a call, or the null stream of the current context, and places of
+    // ours; CUPTI is there.
+    let asked = unsafe {
+        let found = if handle == 0 {
+            driver::current_context(&raw mut context)
+        } else {
+            driver::stream_context(handle, &raw mut context)
+        };
+        found == driver::SUCCESS
+            && context != 0
+            && own(|| ask_context(context as cupti::CUcontext, &raw mut context_number)) == SUCCESS
+            && own(|| {
+                ask_stream(
+                    context as cupti::CUcontext,
+                    handle as cupti::CUstream,
+                    0,
+                    &raw mut number,
+                )
+            }) == SUCCESS
+    };
+    asked.then_some((context_number, number))
+}
 
 /// What was told before belongs to a log that is no longer written.
 pub fn forget() {
@@ -60,7 +92,7 @@ pub fn tell(thread: &'static ThreadState, call: &Record) {
     let Some((set, lane)) = life::lane(thread) else {
         return;
     };
-    let Some((context, number)) = session::stream(handle as usize) else {
+    let Some((context, number)) = stream(handle as usize) else {
         return;
     };
     place

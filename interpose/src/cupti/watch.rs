@@ -8,11 +8,16 @@
 use super::dump::Dump;
 use super::mode::{self, Mode, Wanted};
 use super::records::{self, Records};
-use super::session::{self, COMPLETE, State};
-use super::{buffers, others};
-use crate::life;
-use crate::nccl::{driver, events};
-use crate::thread;
+use super::session::{self, COMPLETE};
+use super::state::{self, State};
+use super::wake::{WAKE, futex, wake};
+use super::{buffers, calls, others};
+use crate::core::adapters;
+use crate::core::configuration;
+use crate::core::life;
+use crate::core::own_thread;
+use crate::core::thread;
+use crate::cuda::driver;
 use rankscope_ranklog::activity::Coverage;
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use rankscope_ranklog::loss::LossCause;
@@ -31,8 +36,6 @@ const LOOKS: u32 = 200;
 /// CUPTI and the driver run on it.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Grows with every wake; a futex.
-static WAKE: AtomicU32 = AtomicU32::new(0);
 /// 0: the thread is not there, 1: it runs, 2: it is to end, 3: it has ended. A futex.
 static PHASE: AtomicU32 = AtomicU32::new(ABSENT);
 const ABSENT: u32 = 0;
@@ -43,33 +46,9 @@ const ENDED: u32 = 3;
 /// What was asked for last, in the environment or in the run directory, and when.
 static ASKED: Mutex<Option<(Wanted, Instant)>> = Mutex::new(None);
 
-fn futex(word: &AtomicU32, operation: i32, value: u32, limit: Option<Duration>) {
-    let time = limit.map(|limit| libc::timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: i64::from(limit.subsec_nanos()),
-    });
-    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the word and the time live through the call; an early return only makes a wait shorter.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            operation | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            time,
-        );
-    }
-}
-
-/// The thread is to look at once.
-pub fn wake() {
-    WAKE.fetch_add(1, Ordering::AcqRel);
-    futex(&WAKE, libc::FUTEX_WAKE, i32::MAX as u32, None);
-}
-
 /// True while there is such a thread in this process.
 pub fn is_running() -> bool {
-    matches!(PHASE.load(Ordering::Acquire), RUNNING | ENDING) && session::is_ours()
+    matches!(PHASE.load(Ordering::Acquire), RUNNING | ENDING) && state::is_ours()
 }
 
 /// Takes over what the user asks for while the job runs.
@@ -79,7 +58,7 @@ pub fn ask(wanted: Wanted) {
     if let Ok(mut asked) = ASKED.try_lock() {
         *asked = Some((wanted, Instant::now()));
     }
-    session::wants_thread(PHASE.load(Ordering::Acquire) == ABSENT || is_untouched_child());
+    calls::wants_thread(PHASE.load(Ordering::Acquire) == ABSENT || is_untouched_child());
     wake();
 }
 
@@ -101,15 +80,15 @@ pub fn start(wanted: Option<Wanted>) {
     {
         return;
     }
-    session::wants_thread(false);
+    calls::wants_thread(false);
     if let Some(wanted) = wanted {
         mode::announce(&wanted);
         if let Ok(mut asked) = ASKED.try_lock() {
             *asked = Some((wanted, Instant::now()));
         }
     }
-    session::begin_life();
-    if !life::spawn(run, STACK_BYTES) {
+    state::begin_life();
+    if !own_thread::spawn(run, STACK_BYTES) {
         PHASE.store(ABSENT, Ordering::Release);
     }
 }
@@ -129,7 +108,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 
 /// At a regular exit, while the driver is still there: takes out everything, and lets CUPTI alone from then on.
 extern "C" fn at_exit() {
-    finish(life::exit_wait() * 4);
+    finish(configuration::exit_wait() * 4);
 }
 
 /// Ends the thread; waits for it at most so long.
@@ -230,9 +209,11 @@ impl Watch {
                 changing.state()
             };
             let mode = mode.unwrap_or(Mode::Off);
-            events::stand_in(
-                mode != Mode::Off && matches!(state, State::Aside | State::Ended) && !is_ending(),
-            );
+            let is_missing =
+                mode != Mode::Off && matches!(state, State::Aside | State::Ended) && !is_ending();
+            for adapter in adapters::registered() {
+                (adapter.kernels_missing)(is_missing);
+            }
             if !is_relaxed && state == State::Recording {
                 let mut relaxed = driver::RELAXED;
                 // SAFETY: a place of ours.
@@ -262,7 +243,7 @@ impl Watch {
             if self.was_recording && state != State::Recording {
                 // Until it was stopped, by us or by somebody else meanwhile; what follows is what it is now.
                 coverage = session::coverage(state, mode);
-                let stopped = session::stopped_ticks().clamp(self.covered_until, until);
+                let stopped = state::stopped_ticks().clamp(self.covered_until, until);
                 self.account(session::coverage(State::Recording, self.last_mode), stopped);
             }
             self.was_recording = state == State::Recording;
@@ -299,7 +280,7 @@ impl Watch {
     fn take_out(&mut self, mode: Mode) {
         let thread = thread::state();
         let only_communication = mode == Mode::Communication;
-        let may_wait = || session::is_there() && (!is_ending() || is_in_time());
+        let may_wait = || state::is_there() && (!is_ending() || is_in_time());
         // What comes meanwhile is the next round's, if there is one: windows end, and buffers are asked for.
         let end = if is_ending() { u64::MAX } else { buffers::tickets() };
         while is_in_time()

@@ -2,10 +2,12 @@
 
 use super::evidence::Sampler;
 use super::options::Options;
-use crate::communicators::{self, Entry};
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
+use crate::core::communicators;
+use crate::core::communicators::Entry;
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::loss::LossCause;
@@ -81,7 +83,7 @@ unsafe fn call_sampled(
     arguments: &Narrow,
 ) -> usize {
     let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
-    thread.sampler.set(&raw mut sampler);
+    thread.sampler.set((&raw mut sampler).cast());
     let unsampling = Unsampling(thread);
     // SAFETY: handed through.
     let result = unsafe { call(thread, &mut record, real, arguments) };

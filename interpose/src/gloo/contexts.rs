@@ -4,11 +4,12 @@
 //! class has no virtual table and lies eight bytes into `gloo::rendezvous::Context`.
 
 use super::memory::read;
-use crate::communicators::{self, Identity};
-use crate::hash::Hash128;
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread;
+use crate::core::communicators;
+use crate::core::communicators::Identity;
+use crate::core::hash::Hash128;
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
 

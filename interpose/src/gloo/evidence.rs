@@ -5,8 +5,8 @@
 //! come to the same messages, because messages between two members of a collective arrive in the order in which they
 //! were sent. The first to a late member waits for it to come, and says little; when the last is sent all have come.
 
-use crate::life;
-use crate::thread::ThreadState;
+use crate::core::life;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Record, RecordKind};
 

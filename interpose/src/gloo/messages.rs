@@ -2,11 +2,13 @@
 //! its own business, except for the few kept as clock evidence.
 
 use super::buffers;
+use super::evidence::Sampler;
 use super::memory::read;
-use crate::communicators;
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
+use crate::core::communicators;
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{
@@ -119,7 +121,7 @@ unsafe fn post_inside_collective(
 ) -> usize {
     let [buffer, _, slot, ..] = *arguments;
     // SAFETY: null or the sampler on the stack of the collective's hook, below us; not kept across the call.
-    if let Some(sampler) = unsafe { thread.sampler.get().as_mut() }
+    if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Receive
     {
         sampler.post_receive(buffer, peer, slot as u64, enter_ticks);
@@ -127,7 +129,7 @@ unsafe fn post_inside_collective(
     // SAFETY: handed through.
     let result = unsafe { arguments.call(real) };
     // SAFETY: as above.
-    if let Some(sampler) = unsafe { thread.sampler.get().as_mut() }
+    if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Send
     {
         sampler.send(thread, peer, slot as u64, enter_ticks, ticks());
@@ -164,7 +166,7 @@ unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
         // SAFETY: handed through.
         let result = unsafe { arguments.call(real) };
         // SAFETY: null or the sampler on the stack of the collective's hook, below us.
-        if let Some(sampler) = unsafe { thread.sampler.get().as_mut() }
+        if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
             && operation == Operation::Receive
             && result & 0xFF != 0
         {

@@ -11,9 +11,8 @@ pub mod memory;
 pub mod messages;
 pub mod options;
 pub mod rendezvous;
-pub mod sampling;
 
-use crate::stub::Narrow;
+use crate::core::stub::Narrow;
 use collectives::collective;
 use options as layout;
 

@@ -4,16 +4,19 @@
 //! re-initialisation. Rank 0's address blob is fresh each time, and every member fetches it.
 
 use super::memory::{StringLayout, read, vector_bytes};
-use crate::communicators::{self, Identity};
-use crate::hash::Hash128;
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
+use crate::core::communicators;
+use crate::core::communicators::Identity;
+use crate::core::hash::Hash128;
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use rankscope_ranklog::{Library, Operation};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const KEY_BYTES: usize = 512;
@@ -120,7 +123,7 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
     if let Some((set, lane)) = in_flight {
         lane.enter(set, &record);
     }
-    let before = thread.connect.replace(&raw mut frame);
+    let before = thread.connect.replace((&raw mut frame).cast());
     let ending = Ending {
         thread,
         before,
@@ -229,7 +232,7 @@ fn occurrence(prefix: &[u8]) -> [u8; 4] {
 /// Undoes the frame if the rendezvous throws (a peer that never came), and records the failure.
 struct Ending {
     thread: &'static ThreadState,
-    before: *mut ConnectFrame,
+    before: *mut c_void,
     record: *mut Record,
     in_flight: Option<(&'static LaneSet, &'static Lane)>,
 }
@@ -261,7 +264,7 @@ impl Drop for Ending {
 /// The reference must not be kept beyond one use: the real function in between makes others of it.
 unsafe fn frame() -> Option<&'static mut ConnectFrame> {
     // SAFETY: null or a frame on this thread's stack, below us, alive until `connect` returns.
-    unsafe { thread::state().connect.get().as_mut() }
+    unsafe { thread::state().connect.get().cast::<ConnectFrame>().as_mut() }
 }
 
 /// `set(key, value)` of any store, with new strings.

@@ -1,15 +1,16 @@
 //! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
 
 use super::events::{self, Timed};
-use super::plugin::pending::Asked;
 use super::plugin::{self, handles};
 use super::{capture, communicators, data_type, groups, result};
-use crate::communicators::Entry;
-use crate::cupti::session;
-use crate::in_progress::InProgress;
-use crate::life;
-use crate::stub::{Call, Wide};
-use crate::thread::{self, ThreadState};
+use crate::core::communicators::Entry;
+use crate::core::in_progress::InProgress;
+use crate::core::life;
+use crate::core::pending::Asked;
+use crate::core::stub::{Call, Wide};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
+use crate::cupti::calls as cupti_calls;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{
@@ -139,7 +140,7 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
         // SAFETY: handed through.
         return unsafe { arguments.call(real) };
     }
-    if events::are_on() || session::asks_calls() {
+    if events::are_on() || cupti_calls::asks_calls() {
         // SAFETY: as above.
         return unsafe { enqueue_watched(roles, real, arguments, thread, enter_ticks) };
     }
@@ -213,12 +214,12 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
             record.aux |= 1 << Enqueued::TIMED_SHIFT;
         }
     }
-    if IS_WATCHED && session::asks_calls() {
-        session::tell_stream(thread, &record);
+    if IS_WATCHED && cupti_calls::asks_calls() {
+        cupti_calls::tell_stream(thread, &record);
     }
     // In a group its end launches.
-    let linked = if IS_WATCHED && session::asks_calls() && !groups::is_open(thread) {
-        session::link_call(&record)
+    let linked = if IS_WATCHED && cupti_calls::asks_calls() && !groups::is_open(thread) {
+        cupti_calls::link_call(&record)
     } else {
         None
     };

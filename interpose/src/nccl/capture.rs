@@ -1,6 +1,6 @@
 //! Is a stream being captured into a graph? Then a call is a template, and nothing runs.
 
-use super::driver;
+use crate::cuda::driver;
 
 /// `CU_STREAM_CAPTURE_STATUS_NONE`
 const NONE: i32 = 0;

@@ -5,14 +5,17 @@
 //! group; it is read again when the group has ended. Rank and size of a split are the library's secret until it is
 //! ready to tell; who is asked too early is asked again when the communicator is first used, and nobody ever waits.
 
-use super::{config, device_model, driver, events, groups, result, version};
-use crate::communicators::{self, Entry, Identity};
-use crate::hash::Hash128;
-use crate::in_progress::InProgress;
-use crate::life;
-use crate::resolve;
-use crate::stub::{ById, Call, Narrow, OnStack, Wide};
-use crate::thread::{self, ThreadState};
+use super::{config, events, groups, result, version};
+use crate::core::communicators;
+use crate::core::communicators::{Entry, Identity};
+use crate::core::hash::Hash128;
+use crate::core::in_progress::InProgress;
+use crate::core::life;
+use crate::core::resolve;
+use crate::core::stub::{ById, Call, Narrow, OnStack, Wide};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
+use crate::cuda::{device_model, driver};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};

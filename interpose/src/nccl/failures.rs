@@ -1,10 +1,10 @@
 //! Errors that come after a call has returned: frameworks ask for them, over and over.
 
 use super::{communicators as nccl_communicators, result};
-use crate::communicators;
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread;
+use crate::core::communicators;
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 

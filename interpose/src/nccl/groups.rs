@@ -1,10 +1,11 @@
 //! Groups: calls between start and end reach their streams at the outermost end, as one launch or several.
 
 use super::{communicators, events, plugin, result};
-use crate::cupti::session;
-use crate::in_progress::InProgress;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
+use crate::core::in_progress::InProgress;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
+use crate::cupti::calls as cupti_calls;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -111,8 +112,8 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     if flags & FLAG_SIMULATED == 0 {
         events::group_ends(thread);
     }
-    let linked = if session::asks_calls() && flags & FLAG_SIMULATED == 0 {
-        session::link_group(group)
+    let linked = if cupti_calls::asks_calls() && flags & FLAG_SIMULATED == 0 {
+        cupti_calls::link_group(group)
     } else {
         None
     };
@@ -146,7 +147,7 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
 /// The plugin is not to wait for a group's operations.
 #[cold]
 fn nothing_comes_of(group: u32) {
-    for (_, entry) in crate::communicators::live() {
+    for (_, entry) in crate::core::communicators::live() {
         if let Some(pending) = entry.pending() {
             pending.withdraw_group(group);
         }

@@ -1,10 +1,10 @@
 //! Memory for communication: allocated, registered, and released while a communicator sleeps.
 
 use super::result;
-use crate::communicators;
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread;
+use crate::core::communicators;
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
 use std::cell::Cell;

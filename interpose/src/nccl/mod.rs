@@ -9,8 +9,6 @@ pub mod capture;
 pub mod communicators;
 pub mod config;
 pub mod data_type;
-pub mod device_model;
-pub mod driver;
 pub mod events;
 pub mod failures;
 pub mod groups;
@@ -19,9 +17,23 @@ pub mod plugin;
 pub mod result;
 pub mod version;
 
-use crate::stub::{ById, Narrow, Wide};
+use crate::core::adapters::Adapter;
+use crate::core::stub::{ById, Narrow, Wide};
+use crate::cuda::device_model;
 use calls::{Roles, enqueue};
 use communicators::{Ending, end};
+
+/// Writes which sources of device times are active. Launches are timed by events while CUPTI's kernels are missing.
+pub static ADAPTER: Adapter = Adapter {
+    ready: |set| {
+        plugin::define(set);
+        events::define(set);
+        version::define(set);
+        device_model::forget();
+    },
+    kernels_missing: events::stand_in,
+    ..Adapter::NOTHING
+};
 
 /// Returned where no loaded library has the function: `ncclSystemError`.
 const MISSING: usize = 2;

@@ -1,7 +1,7 @@
 //! Which NCCL the program has loaded: asked once, when its first communicator is made, and written into the header.
 
-use crate::life;
-use crate::resolve;
+use crate::core::life;
+use crate::core::resolve;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! The text of an NVTX event, wherever it stands.
 
 use super::ranges::REGISTERED;
-use crate::texts;
+use crate::core::texts;
 use std::ffi::c_char;
 
 /// A text as bytes that are ours.
@@ -48,7 +48,7 @@ impl Message {
             return None;
         }
         let number: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
-        (number != crate::thread::NO_NUMBER).then_some((what, number))
+        (number != crate::core::thread::NO_NUMBER).then_some((what, number))
     }
 
     /// # Safety

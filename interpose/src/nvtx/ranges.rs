@@ -3,10 +3,11 @@
 use super::Slot;
 use super::handles::Handles;
 use super::message::{self, Message, Said};
+use crate::core::life;
+use crate::core::texts;
+use crate::core::thread;
+use crate::core::thread::{NO_NUMBER, OpenRange, RANGES};
 use crate::cupti::mode;
-use crate::life;
-use crate::texts;
-use crate::thread::{self, NO_NUMBER, OpenRange, RANGES};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{Record, RecordKind};

@@ -3,9 +3,10 @@
 //! Only the outermost wait of a thread counts, and a wait inside a work's execution is the worker's own business: a
 //! barrier waits there for the works before it.
 
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 

@@ -4,8 +4,9 @@
 //! leaves a mark of its end alone.
 
 use super::mark;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, OpenFile, ThreadState};
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::{OpenFile, ThreadState};
 use rankscope_ranklog::clock::ticks;
 
 /// `PyTorchStreamWriter(…)` and `PyTorchStreamReader(…)`: `this` is opened.

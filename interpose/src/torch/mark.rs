@@ -1,8 +1,9 @@
 //! What PyTorch does beside communicating, and what costs time in each step: a mark on the thread that does it.
 
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
-use crate::{life, texts};
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
+use crate::core::{life, texts};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 

@@ -7,8 +7,8 @@ pub mod mark;
 pub mod process_group;
 pub mod work;
 
+use crate::core::stub::{Narrow, Wide};
 use crate::gloo::rendezvous;
-use crate::stub::{Narrow, Wide};
 use process_group::asked;
 use rankscope_ranklog::Operation as O;
 use rankscope_ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS, UNUSED_SEARCH};

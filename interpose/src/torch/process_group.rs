@@ -1,8 +1,9 @@
 //! What the program asked a process group for. The works queued inside carry the name: a reduce-scatter that c10d
 //! builds from all-reduces is a reduce-scatter to its user.
 
-use crate::stub::Call;
-use crate::thread::{self, ThreadState};
+use crate::core::stub::Call;
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::Operation;
 
 /// Names the operation of the works that the real function queues.

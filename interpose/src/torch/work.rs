@@ -1,10 +1,11 @@
 //! A c10d work object: queued on the thread that asked, executed on a worker. Both know it by its address, which is
 //! used again at once: the reader joins on (address, time).
 
+use crate::core::life;
+use crate::core::stub::{Call, Narrow};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use crate::gloo::memory::read;
-use crate::life;
-use crate::stub::{Call, Narrow};
-use crate::thread::{self, ThreadState};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 

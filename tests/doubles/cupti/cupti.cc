@@ -1,22 +1,22 @@
-// A test double of CUPTI: the first interface of its activity records, over the double of the driver (cuda_double.h). What
-// it says of itself proves nothing about NVIDIA's library.
+// A test double of CUPTI: the first interface of its activity records, over the double of the driver (cuda_double.h).
+// Its behaviour proves nothing about NVIDIA's library.
 //
-// As in the real library there is one of everything per process: whoever registers callbacks or a clock last has them, and
-// whoever disables a kind disables it for all. A record of the device has its place in a buffer from the launch on and is
-// complete when the work is over; a buffer is handed out when it is full and all in it is complete, or with a flush: if all
-// is complete, or by force, and then what still runs is lost. Behind what 11.8 knows of a record stands rubbish, in the
-// size of this version.
+// As in the real library, everything exists once per process. Callbacks and the clock belong to the last caller that
+// registered them, and disabling a kind disables it for all. A record of the device has its position in a buffer from
+// the launch on, and is complete when the work is over. A buffer is delivered when it is full and all its records are
+// complete, or with a flush. A flush delivers it if all records are complete. A forced flush always delivers it, and
+// work that still runs is lost. Bytes of a record beyond those of 11.8 are garbage, in the size of this version.
 //
-// Built with -DCUPTI_DOUBLE_VERSION=N, what cuptiGetVersion answers. By the environment:
-//   CUPTI_DOUBLE_FAILS=N   whatever enables, registers or subscribes returns this
+// Built with -DCUPTI_DOUBLE_VERSION=N, the result of cuptiGetVersion. Environment:
+//   CUPTI_DOUBLE_FAILS=N   functions that enable, register or subscribe return this
 //   CUPTI_DOUBLE_DROPS=N   every N-th record of the device is dropped, and counted
 //   CUPTI_DOUBLE_MOST=N    a buffer is full with N records
-//   CUPTI_DOUBLE_STUCK=N   the N-th flush and all after it never return
-//   CUPTI_DOUBLE_HOLDS=N   it asks for N buffers more than it needs, and gives them back with its fourth flush
-//   CUPTI_DOUBLE_ENDS=1    cuptiFinalize is allowed; whatever else is called after it is a violation
+//   CUPTI_DOUBLE_STUCK=N   the N-th flush and all later ones never return
+//   CUPTI_DOUBLE_HOLDS=N   it requests N buffers more than it needs, and returns them with its fourth flush
+//   CUPTI_DOUBLE_ENDS=1    cuptiFinalize is allowed; any later call is a violation
 //   CUPTI_DOUBLE_REFUSES=N the kind of this number cannot be enabled
-//   CUPTI_DOUBLE_FOREIGN=1 records of overhead are stamped by the wall's clock, whatever clock is registered
-// What it took for itself it writes, one record a line, to PID.overheads.jsonl in the directory CUDA_DOUBLE_TRUTH.
+//   CUPTI_DOUBLE_FOREIGN=1 records of overhead have timestamps of the wall clock, whatever clock is registered
+// Its own overhead is written to PID.overheads.jsonl in the directory CUDA_DOUBLE_TRUTH, one record a line.
 #include "cupti_double.h"
 
 #include <dlfcn.h>
@@ -58,7 +58,7 @@ constexpr uint32_t kFunctions = 1024, kAttributes = kVersion < 22 ? 9 : kVersion
 constexpr uint32_t kZeroedBuffers = 5, kBuffersOfThreads = 9;
 constexpr uint32_t kExternalKinds = 6, kDeepest = 64;
 
-// Bytes of a record of this kind.
+// Returns the size of a record of this kind, in bytes.
 constexpr size_t sizeOf(uint32_t kind) {
   const bool isOfEnd12 = kVersion >= 26, isOf134 = kVersion >= 130401;
   switch (kind) {
@@ -90,7 +90,7 @@ struct Driver {
   int (*currentContext)(uintptr_t*);
 };
 Driver driver;
-// Over: what the process has registered for its end was called.
+// isOver: the process's exit handlers have been called.
 std::atomic<bool> isReady, isForked, isEnded, isOver;
 std::atomic<int> violations;
 
@@ -120,8 +120,8 @@ bool findDriver() {
   std::abort();
 }
 
-// What a call returns that comes before there is a driver, where some versions end the process, or when CUPTI is ended.
-// 0: it may go on.
+// Returns the result of a call without a driver, for which some versions end the process, or after the end of CUPTI. 0:
+// the call may proceed.
 int tooEarly() {
   if (isReady.load(std::memory_order_relaxed)) {
     if (isForked.load(std::memory_order_relaxed)) wrong("called in a forked child");
@@ -149,7 +149,7 @@ int fails() {
   NEEDS_DRIVER();  \
   if (fails() != 0) return fails()
 
-// ---- what there is one of ------------------------------------------------------------------------------------------
+// ---- process-wide state --------------------------------------------------------------------------------------------
 
 struct Slot;
 struct Buffer {
@@ -157,12 +157,12 @@ struct Buffer {
   size_t size, used = 0;
   size_t records = 0, most;
   bool isOfDevice = false;
-  // Places of the device's records; so many of them are not complete.
+  // Slots of the device's records, and the number of those that are not complete.
   std::vector<Slot*> slots = {};
   int running = 0;
 };
 
-// A place of a record of the device, which the driver's work names. It has no buffer any more if that was handed out.
+// Slot of a device's record, to which the driver's work refers. Its buffer is null once the buffer was delivered.
 struct Slot {
   Buffer* buffer;
   uint8_t* record;
@@ -172,7 +172,7 @@ struct Slot {
   bool isOver;
 };
 
-// The clock that records are stamped by, and CLOCK_MONOTONIC_RAW at the same moment.
+// A time of the clock of the records, and CLOCK_MONOTONIC_RAW at the same moment.
 struct Sample {
   int64_t raw;
   uint64_t told;
@@ -193,23 +193,24 @@ struct State {
   std::condition_variable toDo, delivered;
   Requested requested = nullptr;
   Completed completed = nullptr;
-  // Of threads, by a number of their own, or 0 where one is enough for all; and of contexts for what devices do.
+  // Buffers of threads, by a number of each thread, or 0 if one buffer serves all. Buffers of contexts for device
+  // activity.
   std::map<uint64_t, Buffer*> ofThreads, ofContexts;
-  // Unused ones, and those that are full.
+  // Unused buffers, and full ones.
   std::vector<Buffer*> spare, full;
   int outstanding = 0, delivering = 0;
   uint64_t works = 0, written = 0, dropped = 0;
   int64_t grids = 0;
   std::vector<Sample> samples;
   std::vector<Subscriber*> subscribers;
-  // Asked for and not needed.
+  // Requested and not needed.
   std::vector<Buffer*> held;
   bool isHolding = setting("CUPTI_DOUBLE_HOLDS") != 0;
   uint64_t attributes[kAttributes] = {};
   std::set<std::string> names;
   bool hasWorker = false;
 };
-// For ever: threads may still be here when the process ends.
+// Never destroyed: threads may still use it when the process ends.
 State& state = *new State;
 
 std::atomic<uint64_t> kinds;
@@ -217,7 +218,7 @@ std::array<std::atomic<bool>, kFunctions> driverFunctions, runtimeFunctions, dri
 std::atomic<bool> isSubscribed, isOfSecondInterface;
 std::atomic<uint32_t> correlations;
 std::atomic<uint64_t> flushes, stuck;
-// Inside a callback that requests or completes a buffer.
+// Depth of callbacks that request or complete a buffer.
 thread_local int inCallback = 0;
 
 struct Stack {
@@ -232,7 +233,7 @@ uint64_t threadNumber() {
   return kBuffersOfThreads < kAttributes && state.attributes[kBuffersOfThreads % kAttributes] != 0 ? number : 0;
 }
 
-// Activity of the first interface is not for a process in which somebody has begun with the second.
+// Activity of the first interface is forbidden once a caller has subscribed by the second.
 #define FIRST_INTERFACE() \
   if (isOfSecondInterface.load(std::memory_order_relaxed)) violations++
 
@@ -255,7 +256,7 @@ uint64_t wallClock() {
 std::atomic<Timestamp> theClock = wallClock;
 uint64_t now() { return theClock.load()(); }
 
-// Learns once more how the clock goes. Nothing is locked, for the clock is somebody's.
+// Samples the clock. No lock is held, because the clock is a function of the caller.
 void sample() {
   const Timestamp clock = theClock;
   Sample best = {};
@@ -272,14 +273,15 @@ void sample() {
   samples.insert(std::upper_bound(samples.begin(), samples.end(), best, [](const Sample& one, const Sample& other) { return one.raw < other.raw; }), best);
 }
 
-// A time of the device by the clock: between the two samples around it, or on the line through the first and the last.
+// Converts a time of the device to the clock. It interpolates between the two samples around it, or along the line
+// through the first and the last.
 uint64_t told(int64_t raw) {
   const auto& samples = state.samples;
   if (samples.empty()) return 0;
   const auto after = std::partition_point(samples.begin(), samples.end(), [&](const Sample& sample) { return sample.raw < raw; });
   const bool isBetween = after != samples.begin() && after != samples.end();
   const Sample one = isBetween ? after[-1] : samples.front(), other = isBetween ? *after : samples.back();
-  // One alone tells no rate.
+  // One sample alone gives no rate.
   const __int128 rate = other.raw > one.raw ? static_cast<int64_t>(other.told - one.told) : 1;
   const __int128 span = other.raw > one.raw ? other.raw - one.raw : 1;
   return one.told + static_cast<uint64_t>(static_cast<int64_t>(rate * (raw - one.raw) / span));
@@ -287,7 +289,7 @@ uint64_t told(int64_t raw) {
 
 // ---- buffers -------------------------------------------------------------------------------------------------------
 
-// A buffer from whoever has registered, or null if nobody has. Nothing is locked.
+// Requests a buffer from the registered callback, or returns null without one. No lock is held.
 Buffer* ask() {
   Requested requested;
   bool isZeroed;
@@ -303,7 +305,7 @@ Buffer* ask() {
   requested(&memory, &size, &most);
   inCallback--;
   if (memory == nullptr) {
-    // What older ones do with that is not to be relied on.
+    // The behaviour of older versions in this case cannot be relied on.
     if (kVersion < 28) wrong("no buffer was given");
     return nullptr;
   }
@@ -316,7 +318,7 @@ Buffer* ask() {
   return new Buffer{memory, size, 0, 0, full != 0 ? full : most};
 }
 
-// Takes more than is needed, once: as many threads do that call the driver, each of which has one.
+// Requests additional buffers once, as in a process with many threads that call the driver, each of which has a buffer.
 void hold() {
   {
     const std::lock_guard<std::mutex> guard(state.mutex);
@@ -330,7 +332,8 @@ void hold() {
   }
 }
 
-// The buffer in which there is room, which is locked but while a new one is asked for. Null: nobody gives one.
+// Returns the buffer with enough capacity. It is locked, except while a new one is requested. Null: no buffer is
+// available.
 Buffer* withRoom(std::unique_lock<std::mutex>& lock, std::map<uint64_t, Buffer*>& all, uint64_t whose, size_t size) {
   for (;;) {
     Buffer*& buffer = all[whose];
@@ -355,7 +358,7 @@ Buffer* withRoom(std::unique_lock<std::mutex>& lock, std::map<uint64_t, Buffer*>
   }
 }
 
-// A place for a record of this kind in the buffer: zeros as far as 11.8 knows it, and rubbish behind.
+// Reserves a record of this kind in the buffer: zeros up to the size of 11.8, and garbage after it.
 uint8_t* place(Buffer* buffer, uint32_t kind, size_t known) {
   uint8_t* record = buffer->memory + buffer->used;
   std::memset(record, 0, known);
@@ -365,7 +368,7 @@ uint8_t* place(Buffer* buffer, uint32_t kind, size_t known) {
   return record;
 }
 
-// Writes a record of the calling thread's; false if there is no room.
+// Writes a record of the calling thread. Returns false if there is no capacity.
 template <typename Record>
 bool add(std::unique_lock<std::mutex>& lock, const Record& record) {
   Buffer* buffer = withRoom(lock, state.ofThreads, threadNumber(), sizeOf(record.kind));
@@ -377,16 +380,16 @@ bool add(std::unique_lock<std::mutex>& lock, const Record& record) {
   return true;
 }
 
-// The time of a record of overhead.
+// Returns the timestamp of a record of overhead.
 uint64_t overheadNow() {
   static const bool isForeign = setting("CUPTI_DOUBLE_FOREIGN") != 0;
   return isForeign ? wallClock() : now();
 }
 
-// Writes that time was taken: of the calling thread, or of the context, of which no thread is told.
+// Writes overhead of the calling thread, or of the context without a thread.
 void took(std::unique_lock<std::mutex>& lock, uint32_t what, bool isOfThread, uint64_t start, uint64_t end) {
   const uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid)), process = static_cast<uint32_t>(getpid());
-  // Of a context the same places hold device and context.
+  // For a context, the same fields hold device and context.
   const Overhead record = isOfThread ? Overhead{kOverhead, what, kThreadObject, process, thread, 0, start, end}
                                      : Overhead{kOverhead, what, kContextObject, 1, 2, 3, start, end};
   if (!add(lock, record)) return;
@@ -413,7 +416,7 @@ void stamp(const Slot& slot, uint64_t start, uint64_t end) {
   }
 }
 
-// Hands out what was taken from all lists before, and counted as being delivered. Nothing is locked.
+// Delivers buffers that were taken from all lists and counted as being delivered. No lock is held.
 void handOut(const std::vector<Buffer*>& buffers) {
   if (buffers.empty()) return;
   if (std::any_of(buffers.begin(), buffers.end(), [](const Buffer* buffer) { return !buffer->slots.empty(); })) sample();
@@ -445,7 +448,7 @@ void handOut(const std::vector<Buffer*>& buffers) {
   state.delivered.notify_all();
 }
 
-// Takes what can be handed out from the full ones.
+// Takes the full buffers that can be delivered.
 template <typename Is>
 std::vector<Buffer*> takeFull(Is is) {
   std::vector<Buffer*> taken;
@@ -474,12 +477,12 @@ void work() {
       isWaiting = !state.full.empty();
     }
     handOut(taken);
-    // What runs is over when the driver says so.
+    // Running work is over when the driver reports it.
     if (isWaiting) driver.settle();
   }
 }
 
-// ---- what the driver tells -----------------------------------------------------------------------------------------
+// ---- events of the driver ------------------------------------------------------------------------------------------
 
 const char* functionName(uint32_t function) {
   switch (function) {
@@ -531,7 +534,7 @@ void leave(DoubleCall* call, int result) {
     }
     add(lock, Api{kDriver, call->function, call->enteredAt, ended, static_cast<uint32_t>(getpid()),
                   static_cast<uint32_t>(syscall(SYS_gettid)), call->correlation, static_cast<uint32_t>(result)});
-    // What devices do is handed out by the worker, and this here.
+    // The worker delivers device activity. Buffers of calls are delivered here.
     taken = takeFull([](const Buffer* buffer) { return !buffer->isOfDevice; });
   }
   handOut(taken);
@@ -545,7 +548,7 @@ void waited(const DoubleCall* call, uint32_t context, uint32_t stream) {
                             stream != 0 ? stream : UINT32_MAX, UINT32_MAX});
 }
 
-// The kind of its record, 0 if none is wanted.
+// Returns the kind of the work's record, 0 if none is enabled.
 uint32_t kindOf(const DoubleWork* work) {
   auto ifEnabled = [](uint32_t kind) { return isEnabled(kind) ? kind : 0; };
   switch (work->kind) {
@@ -553,7 +556,7 @@ uint32_t kindOf(const DoubleWork* work) {
     case kDoubleSet: return ifEnabled(kSet);
     case kDoubleGraph: return ifEnabled(kGraphTrace);
     default:
-      // Of a graph that is recorded as a whole no node is.
+      // If graphs are recorded as a whole, their nodes have no records.
       if (isEnabled(kGraphTrace) && work->graph != 0) return 0;
       return isEnabled(kConcurrentKernel) ? kConcurrentKernel : ifEnabled(kSerialKernel);
   }
@@ -569,7 +572,7 @@ void fill(uint8_t* to, uint32_t kind, const DoubleWork* work, const char* name) 
     auto* record = reinterpret_cast<Copy*>(to);
     common(record);
     const uint8_t isToDevice = work->direction == 1;
-    // Pinned memory and the device's; asynchronous.
+    // Pinned memory and device memory, asynchronous.
     record->direction = static_cast<uint8_t>(work->direction), record->from = isToDevice ? 2 : 3, record->to = isToDevice ? 3 : 2;
     record->flags = 1, record->bytes = work->bytes, record->graphNode = work->node;
     record->channel = 40, record->channelType = 2;
@@ -593,7 +596,7 @@ void launched(DoubleWork* work) {
   const uint32_t kind = kindOf(work);
   if (kind == 0) return;
   static const uint64_t drops = setting("CUPTI_DOUBLE_DROPS");
-  // Now and then it takes some time for itself, and now and then the driver does.
+  // Every 50 launches there is one overhead of CUPTI and one of the driver.
   static std::atomic<uint64_t> launches;
   const uint64_t turn = isEnabled(kOverhead) ? ++launches % 50 : 0;
   uint64_t begun = 0, ended = 0;
@@ -616,7 +619,7 @@ void launched(DoubleWork* work) {
   }
   const size_t known = kind == kCopy ? sizeof(Copy) : kind == kSet ? sizeof(Set) : kind == kGraphTrace ? sizeof(GraphTrace) : sizeof(Kernel);
   uint8_t* record = place(buffer, kind, known);
-  // Names are the library's own, for ever.
+  // Names belong to the library and are never freed.
   fill(record, kind, work, state.names.insert(work->name).first->c_str());
   Slot* slot = new Slot{buffer, record, kind, work, 0, 0, false};
   buffer->slots.push_back(slot);
@@ -639,7 +642,7 @@ void finished(const DoubleWork* work) {
 
 const DoubleTracer tracer = {enter, leave, launched, finished, waited};
 
-// The driver is traced while there is something to be told of.
+// Traces the driver as long as anything needs its events.
 void traceIfNeeded() {
   auto isAny = [](const auto& all) { return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.load(); }); };
   const bool isNeeded = kinds != 0 || isSubscribed || isAny(driverFunctions) || isAny(runtimeFunctions);
@@ -656,7 +659,7 @@ int enable(uint32_t kind) {
   if (kind == kConcurrentKernel && isEnabled(kSerialKernel)) return kNotCompatible;
   if (kind == kSerialKernel && isEnabled(kConcurrentKernel)) return kNotCompatible;
   kinds |= 1ull << kind;
-  // Overrides what was set function by function.
+  // Overrides settings of single functions.
   if (kind == kDriver) setAll(driverFunctions, true);
   if (kind == kRuntime) setAll(runtimeFunctions, true);
   traceIfNeeded();
@@ -676,7 +679,7 @@ int disable(uint32_t kind) {
 int subscribe(void** handle, Callback callback, void* data, bool isSecondInterface, bool allowsOthers) {
   if (handle == nullptr) return kInvalidParameter;
   const std::lock_guard<std::mutex> guard(state.mutex);
-  // Several can be there from 13.3 on, by the second interface, if the first of them allowed it.
+  // From 13.3 on several subscribers are possible by the second interface, if the first of them allowed it.
   static bool allows = false;
   if (!state.subscribers.empty() && !(isSecondInterface && allows && state.subscribers[0]->isSecondInterface)) return kTaken;
   if (state.subscribers.empty()) allows = kVersion >= 130301 && allowsOthers;
@@ -728,7 +731,7 @@ int cuptiActivityRegisterCallbacks(Requested requested, Completed completed) {
   state.requested = requested, state.completed = completed;
   if (!state.hasWorker) {
     state.hasWorker = true;
-    // Signals are the program's.
+    // Signals are for the program's threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -809,7 +812,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
   {
     std::unique_lock<std::mutex> lock(state.mutex);
     if (state.completed == nullptr) return kInvalidOperation;
-    // A thread's, for the flush of a buffer.
+    // Overhead of a thread, for the flush of a buffer.
     if (begun != 0 && ended != 0) took(lock, kBufferFlush, true, begun, ended);
     auto isOut = [&](const Buffer* buffer) { return flag == 1 || buffer->running == 0; };
     taken = takeFull(isOut);
@@ -824,7 +827,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
         at = all->erase(at);
       }
     }
-    // Those that somebody was given meanwhile who did not need them.
+    // Buffers that were requested meanwhile and not needed.
     taken.insert(taken.end(), state.spare.begin(), state.spare.end());
     state.spare.clear();
     if (flush >= 4) {
@@ -834,13 +837,13 @@ int cuptiActivityFlushAll(uint32_t flag) {
     if (taken.empty()) state.delivering--;
   }
   handOut(taken);
-  // Nor does it return before others have handed out theirs.
+  // It also waits until other threads have delivered theirs.
   std::unique_lock<std::mutex> lock(state.mutex);
   state.delivered.wait(lock, [] { return state.delivering == 0; });
   return kSuccess;
 }
 
-// Full buffers are handed out at once.
+// Full buffers are delivered at once.
 int cuptiActivityFlushPeriod(uint32_t) {
   NEEDS_DRIVER();
   return kSuccess;
@@ -916,7 +919,7 @@ int cuptiActivityEnableDriverApi(uint32_t function, uint8_t isOn) {
   return kSuccess;
 }
 
-// Nothing here calls the run-time library.
+// The run-time library is never called here.
 int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t isOn) {
   MAY_FAIL();
   FIRST_INTERFACE();
@@ -949,7 +952,7 @@ int cuptiSubscribe(void** subscriber, Callback callback, void* data) {
 #if CUPTI_DOUBLE_VERSION >= 130001
 int cuptiSubscribe_v2(void** subscriber, Callback callback, void* data, const SubscriberParameters* parameters) {
   MAY_FAIL();
-  // Who begins with it finds nothing of the first in use.
+  // A caller of the second interface must find nothing of the first in use.
   if (kinds != 0 || cuptiDoubleOutstanding() != 0) violations++;
   isOfSecondInterface = true;
   const bool allowsOthers = parameters != nullptr && parameters->size >= sizeof *parameters && parameters->allowsOthers != 0;
@@ -972,7 +975,7 @@ int cuptiUnsubscribe(void* subscriber) {
   return kSuccess;
 }
 
-// Of the driver's calls alone anybody is told.
+// Only calls of the driver lead to callbacks.
 int cuptiEnableCallback(uint32_t isOn, void* subscriber, uint32_t domain, uint32_t function) {
   MAY_FAIL();
   if (subscriber == nullptr || domain == 0 || domain > 6 || function >= kFunctions) return kInvalidParameter;
@@ -1006,7 +1009,7 @@ int cuptiFinalize() {
   traceIfNeeded();
   std::unique_lock<std::mutex> lock(state.mutex);
   state.delivered.wait(lock, [] { return state.delivering == 0; });
-  // Nobody is told of anything any more, and nobody gets a buffer back.
+  // No callback is made any more, and no buffer is returned.
   state.requested = nullptr, state.completed = nullptr;
   auto forget = [](const Buffer* buffer) {
     if (buffer == nullptr) return;
@@ -1023,7 +1026,7 @@ int cuptiFinalize() {
   return kSuccess;
 }
 
-// ---- what the double tells -----------------------------------------------------------------------------------------
+// ---- reports of the double -----------------------------------------------------------------------------------------
 
 int cuptiDoubleViolations() { return violations; }
 uint64_t cuptiDoubleStuck() { return stuck; }

@@ -1,5 +1,5 @@
-// The interface of CUPTI as far as the double has it, written down once more after its documentation and as measured over
-// the headers of 14 versions; and what the double tells beside it. Not NVIDIA's header.
+// The part of CUPTI's interface that the double has, and the double's reports. Written independently from its
+// documentation, and checked by measurement against the headers of 14 versions. Not NVIDIA's header.
 #pragma once
 
 #include <cstddef>
@@ -37,11 +37,11 @@ enum Kind : uint32_t {
   kKinds = 60,
 };
 
-// What an overhead is of, and for what.
+// Object to which an overhead belongs.
 enum Object : uint32_t { kThreadObject = 2, kContextObject = 4 };
 enum Taken : uint32_t { kBufferFlush = 1 << 16, kInstrumentation = 2 << 16, kCommandBufferFull = 6 << 16 };
 
-// Records as 11.8 has them: later versions' begin alike.
+// Records as in 11.8. Later versions start with the same fields.
 struct Kernel {
   uint32_t kind;
   uint8_t cacheConfig, sharedMemoryConfig;
@@ -124,7 +124,7 @@ using Timestamp = uint64_t (*)();
 using Callback = void (*)(void* data, uint32_t domain, uint32_t function, const void* what);
 
 struct CallbackData {
-  // 0 at its begin, 1 at its end.
+  // 0 at the start of the call, 1 at its end.
   uint32_t site;
   const char* functionName;
   const void* arguments;
@@ -149,17 +149,17 @@ static_assert(sizeof(SubscriberParameters) == 40);
 }  // namespace cupti
 
 extern "C" {
-// What nobody must do: a call without a driver, a flush that breaks a capture, the end of CUPTI, a call after it, activity
-// of the first interface beside the second.
+// Returns the number of forbidden actions. They are a call without a driver, a flush that breaks a capture, the end of
+// CUPTI, a call after it, and activity of the first interface in addition to the second.
 int cuptiDoubleViolations(void);
-// Flushes that never return.
+// Returns the number of flushes that never return.
 uint64_t cuptiDoubleStuck(void);
-// Buffers that were handed to CUPTI and not handed back.
+// Returns the number of buffers that CUPTI holds.
 int cuptiDoubleOutstanding(void);
-// Kinds that are enabled, by their bits.
+// Returns the enabled kinds as bits.
 uint64_t cuptiDoubleKinds(void);
-// The function that buffers are handed back to now.
+// Returns the function to which buffers are currently delivered.
 void* cuptiDoubleCallbacks(void);
-// Records of kernels, copies, sets and graphs that were written until now.
+// Returns the number of records of kernels, copies, sets and graphs written so far.
 uint64_t cuptiDoubleRecords(void);
 }

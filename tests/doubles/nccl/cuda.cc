@@ -1,17 +1,20 @@
-// A test double of libcuda.so.1: streams on which kernels of the other double run, events that happen when what was
-// put on their stream before them is done, contexts, and captures that a careless question breaks. And a device of its
-// own: kernels, copies and sets that run one after the other on their stream, which needs no thread, for their times are
-// known when they are launched; what ran is over when the clock says so. Another double may trace all this
-// (cuda_double.h). Nothing is copied or set.
+// A test double of libcuda.so.1.
 //
-// Streams, events and contexts allocate nothing and take no lock that a test would count. By the environment:
-//   NCCL_DOUBLE_SLOW_US=N     what is put on a stream that the driver made happens so much later, as behind other work
-//   NCCL_DOUBLE_FAILS=N       the N-th question and all after it fail, as when a kernel has crashed
-//   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs so much faster than CLOCK_MONOTONIC_RAW
-//   CUDA_DOUBLE_MODEL=NAME     the name of its devices; default "Double of a GPU"
-//   CUDA_DOUBLE_VERSION=N     what it says that it is; default 13000
-//   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over, and at
-//                             the end for what is not: then its stop is 0, as is its start if it did not begin
+// It has streams on which kernels of NCCL's double run, events that occur when all earlier work of their stream is
+// done, and contexts. It also has captures that an incautious query breaks. Its own device runs kernels, copies and
+// sets one after the other on their stream. This needs no thread: their times are known at the launch, and work is over
+// when the clock has passed its end. Another double may trace all this (cuda_double.h). No bytes are copied or set.
+//
+// Streams, events and contexts make no allocation and take no lock that a test would count. Environment:
+//   NCCL_DOUBLE_SLOW_US=N     work on a stream that the driver created starts this much later, as after other work
+//   NCCL_DOUBLE_FAILS=N       the N-th query and all later ones fail, as after a crash of a kernel
+//   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs this much faster than CLOCK_MONOTONIC_RAW
+//   CUDA_DOUBLE_MODEL=NAME    the name of its devices; default "Double of a GPU"
+//   CUDA_DOUBLE_VERSION=N     the version that it reports; default 13000
+//   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over. At
+//   the
+//                             end of the process, work that is not over is written with stop 0, and with start 0 if it
+//                             did not start
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -37,10 +40,10 @@ struct Work : DoubleWork {
   const DoubleTracer* tracer;
   Queue* queue;
   Work* next;
-  // The whole graph that it is a node of, if somebody may want to know.
+  // The graph that contains this node, if anything may need it.
   Work* whole;
   int64_t durationNs;
-  // Of another double, which tells its times when it is over.
+  // Whether the work belongs to another double, which reports its times when it is over.
   bool isForeign;
   bool isWritten;
 };
@@ -49,9 +52,9 @@ struct Queue {
   std::atomic<DoubleStream*> stream;
   int64_t submitted, completed;
   int64_t doneNs[kRemembered];
-  // CUPTI's number.
+  // CUPTI's number of the stream.
   uint32_t id;
-  // What is not over, the first of it whose times are not known, and the end of all whose are.
+  // Work that is not over, the first work without known times, and the end of all work with known times.
   Work *first, *last, *unplanned;
   int64_t plannedNs;
 };
@@ -68,7 +71,7 @@ struct Event {
 Event events[kEvents];
 std::atomic<int> eventCount, violations, questions;
 
-// Not a mutex: what is under test must take none, and this is not what is under test.
+// Not a mutex: the tested code must take none, and this double is not the tested code.
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
 struct Guard {
   Guard() { while (busy.test_and_set(std::memory_order_acquire)) sched_yield(); }
@@ -108,7 +111,7 @@ Queue* queueOf(DoubleStream* stream) {
   std::abort();
 }
 
-// A null stream is the default one of whatever device the thread works on.
+// Returns the stream that a null stream means: the default one of the thread's current device.
 DoubleStream* meant(DoubleStream* stream) {
   if (stream != nullptr || depth == 0) return stream;
   const int device = static_cast<int>((contexts[depth - 1] - contextOf(0)) / 0x100);
@@ -116,7 +119,8 @@ DoubleStream* meant(DoubleStream* stream) {
   return &defaultStreams[device];
 }
 
-// In the default mode of a thread its questions break every other capture.
+// Returns whether a query of this thread breaks a capture. In the default mode of a thread, its queries break every
+// other capture.
 bool isBroken() {
   if (mode == kRelaxed) return false;
   for (Queue& queue : queues)
@@ -131,7 +135,7 @@ int violated(int result) {
 
 // ---- work ----------------------------------------------------------------------------------------------------------
 
-// From a launch to its begin, at best.
+// Minimum time from a launch to the start of the work.
 constexpr int64_t kLaunchNs = 4000;
 
 std::atomic<bool> isReady, isForked, isUsed;
@@ -139,18 +143,18 @@ std::atomic<const DoubleTracer*> tracer;
 std::atomic<void (*)(const DoubleWork*)> watcher;
 std::atomic<uint64_t> launchedWork;
 uint32_t contextIds[kDevices], contextCount, streamCounts[kDevices];
-// What is over and nobody was told of.
+// Work that is over and was not yet reported.
 Work *ended, *endedLast;
 std::FILE* truth;
 
-// Held while somebody is told of what is over, so that whoever asks for that finds it all told.
+// Held while finished work is reported, so that a caller that waits for the reports finds all of them complete.
 std::atomic_flag isTelling = ATOMIC_FLAG_INIT;
 struct Telling {
   Telling() { while (isTelling.test_and_set(std::memory_order_acquire)) sched_yield(); }
   ~Telling() { isTelling.clear(std::memory_order_release); }
 };
 
-// The driver is of no use to a child of the process that initialised it. The double of NCCL may be used there, but
+// The driver cannot be used in a child of the process that initialised it. The double of NCCL may be used there, but
 // nothing of it is traced.
 __attribute__((constructor)) void watchForks() {
   pthread_atfork(nullptr, nullptr, [] {
@@ -170,7 +174,7 @@ uint32_t contextId(int device) {
   return contextIds[device];
 }
 
-// The default stream is 7, as in reality, and the first other one 13.
+// The default stream has number 7, as in reality, and the first other one 13.
 uint32_t streamId(Queue& queue) {
   if (queue.id != 0) return queue.id;
   DoubleStream* stream = queue.stream;
@@ -178,7 +182,7 @@ uint32_t streamId(Queue& queue) {
   return queue.id = isDefault ? 7 : 13 + streamCounts[stream->device]++;
 }
 
-// What can be known of times becomes known, and what is over goes.
+// Computes times that can be known, and removes work that is over.
 void settle(Queue& queue) {
   if (queue.first == nullptr) return;
   while (Work* work = queue.unplanned) {
@@ -220,7 +224,7 @@ void write(const Work& work, int64_t startNs, int64_t stopNs) {
                work.graph, static_cast<unsigned long long>(work.node));
 }
 
-// Tells of all that is over. Under Telling.
+// Reports all finished work. The caller holds Telling.
 void tellEnded() {
   Work* all;
   {
@@ -241,7 +245,7 @@ void tellEnded() {
   if (isAny && truth != nullptr) std::fflush(truth);
 }
 
-// What a stream is given next. A queue's number and its context's come with it.
+// Makes the next work of a stream, with the numbers of its queue and context.
 Work* made(const DoubleCall& call, DoubleStream* stream, int device, int kind, const char* name, int64_t durationNs) {
   Work* work = new Work();
   work->kind = kind, work->name = name, work->durationNs = durationNs;
@@ -255,7 +259,7 @@ Work* made(const DoubleCall& call, DoubleStream* stream, int device, int kind, c
   return work;
 }
 
-// From then on whoever is told of it may have forgotten it, unless it is another double's.
+// Puts the work on its stream. Afterwards its tracer may release it at any time, unless it belongs to another double.
 void put(Work* work) {
   if (!work->isForeign) isUsed = true;
   if (work->tracer != nullptr) work->tracer->launched(work);
@@ -278,7 +282,7 @@ void sleepUntil(int64_t raw) {
   }
 }
 
-// Until all is over that was put on this stream, or on all of a device.
+// Waits until all work of this stream, or of a whole device, is over.
 void await(DoubleStream* stream, int device) {
   for (;;) {
     bool isBusy = false;
@@ -302,7 +306,7 @@ void await(DoubleStream* stream, int device) {
   tellEnded();
 }
 
-// A call of a program, from its begin to its result.
+// A call of a program, from its start to its result.
 struct Call : DoubleCall {
   explicit Call(int function) { cuDoubleEnter(this, function); }
   int ends(int result) {
@@ -311,14 +315,14 @@ struct Call : DoubleCall {
   }
 };
 
-// What keeps work from being put on a stream, if anything does.
+// Returns the error that prevents work on a stream, if any.
 int refused(DoubleStream* stream) {
   if (!isReady || isForked) return kNotInitialised;
   if (depth == 0 || stream == nullptr) return kInvalidContext;
   return kSuccess;
 }
 
-// Puts one kernel, copy or set on a stream. What is captured does not run.
+// Puts one kernel, copy or set on a stream. Captured work does not run.
 int give(Call& call, DoubleStream* stream, int kind, const char* name, int64_t durationNs, uint64_t bytes, int direction, const uint32_t* shape) {
   stream = meant(stream);
   if (const int wrong = refused(stream)) return call.ends(wrong);
@@ -424,7 +428,7 @@ int cuEventQuery(uintptr_t handle) {
   if (event == nullptr) return violated(kInvalidHandle);
   if (isBroken()) return violated(kCaptureUnsupported);
   static const int fails = std::getenv("NCCL_DOUBLE_FAILS") != nullptr ? std::atoi(std::getenv("NCCL_DOUBLE_FAILS")) : 0;
-  // Who was told once asks no more.
+  // A caller that received the error must not query again.
   if (fails > 0 && ++questions >= fails) return questions == fails ? kIllegalAddress : violated(kIllegalAddress);
   return hasHappened(*event) ? kSuccess : kNotReady;
 }
@@ -489,7 +493,7 @@ int cuThreadExchangeStreamCaptureMode(int* other) {
   return kSuccess;
 }
 
-// ---- what the double tells and is told ------------------------------------------------------------------------------
+// ---- reports and inputs of the double -------------------------------------------------------------------------------
 
 void cuDoubleUse(int device) {
   isReady = true;
@@ -542,7 +546,7 @@ int cuLaunchKernel(
   return give(call, stream, kDoubleKernel, function->mangledName, function->durationNs, 0, 0, shape);
 }
 
-// 2 us, and as fast as PCI Express and the device's memory are.
+// 2 us, plus the time for the rates of PCI Express and device memory.
 int cuMemcpyHtoDAsync_v2(uintptr_t, const void*, size_t bytes, DoubleStream* stream) {
   Call call(kDoubleToDevice);
   return give(call, stream, kDoubleCopy, "HtoD", 2000 + static_cast<int64_t>(bytes / 25), bytes, 1, nullptr);
@@ -597,7 +601,7 @@ int cuCtxSynchronize() {
   if (depth == 0) return call.ends(kInvalidContext);
   const int device = deviceOf(contexts[depth - 1]);
   {
-    // It would wait for what is captured, which runs nowhere.
+    // The call would wait for captured work, which never runs.
     const Guard guard;
     for (Queue& queue : queues)
       if (queue.stream != nullptr && queue.stream.load()->device == device && queue.stream.load()->capturing) return call.ends(violated(kCaptureUnsupported));
@@ -657,7 +661,7 @@ void cuDoubleExit(DoubleCall* call, int result) {
 DoubleWork* cuDoubleLaunch(const DoubleCall* call, DoubleStream* stream, int device, const char* name, uint32_t graph, uint64_t node) {
   if (isForked) return nullptr;
   launchedWork++;
-  // What this driver puts behind it must know of it too.
+  // Later work of this driver must wait for it.
   if (call->tracer == nullptr && truthDirectory() == nullptr && watcher == nullptr && !isUsed) return nullptr;
   if (stream == nullptr) defaultStreams[device].device = device;
   Work* work = made(*call, stream != nullptr ? stream : &defaultStreams[device], device, kDoubleKernel, name, 0);

@@ -1,4 +1,4 @@
-// What the double of the driver tells beside its interface, and what the double of NCCL tells it.
+// Reports of the driver's double in addition to its interface, and its inputs from the double of NCCL.
 #pragma once
 
 #include <stdint.h>
@@ -6,29 +6,29 @@
 #include "nccl_double.h"
 
 extern "C" {
-// The calling thread works on this device from now on, if it works on none: as cudaSetDevice does.
+// Makes this device the calling thread's, if it has none, as cudaSetDevice does.
 void cuDoubleUse(int device);
-// It works on this one from now on.
+// Makes this device the calling thread's.
 void cuDoubleSwitch(int device);
-// A kernel was put on a stream; it is done.
+// A kernel was put on a stream, or is done.
 void cuDoubleSubmitted(struct DoubleStream*, int device);
 void cuDoubleCompleted(struct DoubleStream*, int device, int64_t rawNs);
-// What nobody must do: questions that break a capture, events on a stream that is captured, handles that are none, a
-// thread left in another context or mode.
+// Returns the number of forbidden actions: queries that break a capture, events on a captured stream, invalid handles,
+// or a thread left in a different context or mode.
 int cuDoubleViolations(void);
-// Events that were made and not destroyed.
+// Returns the number of events that were created and not destroyed.
 int cuDoubleEvents(void);
 }
 
 // ---- work ----------------------------------------------------------------------------------------------------------
 
-// A function of the device: how long its kernels run.
+// A function of the device, with the duration of its kernels.
 struct DoubleFunction {
   const char* mangledName;
   int64_t durationNs;
 };
 
-// A graph: its kernels run one after the other.
+// A node of a graph. The kernels of a graph run one after the other.
 struct DoubleNode {
   uint64_t id;
   const DoubleFunction* function;
@@ -41,23 +41,23 @@ struct DoubleGraph {
 
 enum { kDoubleKernel, kDoubleCopy, kDoubleSet, kDoubleGraph };
 
-// What the device was given. Times are CLOCK_MONOTONIC_RAW, 0 while they are not known.
+// Work that was given to the device. Times are CLOCK_MONOTONIC_RAW, and 0 while they are unknown.
 struct DoubleWork {
   int kind;
-  // Of a copy, by CUPTI's numbers: 1 to the device, 2 from it.
+  // Direction of a copy, by CUPTI's numbers: 1 to the device, 2 from it.
   int direction;
   const char* name;
   uint64_t bytes;
-  // Streams and contexts are numbered as CUPTI does.
+  // Streams and contexts have CUPTI's numbers.
   uint32_t device, context, stream, correlation, graph;
   uint64_t node;
   uint32_t grid[3], block[3];
   int64_t launchNs, startNs, stopNs;
-  // What the tracer keeps of it; null if nothing.
+  // The tracer's data about this work, or null.
   void* traced;
 };
 
-// The numbers of the calls that are traced, which are CUPTI's.
+// CUPTI's numbers of the traced calls.
 enum {
   kDoubleGetVersion = 2,
   kDoubleCtxSynchronize = 17,
@@ -70,60 +70,61 @@ enum {
   kDoubleLaunchKernelEx = 652,
 };
 
-// A call of the driver under way, on its thread's stack.
+// A call of the driver in flight, on its thread's stack.
 struct DoubleCall {
-  // Null if nobody traces; whoever did when it began is told how it ended.
+  // Null without a tracer. The tracer at the start of the call also gets its end.
   const struct DoubleTracer* tracer;
   uint32_t function, correlation;
-  // The tracer's own.
+  // Data of the tracer.
   uint64_t enteredAt, correlationData;
   bool isRecorded;
 };
 
-// Who traces. Nothing is locked in the driver when these are called, but for finished: it must call nobody.
+// Callbacks of a tracer. The driver holds no lock while it calls them. The exception is `finished`, which must call no
+// function of the driver.
 struct DoubleTracer {
-  // Gives out the call's correlation.
+  // Assigns the call's correlation ID.
   void (*enter)(DoubleCall*);
   void (*exit)(DoubleCall*, int result);
-  // Before the device has it.
+  // Called before the device gets the work.
   void (*launched)(DoubleWork*);
-  // It is over: its times are known. Only of what the tracer keeps something of.
+  // Called when the work is over and its times are known, only if the tracer has data about it.
   void (*finished)(const DoubleWork*);
   // The call waited for a stream, or for a context (no stream).
   void (*waited)(const DoubleCall*, uint32_t context, uint32_t stream);
 };
 
 extern "C" {
-// From now on, and null: nobody does. What was launched before is told to whoever traced then.
+// Sets the tracer, or removes it (null). Earlier launches are reported to the tracer of that time.
 void cuDoubleTraceBy(const DoubleTracer*);
-// Whoever traces is told of all that is over.
+// Reports all finished work to the tracer.
 void cuDoubleSettle(void);
-// When this began, 0 if it has not. To be asked only of what was not told to be finished.
+// Returns the start of the work, 0 if it has not started. Only valid for work that was not reported as finished.
 int64_t cuDoubleStartOf(const DoubleWork*);
-// The driver was initialised, and this is not a child of the process that did.
+// Returns whether the driver is initialised in this process itself, not in its parent.
 int cuDoubleIsReady(void);
-// Somebody captures in a way that a question of the calling thread breaks.
+// Returns whether there is a capture that a query of the calling thread would break.
 int cuDoubleIsBroken(void);
-// Numbers as CUPTI has them; 0 if there is no such thing.
+// Return CUPTI's numbers, or 0 if the object does not exist.
 uint32_t cuDoubleContextId(uintptr_t context);
 uint32_t cuDoubleStreamId(struct DoubleStream*);
 
-// Calls and kernels of other doubles. A launch answers null if nobody wants to know; a kernel's turn is when what this
-// driver put on its stream before it is over.
+// Calls and kernels of other doubles. A launch returns null if nothing needs it. A kernel may start once the earlier
+// work of this driver on its stream is over.
 void cuDoubleEnter(DoubleCall*, int function);
 void cuDoubleExit(DoubleCall*, int result);
 DoubleWork* cuDoubleLaunch(const DoubleCall*, struct DoubleStream*, int device, const char* name, uint32_t graph, uint64_t node);
 void cuDoubleTurn(DoubleWork*);
 void cuDoubleFinish(DoubleWork*, int64_t startNs, int64_t stopNs);
 
-// Kernels, copies and sets that the device was given in this process.
+// Returns the number of kernels, copies and sets given to the device in this process.
 uint64_t cuDoubleLaunched(void);
-// Is told of everything that is over. It must call nobody.
+// Sets a function that gets all finished work. It must call no function of the driver.
 void cuDoubleWatch(void (*)(const DoubleWork*));
-// Writes all of the truth (see cuda.cc), as at the end of the process: for one that ends otherwise.
+// Writes the whole truth (see cuda.cc), as at the end of the process, for a process that ends otherwise.
 void cuDoubleTell(void);
 
-// The driver's interface, as far as it is not declared in the programs.
+// The part of the driver's interface that the programs do not declare.
 int cuInit(unsigned flags);
 int cuDriverGetVersion(int*);
 int cuLaunchKernel(

@@ -1,4 +1,4 @@
-// A test double of libamdhip64.so.6, as far as a stream can be asked whether it is being captured.
+// A test double of libamdhip64.so.6, only for the query whether a stream is being captured.
 #include "nccl_double.h"
 
 extern "C" int hipStreamIsCapturing(DoubleStream* stream, int* status) {

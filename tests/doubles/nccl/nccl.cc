@@ -1,12 +1,12 @@
-// A test double of libnccl.so.2: the names, the calling conventions and the group semantics of the real one, and no
-// communication. What it says of itself proves nothing about NVIDIA's library; what is checked against that one is in
+// A test double of libnccl.so.2: the names, the calling conventions and the group semantics of the real one, without
+// communication. Its behaviour proves nothing about NVIDIA's library. Comparisons with that library are in
 // tests/fixtures/gpu.
 //
-// As in the real library every nccl name is a weak alias of a pnccl name, the library calls itself through its PLT
-// (ncclBcast is a ncclBroadcast inside a group), handles of freed communicators are used again, and what is called in
-// a group happens at its outermost end. By the environment:
+// As in the real library, every nccl name is a weak alias of a pnccl name, and the library calls itself through its PLT
+// (ncclBcast is a ncclBroadcast inside a group). Handles of freed communicators are reused, and calls in a group take
+// effect at its outermost end. Environment:
 //   NCCL_DOUBLE_LATE=1   handles of communicators made in a group are null until its end
-// and what profiler.cc reads.
+// and the variables of profiler.cc.
 #include "nccl_double.h"
 
 #include <dlfcn.h>
@@ -26,14 +26,14 @@
 struct ncclComm {
   uint64_t magic;
   int rank, size;
-  // How often it still answers "in progress" when it is asked; then children appear that were asked for.
+  // Number of queries that it still answers with "in progress". Then requested children appear.
   int busy;
   ncclResult_t failure;
   struct Child {
     ncclComm_t* handle;
     ncclComm* comm;
   } child;
-  // What all members call it, and how many were made of it.
+  // Identity of the communicator on all members, and the number of its children.
   uint64_t id;
   uint64_t children;
   bool blocks;
@@ -46,19 +46,19 @@ static constexpr uint64_t kMagic = 0xD0B1E;
 namespace {
 
 thread_local int depth = 0;
-// Calls of the library into itself do not arrive from outside.
+// Calls of the library into itself do not count as calls from outside.
 thread_local int inside = 0;
 thread_local std::vector<std::function<void()>> atEnd;
 thread_local DoubleArrived arrived;
 thread_local int childRank = 0, childSize = 1;
 
-// What a group, or a graph, does on one communicator.
+// Work of a group, or of a graph, on one communicator.
 struct Plan {
   ncclComm* comm;
   std::vector<profiler::Task> tasks;
 };
 thread_local std::vector<Plan> plans;
-// Of streams that were captured.
+// Graph of captured streams.
 struct Graph {
   uint32_t number;
   std::vector<Plan> plans;
@@ -95,7 +95,7 @@ uint64_t hashed(const ncclUniqueId& id) {
 }
 
 ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id, int device = 0) {
-  // As the real library loads the driver when it first needs one; here its double, which lies beside this one.
+  // The real library loads the driver when it first needs it. This one loads the driver's double in the same directory.
   profiler::usesDevice(device);
   std::lock_guard<std::mutex> guard(freedMutex);
   ncclComm* comm;
@@ -109,7 +109,7 @@ ncclComm* make(int rank, int size, const ncclConfig_t* config, uint64_t id, int 
   *comm = {kMagic, rank, size, blocks ? 0 : 3, ncclSuccess, {}, id, 0, blocks, device, nullptr};
   const char* name = config != nullptr && config->size >= sizeof *config ? config->commName : nullptr;
   auto open = [&] { comm->profiler = profiler::opened(id, name, size, rank, device); };
-  // In a group, and where the caller is not to block, the real library does this on a thread of its own.
+  // In a group, or without blocking, the real library does this on a separate thread.
   if (depth > 0 || !blocks) std::thread(open).join();
   else open();
   return comm;
@@ -128,7 +128,7 @@ ncclResult_t give(ncclComm_t* handle, int rank, int size, const ncclConfig_t* co
   return comm->busy > 0 ? ncclInProgress : ncclSuccess;
 }
 
-// A child that does not block has no handle before the parent is done with it: programs ask the parent.
+// A non-blocking child has no handle until the parent has created it: programs poll the parent.
 ncclResult_t giveChild(ncclComm_t parent, ncclComm_t* handle, int rank, int size, const ncclConfig_t* config, int color) {
   const uint64_t id = hashed(parent->id, (parent->children += 1) << 32 | static_cast<uint32_t>(color));
   const ncclResult_t result = give(handle, rank, size, config, id);
@@ -142,7 +142,7 @@ ncclResult_t giveChild(ncclComm_t parent, ncclComm_t* handle, int rank, int size
 ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const profiler::Info& info) {
   if (!isGood(comm) || info.type < 0 || info.type > 11) return ncclInvalidArgument;
   if (comm->busy > 0) return ncclInvalidUsage;
-  // For measuring calls: nothing to do and nothing to allocate.
+  // For measurements of calls: no work and no allocation.
   if (stream == nullptr && depth == 0) return ncclSuccess;
   // As in 2.18 to 2.21, through the PLT.
   ncclGroupStart();
@@ -153,7 +153,7 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const profiler::Info& inf
       if (stream != nullptr && stream->capturing) {
         std::lock_guard<std::mutex> guard(graphsMutex);
         Graph& graph = graphs[stream];
-        // Others' graphs have smaller numbers.
+        // Graphs of other libraries have smaller numbers.
         if (graph.number == 0) graph.number = 1000 + static_cast<uint32_t>(graphs.size());
         graph.plans.push_back(std::move(plan));
       } else {
@@ -167,12 +167,12 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const profiler::Info& inf
   return ncclGroupEnd();
 }
 
-// What one member does alone reaches no plugin here.
+// Calls of a single member reach no plugin here.
 ncclResult_t putAlone(ncclComm_t comm, cudaStream_t stream, int type) {
   return put(comm, stream, {"Signal", nullptr, nullptr, 0, type, 0});
 }
 
-// All that was asked of a communicator is one kernel.
+// Launches one kernel for all calls on a communicator.
 void launch(std::vector<Plan> all) {
   while (!all.empty()) {
     Plan first = std::move(all.front());
@@ -186,7 +186,7 @@ void launch(std::vector<Plan> all) {
       one = all.erase(one);
     }
     auto now = [&] { profiler::launched(first.comm->profiler, std::move(first.tasks)); };
-    // Where the caller is not to block, the real library launches on a thread of its own.
+    // Without blocking, the real library launches on a separate thread.
     if (first.comm->blocks) now();
     else std::thread(now).join();
   }
@@ -200,7 +200,7 @@ void launch(std::vector<Plan> all) {
   extern "C" ncclResult_t pnccl##name parameters
 
 API(GetVersion, (int* version)) {
-  // Any version's number, for who compares it with what else is there.
+  // Reports any version, for tests that compare it with other installed versions.
   const char* told = std::getenv("NCCL_DOUBLE_VERSION");
   *version = told == nullptr ? 99900 : std::atoi(told);
   return ncclSuccess;
@@ -261,7 +261,7 @@ API(CommInitAll, (ncclComm_t * handles, int count, const int* devices)) {
 
 API(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* handle, ncclConfig_t* config)) {
   const Entered entered("CommSplit", comm, color, key, handle, config);
-  // -7 stands for whatever a real library refuses.
+  // -7 represents any colour that a real library refuses.
   if (!isGood(comm) || color == -7) return ncclInvalidArgument;
   if (color < 0) {
     *handle = nullptr;
@@ -422,7 +422,7 @@ API(WaitSignal, (int count, ncclWaitSignalDesc_t* what, ncclComm_t comm, cudaStr
 }
 
 #ifdef RCCL
-// What RCCL has beside.
+// Functions that RCCL has in addition.
 API(AllToAll, (const void* send, void* receive, size_t count, int type, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("AllToAll", send, receive, count, type, comm, stream);
   return put(comm, stream, {"AlltoAll", send, receive, count, type, 0});
@@ -432,7 +432,7 @@ API(AllToAllv,
      const size_t* receiveOffsets, int type, ncclComm_t comm, cudaStream_t stream)) {
   const Entered entered("AllToAllv", send, sendCounts, sendOffsets, receive, receiveCounts, receiveOffsets, type, comm, stream);
   ncclGroupStart();
-  // As the real one does, through the PLT.
+  // As in the real library, through the PLT.
   for (int peer = 0; isGood(comm) && peer < comm->size; peer++) {
     ncclSend(send, sendCounts[peer], type, peer, comm, stream);
     ncclRecv(receive, receiveCounts[peer], type, peer, comm, stream);
@@ -457,7 +457,7 @@ extern "C" void ncclDoubleReplay(cudaStream_t stream) {
     graph = graphs[stream];
   }
   profiler::Replay replay(graph.number);
-  // The real library is called back by the driver.
+  // In the real library the driver makes this callback.
   std::thread([&] {
     for (Plan& plan : graph.plans) profiler::launched(plan.comm->profiler, plan.tasks, &replay);
   }).join();

@@ -1,5 +1,5 @@
-// The public interface of NCCL as far as the programs here need it, written after its documentation, and what its test
-// double tells beside it. Not NVIDIA's header.
+// The part of NCCL's public interface that these programs need, written from its documentation, and the reports of its
+// test double. Not NVIDIA's header.
 #pragma once
 
 #include <stddef.h>
@@ -84,23 +84,23 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclGroupSimulateEnd(void*);
 
-// RCCL's own.
+// Functions that only RCCL has.
 ncclResult_t ncclAllToAll(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t);
 ncclResult_t ncclAllToAllv(
     const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*, ncclDataType_t, ncclComm_t, cudaStream_t);
 ncclResult_t ncclAllReduceWithBias(
     const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t, const void*);
 
-// ---- what the double tells ----------------------------------------------------------------------------------------
+// ---- reports of the double ----------------------------------------------------------------------------------------
 
-// A stream of the double: how many operations reached it, and whether it is being captured into a graph.
+// A stream of the double: the number of operations that reached it, and whether it is being captured into a graph.
 struct DoubleStream {
   long launched;
   int capturing;
   int device;
 };
 
-// What arrived at the double in its last call from outside: `bytes` sums up all arguments as they came.
+// Arguments of the last call from outside. `bytes` sums all arguments as they arrived.
 struct DoubleArrived {
   const char* function;
   uint64_t arguments[12];
@@ -108,13 +108,13 @@ struct DoubleArrived {
 };
 const struct DoubleArrived* ncclDoubleArrived(void);
 
-// What the next split gives this caller: a real library learns it from the other members.
+// Sets rank and size of this caller's next split, which a real library gets from the other members.
 void ncclDoubleNextChild(int rank, int size);
-// What was captured of this stream runs once more.
+// Runs the captured calls of this stream once more.
 void ncclDoubleReplay(cudaStream_t);
-// Waits until the device has done what was launched, where the double has one.
+// Waits until the device has done all launched work, if the double has a device.
 void ncclDoubleSynchronize(ncclComm_t);
-// The error that this communicator reports from now on.
+// Sets the error that this communicator reports from now on.
 void ncclDoubleFail(ncclComm_t, ncclResult_t);
 
 #ifdef __cplusplus

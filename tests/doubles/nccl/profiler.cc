@@ -1,12 +1,12 @@
-// A test double of how NCCL loads profiler plugins and what it tells them, after src/plugin/profiler.cc,
-// src/plugin/plugin_open.cc and src/enqueue.cc of NCCL 2.23 to 2.30, and of a device that works on what it is told to.
+// A test double of the loading of profiler plugins and of their events, and of a device that executes the launched
+// work. It follows src/plugin/profiler.cc, src/plugin/plugin_open.cc and src/enqueue.cc of NCCL 2.23 to 2.30.
 //
-// By the environment:
-//   NCCL_DOUBLE_PROFILER=N    plugins up to version N are loaded, as the release that brought N does; 0: there is a device
-//                             and no plugin; unset: neither
+// Environment:
+//   NCCL_DOUBLE_PROFILER=N    plugins up to version N are loaded, as in the release that introduced N; 0: a device
+//                             without a plugin; unset: neither
 //   NCCL_PROFILER_PLUGIN      as in the real library: a path, a name, STATIC_PLUGIN, none
-//   NCCL_DOUBLE_MEET=DIR      kernels end together on all ranks of a communicator: all of them must launch alike
-//   NCCL_DOUBLE_KERNEL_US=N   how long a kernel works when all are there; default 300
+//   NCCL_DOUBLE_MEET=DIR      kernels end together on all ranks of a communicator. All ranks must launch the same ones
+//   NCCL_DOUBLE_KERNEL_US=N   duration of a kernel once all members have arrived; default 300
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer is this far ahead of CLOCK_MONOTONIC_RAW, and runs this much faster
 //   NCCL_DOUBLE_TRUTH=DIR     every task's true times are appended to DIR/PID.jsonl
 #include "profiler.h"
@@ -70,7 +70,7 @@ bool load() {
   return true;
 }
 
-// As the real library does when its last communicator is gone.
+// As the real library does after its last communicator is destroyed.
 void unload() {
   std::lock_guard<std::mutex> guard(loading);
   if (plugin != nullptr && --users == 0) {
@@ -91,7 +91,7 @@ Function* inDriver(const char* name) {
   return driver != nullptr ? reinterpret_cast<Function*>(dlsym(driver, name)) : nullptr;
 }
 
-// Calls of the driver's, for whoever traces it.
+// Enters and leaves calls of the driver, for its tracer.
 void enter(DoubleCall* call, int function) {
   *call = {};
   static auto* const real = inDriver<void(DoubleCall*, int)>("cuDoubleEnter");
@@ -102,7 +102,8 @@ void leave(DoubleCall* call) {
   if (real != nullptr) real(call, 0);
 }
 
-// What the kernel is called that does this: there are few, and each does more than its name says. For ever.
+// Returns the name of the task's kernel. There are few kernels, and each does more than its name says. Names are never
+// freed.
 const char* kernelName(const Task& task) {
   static std::mutex mutex;
   static auto& names = *new std::set<std::string>;
@@ -122,7 +123,7 @@ int64_t rawNs() {
   return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-// The device's timer.
+// Converts a time to the device's timer.
 uint64_t timer(int64_t raw) {
   static const std::pair<long long, double> clock = [] {
     long long ahead = 0;
@@ -147,7 +148,7 @@ const char* typeName(int type) {
   return type >= 0 && type < 10 ? names[type] : "Unknown";
 }
 
-// Numbers of functions in version 1.
+// Returns the number of a function in version 1.
 int functionNumber(const std::string& name) {
   static const char* names[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
   for (int at = 0; at < 8; at++)
@@ -171,7 +172,7 @@ class Communicator {
       : id(id), name(name == nullptr ? "" : name), size(size), rank(rank), deviceNumber(deviceNumber) {
     const char* names = this->name.c_str();
     if (plugin == nullptr) {
-      // A device alone.
+      // Only a device, without a plugin.
     } else if (version <= 3) {
       reinterpret_cast<int (*)(void**, int*)>(plugin->init)(&context, &mask);
     } else if (version == 4) {
@@ -210,7 +211,7 @@ class Communicator {
     if (function == "Send" || function == "Recv") {
       message(info.function, info.receive, info.root);
     } else if (info.count == 0 || size == 1) {
-      // Nothing to do, or a copy: no task.
+      // No data, or a copy: there is no task.
     } else if (function == "AlltoAll") {
       for (int peer = 0; peer < size; peer++) {
         message("Send", at(info.send, peer), peer);
@@ -237,7 +238,7 @@ class Communicator {
     });
     void* group = nullptr;
     if (mask != 0) start(kGroup, nullptr, &group, {});
-    // What goes to itself and is there already is no task any more.
+    // A message to the rank itself whose data is already in place is no task.
     tasks.erase(std::remove_if(tasks.begin(), tasks.end(), [&](const Task& task) { return isToItself(task) && task.info.send == inPlace(tasks, task); }), tasks.end());
     for (Task& task : tasks) reached(task, group);
     DoubleCall call;
@@ -245,14 +246,14 @@ class Communicator {
     static auto* const launch =
         inDriver<DoubleWork*(const DoubleCall*, cudaStream_t, int, const char*, uint32_t, uint64_t)>("cuDoubleLaunch");
     if (replay == nullptr) enter(&call, kDoubleLaunchKernelEx);
-    // Its streams are joined, and it runs on the first.
+    // The streams of the tasks are joined, and the kernel runs on the first.
     if (launch != nullptr && !tasks.empty()) {
       const uint64_t node = replay != nullptr ? static_cast<uint64_t>(replay->graph) << 32 | ++replay->nodes : 0;
       const DoubleCall* by = replay != nullptr ? &replay->call : &call;
       work = launch(by, tasks[0].stream, deviceNumber, kernelName(tasks[0]), replay != nullptr ? replay->graph : 0, node);
     }
     {
-      // The proxy has its work from here on.
+      // From here on the proxy thread has the work.
       std::lock_guard<std::mutex> guard(mutex);
       for (cudaStream_t stream : streamsOf(tasks)) inDriver<void(cudaStream_t, int)>("cuDoubleSubmitted")(stream, deviceNumber);
       kernels.push_back({tasks, work});
@@ -274,7 +275,7 @@ class Communicator {
   void start(int type, void* parent, void** handle, const Union& what) {
     if (version <= 4) {
       Narrow descriptor;
-      // As on the real library's stack: what is not written is anything.
+      // Unwritten fields are arbitrary, as on the real library's stack.
       std::memset(&descriptor, 0xA5, sizeof descriptor);
       descriptor.type = static_cast<uint8_t>(type), descriptor.parentObj = parent, descriptor.rank = rank, descriptor.u = what;
       plugin->startEvent(context, handle, &descriptor);
@@ -302,7 +303,7 @@ class Communicator {
     tasks.push_back(task);
   }
 
-  // The task is told as the version has it.
+  // Reports the task in the form of this version.
   void reached(Task& task, void* group) {
     const Info& info = task.info;
     const int function = functionNumber(info.function);
@@ -339,7 +340,7 @@ class Communicator {
     if (mask & (kColl | kProxyOp | kProxyStep | kKernelCh)) start(kColl, parent, &task.handle, what);
   }
 
-  // The other end's buffer of what goes to itself.
+  // Returns the receive buffer of a message to the rank itself.
   const void* inPlace(const std::vector<Task>& tasks, const Task& one) const {
     for (const Task& other : tasks)
       if (isToItself(other) && std::strcmp(other.info.function, one.info.function) != 0 && other.info.send == one.info.send) return other.info.send;
@@ -360,7 +361,7 @@ class Communicator {
     arrivals = static_cast<int64_t*>(memory);
   }
 
-  // Waits until the kernel of all members is there. When the last came, or now if they do not meet.
+  // Waits until the kernels of all members have arrived. Returns the last arrival, or this one if members do not meet.
   int64_t all(uint64_t kernel, int64_t arrived) {
     if (arrivals == nullptr || kernel >= kMeetings) return arrived;
     int64_t* row = arrivals + kernel * static_cast<size_t>(size);
@@ -405,7 +406,7 @@ class Communicator {
       for (size_t at = 0; at < kernel.size(); at++) {
         Task& task = kernel[at];
         if (isToItself(task)) {
-          // A copy, of which no channel tells, though channels were announced.
+          // A copy, for which no channel reports, although channels were announced.
           stops[at] = start;
           continue;
         }
@@ -414,7 +415,7 @@ class Communicator {
         std::vector<void*> channels(static_cast<size_t>(task.channels), nullptr);
         for (int channel = 0; channel < task.channels && isTold; channel++) {
           Union what = {};
-          // Channels begin one after the other.
+          // Channels start one after the other.
           what.kernelCh = {static_cast<uint8_t>(channel), timer(start + 500 * channel)};
           this->start(kKernelCh, task.handle, &channels[static_cast<size_t>(channel)], what);
         }
@@ -440,7 +441,7 @@ class Communicator {
     }
   }
 
-  // Half of the payload to the next and from the previous member, in two steps each.
+  // Reports half of the payload to the next and from the previous member, in two steps each.
   void traffic(const Task& task) {
     for (int isSend = 0; isSend < 2; isSend++) {
       const int peer = task.isMessage ? task.info.root : isSend ? (rank + 1) % size : (rank + size - 1) % size;
@@ -491,7 +492,7 @@ class Communicator {
   int underWay = 0;
   struct Kernel {
     std::vector<Task> tasks;
-    // The driver's, if it wants to know.
+    // The driver's work, if it needs it.
     DoubleWork* work;
   };
   std::deque<Kernel> kernels;

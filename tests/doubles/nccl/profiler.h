@@ -1,4 +1,4 @@
-// The half of the double that speaks to profiler plugins, and the device whose work they are told of.
+// The part of the double that calls profiler plugins, and the device whose work it reports to them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace profiler {
 
-// What one operation is asked to do.
+// Arguments of one operation.
 struct Info {
   const char* function;
   const void* send;
@@ -33,19 +33,20 @@ struct Task {
 
 class Communicator;
 
-// The calling thread works on this device: the driver is loaded, as the real library does when it first needs one. Here
-// its double, which lies beside this one.
+// Makes this device the calling thread's. Loads the driver, as the real library does when it first needs it. Here that
+// is the driver's double in the same directory.
 void usesDevice(int device);
 
-// The communicator is made: the plugin is loaded where it is not yet, and told. Null where neither a plugin nor a device
-// is asked for.
+// A communicator is created. Loads the plugin if necessary, and initialises it. Returns null if neither a plugin nor a
+// device is configured.
 Communicator* opened(uint64_t id, const char* name, int size, int rank, int device);
 void closed(Communicator*);
 
-// The program called: the plugin is told as version 5 and later do, and the operation becomes one or several tasks.
+// A call of the program. Reports it to the plugin as version 5 and later do, and turns it into one or several tasks.
 void called(Communicator*, const Info&, cudaStream_t, bool captured, std::vector<Task>&);
 
-// The launch of a graph, from its begin to its end: its kernels carry the call's correlation and are its nodes.
+// The launch of a graph, from its start to its end. Its kernels carry the call's correlation ID and are nodes of the
+// graph.
 struct Replay {
   explicit Replay(uint32_t graph);
   ~Replay();
@@ -54,10 +55,11 @@ struct Replay {
   uint64_t nodes = 0;
 };
 
-// A plan reaches the stream: its kernel is launched, then the plugin is told of its tasks, and the device works on it.
+// Launches a plan on its stream. Reports its tasks to the plugin and launches its kernel, which the device then
+// executes.
 void launched(Communicator*, std::vector<Task>, Replay* = nullptr);
 
-// Waits until the device has done all that was launched.
+// Waits until the device has done all launched work.
 void synchronized(Communicator*);
 
 size_t elementBytes(int type);

@@ -1,5 +1,5 @@
-// The interface of NCCL's profiler plugins, versions 1 to 6, written down once more after its headers
-// (src/include/plugin/profiler): what our library reads is checked against it.
+// The interface of NCCL's profiler plugins, versions 1 to 6, written independently from its headers
+// (src/include/plugin/profiler). The structures that rankscope reads are checked against it.
 #pragma once
 
 #include <sys/types.h>

@@ -1,15 +1,15 @@
-// Calls every row of the wrapper tables, as a program would whose libraries are the double beside it (rows.cc, generated):
-// proves what the wrappers do by themselves, and nothing about Gloo or PyTorch.
+// Calls every row of the wrapper tables, like a program whose libraries are the double next to it (rows.cc, generated).
+// It proves the behaviour of the wrappers alone, and nothing about Gloo or PyTorch.
 //
-//   driver hot SYMBOL CALLS   one thread calls the row once (its first event); from then on every allocation, lock and
+//   driver hot SYMBOL CALLS   one thread calls the row once (its first event). From then on every allocation, lock and
 //                             system call on that thread ends the process, while it calls the row CALLS times
-//   driver throw              the real function of every row throws; what arrives here must be the same exception, and
-//                             the calls after it must be recorded as if nothing had happened
-//   driver price SYMBOL       what a call of the row costs, against the floor (programs/price.h); nothing for rows that
-//                             are called when communicators are made or end
+//   driver throw              the real function of every row throws. The same exception must arrive here, and the calls
+//                             after it must be recorded as if nothing had happened
+//   driver price SYMBOL       cost of a call of the row, against the floor (programs/price.h). Prints nothing for rows
+//                             that are called when communicators are created or destroyed
 //   driver caught WHAT        proves the guards: does what they must catch ("malloc", "lock", "call")
 //
-// Prints what the recorder must have kept, for the test that reads the log.
+// Prints the numbers that the recorder must have kept, for the test that reads the log.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@
 extern "C" {
 extern const char* const rows_symbols[];
 extern const int rows_count;
-// What a double does beside returning 1.
+// Additional behaviour of a double, which by default only returns 1.
 extern size_t (*rows_inside)(int row, const size_t* arguments);
 }
 
@@ -45,7 +45,7 @@ using Function = size_t (*)(
 static bool has(const char* symbol, const char* part) { return strstr(symbol, part) != nullptr; }
 static bool starts(const char* symbol, const char* part) { return strncmp(symbol, part, strlen(part)) == 0; }
 
-// The reference-counted std::string of the older ABI: its characters, behind length, capacity and count.
+// The reference-counted std::string of the older ABI: its characters, after length, capacity and count.
 struct OldString {
   size_t length, capacity;
   int64_t references;
@@ -63,7 +63,7 @@ static std::vector<char> blob(64, 'b');
 static OldString oldKey;
 static const char* oldKeyPointer = oldKey.text;
 static std::vector<const char*> oldKeys{oldKey.text, oldKey.text};
-// NCCL: a communicator, where its handle stands, a stream, an id, an answer.
+// NCCL: a communicator, the location of its handle, a stream, an id, a result.
 alignas(64) static unsigned char communicator[64], stream[64], uniqueId[128];
 static size_t communicatorHandle = 0;
 static int answer = 6;
@@ -90,7 +90,7 @@ static void put(size_t offset, T value) {
 
 static void putCounts(size_t offset) { memcpy(options + offset, &counts, 24); }
 
-// Offsets: as the table of the wrappers has them, checked against three versions' headers.
+// Offsets as in the table of the wrappers, checked against the headers of three versions.
 static bool fillOptions(const char* symbol, uint32_t tag) {
   struct Layout {
     const char* name;
@@ -124,7 +124,7 @@ static bool fillOptions(const char* symbol, uint32_t tag) {
 
 static size_t memberCounts[4] = {100, 200, 300, 400};
 
-// Arguments by position, as the public header has them; 1000 elements of ncclFloat32.
+// Arguments by position, as in the public header: 1000 elements of ncclFloat32.
 static Call buildNccl(const char* s) {
   const size_t c = at(communicator), to = at(stream), in = at(buffer), out = at(buffer) + 8, count = 1000, type = 7;
   const size_t op = 0, root = 2, more = at(object);
@@ -189,7 +189,7 @@ static Call build(const char* s, uint32_t tag) {
     return {has(s, "C1E") ? Kind::Store : Kind::Mark, 3, {at(object), has(s, "function") ? at(blob) : at(key), 1}};
   if (has(s, "19prepare_for_forwardEv")) return {Kind::Mark, 1, {at(object)}};
   if (has(s, "24search_unused_parameters")) return {Kind::Mark, 2, {at(object), at(blob)}};
-  // The result, `this`, and what the operation takes; the all-to-alls of tensors take one on the stack.
+  // The result, `this`, and the arguments of the operation. The all-to-alls of tensors have one argument on the stack.
   if (starts(s, "_ZN4c10d16ProcessGroupGloo")) {
     const int count = has(s, "17all_to_all_single") || has(s, "13alltoall_base") ? 7 : 5;
     return {Kind::Asked, count, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}};
@@ -207,7 +207,7 @@ static int rowOf(const char* symbol) {
   _exit(88);
 }
 
-// The symbol as a program's own call would find it: the wrapper, if one is preloaded.
+// Returns the function that a program's own call of the symbol would reach: the wrapper, if one is preloaded.
 static Function wrapper(const char* symbol) {
   void* address = dlsym(RTLD_DEFAULT, symbol);
   Dl_info info;
@@ -254,7 +254,7 @@ static constexpr const char* kAllReduce = "ncclAllReduce";
 static constexpr const char* kAllGather = "ncclAllGather";
 static constexpr const char* kWorkWait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE";
 
-// What NCCL does when it makes a communicator; everything succeeds.
+// Result of NCCL's functions while a communicator is created: everything succeeds.
 static size_t succeed(int row, const size_t* arguments) {
   if (strcmp(rows_symbols[row], kInitialise) == 0) {
     const size_t handle = at(communicator);
@@ -263,7 +263,8 @@ static size_t succeed(int row, const size_t* arguments) {
   return 0;
 }
 
-// A connected context of four members, of which this is number 1, and a buffer of it; and such a communicator of NCCL.
+// Creates a connected context of four members, in which this is number 1, one of its buffers, and such a communicator
+// of NCCL.
 static void connectContext() {
   size_t (*inside)(int, const size_t*) = rows_inside;
   rows_inside = nullptr;
@@ -287,10 +288,10 @@ static void prepare() {
   const size_t bytes = 4096;
   memcpy(buffer + 16, &bytes, 8);
   connectContext();
-  // makeContext waits for the recorder's start, and has no parent here to do more with.
+  // makeContext waits for the recorder's start. It has no parent here, so it does nothing else.
   const Row make(kMakeContext);
   for (int attempt = 0; attempt < 100; attempt++) make();
-  // The factory is the context's from here on.
+  // From here on the factory belongs to the context.
   const size_t parent = at(context);
   memcpy(factory, &parent, 8);
 }
@@ -301,7 +302,7 @@ static const Row *nestedGroupStart, *nestedAllGather;
 static const Row *theRow, *nestedSend, *nestedReceive, *nestedWait, *nestedCreate, *nestedEnqueue, *nestedBarrier;
 static long calls;
 static std::atomic<int> done{0};
-// To NCCL's callers, who look at 32 bits, this is success.
+// Success for callers of NCCL, which read 32 bits.
 static const size_t kResult = size_t(0x5EED) << 32;
 
 static void checkArguments(const Row& row, const size_t* arguments) {
@@ -310,10 +311,10 @@ static void checkArguments(const Row& row, const size_t* arguments) {
   }
 }
 
-// What the real functions do that matters to us: a collective sends messages, a work calls a collective, a process
-// group queues works. All through the wrappers, as PyTorch does through its PLT and vtables.
+// Nested calls of the real functions that are relevant here. A collective sends messages, a work calls a collective, a
+// process group queues works. All of them pass through the wrappers, as PyTorch does through its PLT and vtables.
 static size_t hotInside(int number, const size_t* arguments) {
-  // What prepares or is nested: success, to NCCL's callers.
+  // Preparing or nested calls return success for callers of NCCL.
   if (number != theRow->number) return kResult;
   checkArguments(*theRow, arguments);
   static thread_local bool nested = false;
@@ -342,7 +343,7 @@ static size_t hotInside(int number, const size_t* arguments) {
 
 static void* hotThread(void*) {
   const Row barrier(kBarrier);
-  // The thread's first event: it takes its lane here.
+  // The thread's first event: it allocates its lane here.
   barrier();
   if (theRow->its.kind == Kind::Collective) fillOptions(rows_symbols[theRow->number], 9);
   const bool isGroup = theRow->its.kind == Kind::Group;
@@ -356,7 +357,7 @@ static void* hotThread(void*) {
   }
   guarded = false;
   done.store(1);
-  // Not through pthread_exit: that needs system calls.
+  // Not by pthread_exit, which needs system calls.
   syscall(SYS_exit, 0);
   return nullptr;
 }
@@ -432,7 +433,7 @@ static const Row* insideConnect = nullptr;
 
 static size_t throwInside(int number, const size_t* arguments) {
   if (number == throwing) throw Thrown{number};
-  // A store is asked during a rendezvous, and its exception goes through that too.
+  // A rendezvous queries a store, and the store's exception passes through the rendezvous too.
   if (insideConnect && has(rows_symbols[number], "15connectFullMesh")) return (*insideConnect)();
   (void)arguments;
   return 1;
@@ -468,7 +469,7 @@ static int throwEverywhere() {
         return 1;
       }
     }
-    // Whatever state was left behind shows here. The barrier's tag tells the test where it is.
+    // Any state that remained becomes visible here. The barrier's tag identifies the row for the test.
     connectContext();
     Row(kBarrier, 1000 + uint32_t(number))();
     Row{kWorkWait}();
@@ -485,7 +486,7 @@ static int throwEverywhere() {
 
 // ---- price --------------------------------------------------------------------------------------------------------
 
-// What a call costs, against the floor (price.h). A group is its start and its end.
+// Measures the cost of a call against the floor (price.h). A group consists of its start and its end.
 static int priceOf(const char* symbol) {
   prepare();
   const Row row(symbol), start(kGroupStart);

@@ -1,4 +1,4 @@
-//! Makes the committed seeds of the corpus anew, after a change of the format: `cargo run --example seeds`.
+//! Rebuilds the committed seeds of the corpus after a change of the format: `cargo run --example seeds`.
 
 use rankscope_ranklog::area::Area;
 use rankscope_ranklog::clock::{Calibration, Counter};
@@ -56,7 +56,7 @@ fn write(target: &str, name: &str, chooser: u8, bytes: &[u8]) {
     std::fs::write(directory.join(format!("seed-{name}")), whole).expect("a seed");
 }
 
-/// Instructions for `rankscope_fuzz::packed`: 3 records of one lane, one new template.
+/// Returns instructions for `rankscope_fuzz::packed`: 3 records of one lane, one new template.
 fn packed_instructions() -> Vec<u8> {
     let mut out = vec![4, 1, 0, 1, 1, 0, 3];
     let columns: [&[u8]; 6] = [
@@ -133,9 +133,9 @@ fn main() {
         definitions_bytes: 4096,
     };
     let mut memory = vec![0u64; layout.total_bytes() as usize / 8];
-    // SAFETY: zeroed memory of that size, aligned to 8, used by this thread alone.
+    // SAFETY: the memory is zeroed, has that size, is aligned to 8, and is used by this thread alone.
     unsafe { Area::from_raw(memory.as_mut_ptr().cast(), layout) }.initialise(7, 1, 1, 1);
-    // The header page alone: what it points to lies outside the file.
+    // Only the header page: everything to which it points is outside the file.
     let page: Vec<u8> = memory[..1024]
         .iter()
         .flat_map(|word| word.to_le_bytes())
@@ -156,7 +156,7 @@ fn main() {
     write("live_area", "patches", 1, &patches);
 
     for (name, runs) in [("one-run", 1), ("three-runs", 3)] {
-        // No byte chooses here either.
+        // These inputs have no leading byte of choice either.
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/baseline_entry");
         std::fs::create_dir_all(&directory).expect("the corpus");
         let bytes = entry(runs).to_bytes().expect("JSON");
@@ -164,14 +164,14 @@ fn main() {
     }
 
     for (name, spans) in [("few", 3), ("blocks", 200)] {
-        // No byte chooses here: the file is the input.
+        // These inputs have no leading byte of choice: the file is the input.
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/view");
         std::fs::create_dir_all(&directory).expect("the corpus");
         std::fs::write(directory.join(format!("seed-{name}")), view(spans)).expect("a seed");
     }
 }
 
-/// An index with a lane of spans of every shape, and one that is empty.
+/// Makes an index with one lane of spans of every shape, and an empty lane.
 fn view(spans: i64) -> Vec<u8> {
     use rankscope_formats::index::{Footer, LaneKind, Name, Span, ViewWriter};
     let path = std::env::temp_dir().join(format!("seed-{}.view", std::process::id()));
@@ -199,7 +199,7 @@ fn view(spans: i64) -> Vec<u8> {
     bytes
 }
 
-/// A baseline's entry, with one of everything in each run.
+/// Makes a baseline's entry, with one of everything in each run.
 fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
     use rankscope_formats::comparison::*;
     use rankscope_formats::session::{Figure, Surrounding, Tool};

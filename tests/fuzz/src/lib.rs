@@ -1,8 +1,8 @@
-//! What the fuzz targets do with their input. A test replays the corpus through the same functions
-//! (`tests/tests/fuzz_corpus.rs`).
+//! Bodies of the fuzz targets. A test replays the corpus through the same functions (`tests/tests/fuzz_corpus.rs`).
 //!
-//! Checksums and deflate would stop a fuzzer at the door, so the first byte of an input chooses: 0 takes the rest as
-//! the file it is, anything else takes it as instructions from which a file with right checksums is made.
+//! Checksums and deflate would reject nearly all inputs, so the first byte of an input chooses its meaning. With 0 the
+//! rest is the file itself. With any other value the rest is instructions from which a file with right checksums is
+//! made.
 
 use rankscope_ranklog::area::Area;
 use rankscope_ranklog::codec;
@@ -46,12 +46,12 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A file in memory, under a name that any reader can open.
+/// A file in memory, with a name that any reader can open.
 struct MemoryFile(File);
 
 impl MemoryFile {
     fn new(bytes: &[u8]) -> Self {
-        // SAFETY: a NUL-terminated name; the descriptor is new and owned by the file from here on.
+        // SAFETY: the name is NUL-terminated. The descriptor is new, and the file owns it from here on.
         let mut file = unsafe {
             let descriptor = libc::memfd_create(c"fuzz".as_ptr(), libc::MFD_CLOEXEC);
             assert!(descriptor >= 0, "memfd_create");
@@ -76,7 +76,7 @@ fn header() -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-/// Everything that a reader offers, and what must hold of it.
+/// Reads everything that a log offers, and checks invariants.
 fn read(log: &RankLog, bytes: usize) {
     let (records, threads, problems) = log.all_records();
     for held in &records {
@@ -93,7 +93,7 @@ fn read(log: &RankLog, bytes: usize) {
     assert!(log.calibrations.is_sorted_by_key(|entry| entry.ticks));
 }
 
-/// A segment file.
+/// Reads a segment file.
 pub fn segments(input: &[u8]) {
     let mut input = Input(input);
     let mut file = header();
@@ -122,7 +122,7 @@ pub fn segments(input: &[u8]) {
     }
 }
 
-/// A live area beside a segment file.
+/// Reads a live area together with a segment file.
 pub fn live_area(input: &[u8]) {
     let mut input = Input(input);
     let mut segments = header();
@@ -138,7 +138,7 @@ pub fn live_area(input: &[u8]) {
     read(&log, area.len().max(segments.len()));
 }
 
-/// A small live area as a recorder makes it, with some bytes changed.
+/// Makes a small live area like a recorder's, with some bytes changed.
 fn patched_area(input: &mut Input<'_>) -> Vec<u8> {
     let layout = LiveLayout {
         lane_count: 2,
@@ -147,7 +147,8 @@ fn patched_area(input: &mut Input<'_>) -> Vec<u8> {
     };
     let bytes = layout.total_bytes() as usize;
     let mut memory = vec![0u64; bytes / 8];
-    // SAFETY: zeroed memory of that size, aligned to 8, used by this thread alone while the area is.
+    // SAFETY: the memory is zeroed, has that size, is aligned to 8, and is used by this thread alone as long as the
+    // area exists.
     let area = unsafe { Area::from_raw(memory.as_mut_ptr().cast(), layout) };
     area.initialise(NONCE, 1, 1, 1);
     area.define(definition::KIND_TEXT, b"\x01\0\0\0text");
@@ -173,7 +174,7 @@ fn patched_area(input: &mut Input<'_>) -> Vec<u8> {
     out
 }
 
-/// A records payload from instructions: the numbers at its front and its columns, deflated here.
+/// Makes a records payload from instructions: the numbers at its front and its columns, deflated here.
 fn packed(input: &mut Input<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let varint = |mut value: u64, out: &mut Vec<u8>| {
@@ -198,7 +199,7 @@ fn packed(input: &mut Input<'_>) -> Vec<u8> {
     for column in columns {
         varint(column.len() as u64, &mut out);
     }
-    // Stored, not compressed: what takes the time must be the reader.
+    // Stored without compression: the time must be spent in the reader.
     let deflated = stored(&columns.concat());
     varint(deflated.len() as u64, &mut out);
     let bits = input.piece();
@@ -208,7 +209,7 @@ fn packed(input: &mut Input<'_>) -> Vec<u8> {
     out
 }
 
-/// A deflate stream of stored blocks (RFC 1951, 3.2.4).
+/// Makes a deflate stream of stored blocks (RFC 1951, 3.2.4).
 fn stored(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 16);
     for block in bytes.chunks(0xFFFF) {
@@ -220,7 +221,7 @@ fn stored(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A records payload. What decodes without damage is what encoding it again says.
+/// Decodes a records payload. The result without damage equals that of encoding and decoding it again.
 pub fn records(input: &[u8]) {
     let mut input = Input(input);
     let payload = if input.byte() == 0 {
@@ -233,14 +234,14 @@ pub fn records(input: &[u8]) {
         assert!(damage.offset <= payload.len(), "{damage:?}");
         return;
     }
-    // Its first number, below 17, is one byte; longer spellings of it are of no use to a writer.
+    // The first number is below 17 and has one byte. A writer never uses its longer encodings.
     let quantum_bits = u32::from(payload[0] & 0x7F);
     let mut again = Vec::new();
     codec::encode(&groups, quantum_bits, &mut again);
     assert_eq!(codec::decode(&again), (groups, None));
 }
 
-/// A run of definitions.
+/// Decodes a sequence of definitions.
 pub fn definitions(input: &[u8]) {
     let mut input = Input(input);
     let mut run = Vec::new();
@@ -272,7 +273,7 @@ pub fn definitions(input: &[u8]) {
     });
 }
 
-/// Saved records of CUPTI: every one is read or named, and the walk ends.
+/// Reads saved records of CUPTI: every record is read or named, and the walk ends.
 pub fn cupti_dump(input: &[u8]) {
     use rankscope_cupti_sys::dump::{Dump, Problem};
     let Ok(dump) = Dump::open(input) else { return };
@@ -298,7 +299,7 @@ pub fn cupti_dump(input: &[u8]) {
     assert_eq!(head + bytes, input.len(), "nothing is skipped");
 }
 
-/// A trace of torch.profiler: whatever its bytes are, what is read of it is looked at.
+/// Reads a trace of torch.profiler with any bytes, and uses everything that was read.
 pub fn kineto(input: &[u8]) {
     use rankscope_formats::kineto::{Args, Part, read};
     let outcome = read(input, &mut |offset, part| {
@@ -318,7 +319,7 @@ pub fn kineto(input: &[u8]) {
     assert!(outcome.bytes <= input.len() as u64);
 }
 
-/// An index of the viewer. Its footer has a checksum, which is mended first: what lies behind it is to be reached.
+/// Reads an index of the viewer. The checksum of its footer is repaired first, so that the code after it is reached.
 pub fn view(input: &[u8]) {
     use rankscope_formats::index::{BLOCK_SPANS, Sweep, ViewFile};
     let mut bytes = input.to_vec();
@@ -366,8 +367,8 @@ pub fn view(input: &[u8]) {
     }
 }
 
-/// A baseline's entry. Its checksum is mended first: what lies behind it is to be reached. What is read can be written and read
-/// again.
+/// Reads a baseline's entry. Its checksum is repaired first, so that the code after it is reached. An entry that was
+/// read can be written and read again.
 pub fn baseline_entry(input: &[u8]) {
     use rankscope_formats::comparison::StoredBatch;
     let _ = StoredBatch::from_bytes(input);

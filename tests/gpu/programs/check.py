@@ -1,4 +1,5 @@
-"""Compares what collectives.py told with what a session counts: python check.py TRUTH SESSION HAS_DEVICE_TIMES."""
+"""Compares the report of collectives.py with the counts of a session: python check.py TRUTH SESSION
+HAS_DEVICE_TIMES."""
 import json
 import sys
 

@@ -1,7 +1,7 @@
-"""Compares what kernels.cc launched with what was recorded: python check_kernels.py CASE OUTPUT REPORT SESSION.
+"""Compares the launches of kernels.cc with the recording: python check_kernels.py CASE OUTPUT REPORT SESSION.
 
-CASE exit, _exit, kill or graphs; OUTPUT what the program printed; REPORT what `rankscope report --json` printed;
-SESSION the session directory. Prints one line of JSON; its status says whether all holds."""
+CASE is exit, _exit, kill or graphs. OUTPUT is the output of the program, REPORT that of `rankscope report --json`, and
+SESSION the session directory. Prints one line of JSON. The status says whether all checks pass."""
 
 import collections
 import json
@@ -66,7 +66,7 @@ else:
                 check(ours[kind] == told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
             check(ours["with_launch"] == recorded, f"the launch of {recorded - ours['with_launch']} works is not known")
     else:
-        # What CUPTI had not delivered is gone, and no more than that.
+        # Only works that CUPTI had not delivered are lost.
         check(recorded + ours["lost"] <= told["launched"], "more was recorded than launched")
         least = told["launched_1500_ms_before_the_end"]
         check(recorded + ours["lost"] >= least, f"recorded {recorded}, but {least} were launched 1.5 s before the end")
@@ -104,7 +104,7 @@ else:
                 len({row["correlation"] for row in rows}) == graph["replays"],
                 f"{graph['name']}: replays are not told apart",
             )
-            # Of the graph that was made before anything was recorded it is only seen what CUPTI says.
+            # For the graph that was created before the recording, only CUPTI's own records exist.
             if graph["name"] == "rankscope_late":
                 check(None not in nodes, f"{nodes.get(None)} kernels have no node")
                 check(per_node == [graph["replays"]] * graph["kernels"], f"runs of each node: {per_node}")

@@ -1,8 +1,8 @@
-"""Compares what examples/overlap says that the device did with what was recorded:
+"""Compares the device's activity, as examples/overlap reports it, with the recording:
 
     python check_overlap.py CASE OUTPUT REPORT
 
-Prints one line of JSON; its status says whether all holds."""
+Prints one line of JSON. The status says whether all checks pass."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ else:
     for name in (*PARTS, "window_ns"):
         off = ours[name] - truth[name]
         result["off"][name] = off / truth[name] if truth[name] else None
-        # A part that is nothing, or next to it, is measured against all of the communication.
+        # A part that is zero or nearly zero is measured against the whole communication.
         if abs(off) > 0.02 * max(truth[name], communication):
             failures.append(f"{name}: {ours[name]}, in truth {truth[name]}")
     share = ours["overlap"]["value"]
@@ -44,7 +44,7 @@ else:
     ):
         if ours[name] != count:
             failures.append(f"{ours[name]} {name} of {count}")
-    # The truth itself is near to what was meant: else the device was not ours alone.
+    # The truth must be near the plan. Otherwise another process used the device.
     if abs(truth["overlapped_ns"] - planned["overlapped_ns"]) > 0.05 * communication:
         failures.append(f"not what was planned: {truth} {planned}")
     if ours["copies"] or ours["sets"] or ours["lost"] or not ours["adds_up"] or ours["window"] != "run":

@@ -1,8 +1,9 @@
-"""What torch.profiler told beside rankscope and without it, and what rankscope told:
+"""Compares the records of torch.profiler with and without rankscope, and checks the records of rankscope:
 
     python check_profiler.py PLAIN_OUTPUT PLAIN_TRACES OUTPUT TRACES REPORT SESSION
 
-Prints a line of JSON for each of torch.profiler's traces and one for ours; its status says whether all holds."""
+Prints a line of JSON for each of torch.profiler's traces and one for rankscope. The status says whether all checks
+pass."""
 
 import collections
 import json
@@ -10,7 +11,7 @@ import re
 import sys
 
 plain_output, plain_traces, output, traces, report, directory = sys.argv[1:7]
-# What conversion between two clocks may be off; a wrong clock is off by much more.
+# Tolerance for the conversion between two clocks, in microseconds. A wrong clock is off by much more.
 CLOCK_US = 50.0
 has_failed = False
 
@@ -38,7 +39,7 @@ def is_of(function, name):
 
 
 def look_at(path, function):
-    """How many kernels a trace has, by name, and by how much they lie outside of their launch and the wait for them."""
+    """Returns a trace's number of kernels by name, and how far they are outside their launch and the wait for them."""
     events = [event for event in json.load(open(path))["traceEvents"] if event.get("ph") == "X"]
     kernels = [event for event in events if event.get("cat") == "kernel"]
     calls = [event for event in events if event.get("cat") in ("cuda_runtime", "cuda_driver")]
@@ -131,7 +132,7 @@ for phase in ours["phases"]:
     result["phases"][phase["phase"]] = {"launched": phase["launched"], "recorded_by_us": found}
     if phase.get("recorded") and found != phase["launched"]:
         failures.append(f"{phase['phase']}: {found} kernels of {phase['launched']} were recorded")
-    # Before, and when it was switched off, it is not ours to record.
+    # In these phases rankscope must not record.
     if phase["phase"] in ("before", "off", "after") and found:
         failures.append(f"{phase['phase']}: {found} kernels were recorded")
 if activity["reason"] is not None:

@@ -1,4 +1,4 @@
-"""Every collective once, with a size that tells it apart; says what it did in the file that is named (rank 0)."""
+"""Runs every collective once with a distinct size, and writes a report to the named file (rank 0)."""
 import json
 import sys
 

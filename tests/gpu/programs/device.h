@@ -1,5 +1,5 @@
-// The CUDA driver and NCCL as the compiled programs here use them: no header of theirs, nothing linked. All is looked up
-// when the program runs, and kernels are text that the driver compiles. pack.sh builds these programs where there is no GPU.
+// The CUDA driver and NCCL for the compiled programs, without their headers and without linking. Everything is resolved
+// at run time, and kernels are text that the driver compiles. pack.sh builds these programs without a GPU.
 #pragma once
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ inline void needed(bool fine, const char* file, int line, const char* what, long
   std::_Exit(3);
 }
 #define CHECK(condition) needed((condition), __FILE__, __LINE__, #condition, 0)
-// A call that returns 0 if it succeeded: of the driver, of NCCL, of CUPTI.
+// A call of the driver, of NCCL or of CUPTI that returns 0 on success.
 #define FINE(call)                                              \
   do {                                                          \
     const long result_ = static_cast<long>(call);               \
@@ -42,7 +42,7 @@ inline void* library(const char* name, int flags) {
   return handle;
 }
 
-// A function of a library; its type is what it is assigned to.
+// A function of a library. Its type is that of the variable to which it is assigned.
 class Found {
  public:
   Found(void* library, const char* name) : address(dlsym(library, name)) { needed(address != nullptr, name, 0, "is not there", 0); }
@@ -85,15 +85,15 @@ struct Driver {
   int (*const instantiate)(Handle*, Handle, unsigned long long) = Found(handle, "cuGraphInstantiateWithFlags");
   int (*const launchGraph)(Handle, Handle) = Found(handle, "cuGraphLaunch");
 
-  // One block of 32 threads with up to two arguments.
+  // Launches one block of 32 threads with up to two arguments.
   int launch(Handle kernel, Handle stream, Address first, uint64_t second = 0) const {
     void* arguments[] = {&first, &second, nullptr};
     return launchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, arguments, nullptr);
   }
 };
 
-// Kernels: three that add 1 to 32 words (of three names, to be told apart), and one that runs for so many nanoseconds by
-// the device's timer and writes down when it began and ended.
+// Returns the kernels. Three of them add 1 to 32 words and differ in their names. One runs for a given number of
+// nanoseconds by the device's timer and stores its start and end.
 inline std::string kernelText() {
   std::string text = ".version 7.0\n.target sm_75\n.address_size 64\n";
   for (const char* name : {"rankscope_small", "rankscope_early", "rankscope_late"}) {
@@ -133,7 +133,7 @@ inline std::string kernelText() {
          "}\n";
 }
 
-// The device, with its primary context current on the calling thread, which NCCL and the run-time library share.
+// The device. Its primary context is current on the calling thread and shared with NCCL and the run-time library.
 struct Device {
   const Driver driver;
   Handle context = nullptr, module = nullptr;
@@ -161,7 +161,7 @@ struct Device {
     return found;
   }
 
-  // It waits for no other stream, nor another for it.
+  // Creates a stream that does not synchronise with any other stream.
   Handle stream() const {
     Handle made = nullptr;
     FINE(driver.createStream(&made, 1));
@@ -175,9 +175,9 @@ struct UniqueId {
   char bytes[128];
 };
 
-// A communicator of one rank, or one of those of `size` processes. The call goes to whom the dynamic linker finds first: to
-// a preloaded library, as a call of a program that is linked to NCCL does. With that the recorder starts, and the process
-// is a rank.
+// A communicator of one rank, or one of those of `size` processes. The call goes to the library that the dynamic linker
+// finds first, a preloaded one included, as in a program that is linked to NCCL. It starts the recorder and makes the
+// process a rank.
 struct Communicator {
   void* const handle;
   Handle comm = nullptr;

@@ -1,7 +1,7 @@
-"""Cuts what RANKSCOPE_CUPTI_DUMP saved to the size of a fixture: python dumps.py NAME DIRECTORY INTO.
+"""Cuts the files of RANKSCOPE_CUPTI_DUMP to the size of a fixture: python dumps.py NAME DIRECTORY INTO.
 
-Each DIRECTORY/PID.cuptidump becomes INTO/NAME.cuptidump.gz (the next ones NAME-2 and so on): its line at the head and
-its first records, two megabytes of them. Prints a line of JSON per file."""
+Each DIRECTORY/PID.cuptidump becomes INTO/NAME.cuptidump.gz (the next ones NAME-2 and so on). It keeps the line at the
+head and the first two megabytes of records. Prints a line of JSON per file."""
 
 import collections
 import glob
@@ -30,7 +30,7 @@ for number, path in enumerate(files, 1):
             kinds[f"{struct.unpack_from('<I', rest, at + 4)[0]}, {length} bytes"] += 1
         at += 4 + length
     target = f"{name}{'' if number == 1 else f'-{number}'}.cuptidump.gz"
-    # The time is left out: the same records make the same file.
+    # The time is omitted: the same records make the same file.
     with open(f"{into}/{target}", "wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as file:
         file.write(line + b"\n" + rest[:at])
     result = {"part": "fixtures", "file": target, "head": line.decode(errors="replace"), "kept_bytes": at}

@@ -1,4 +1,4 @@
-"""An all-reduce captured into a CUDA graph and replayed: the calls are templates, the replays are what runs."""
+"""Captures an all-reduce into a CUDA graph and replays it: the calls are templates, and the replays run."""
 import torch
 import torch.distributed as dist
 

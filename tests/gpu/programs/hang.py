@@ -1,4 +1,4 @@
-"""Rank 1 never comes to the last all-reduce; whoever runs this ends it."""
+"""Rank 1 never joins the last all-reduce. The caller must end this program."""
 import time
 
 import torch

@@ -1,11 +1,11 @@
-// Kernels, copies and sets whose number is known, on a device that is recorded:
+// Runs a known number of kernels, copies and sets on a device that is being recorded:
 //   kernels --nccl LIBRARY [--ready COMMAND] [--wait-ms N] [--kernels N] [--gap-us N] [--graphs 1] [--end HOW]
-// When all is set up it runs COMMAND, which is to switch recording on, and waits. What NCCL does on the device was done
-// before: from then on all works are the program's own.
-// Then come --kernels small ones (default 100000) on two streams in turn, in batches of 100 with three copies and a set, and
-// with nothing for a while after each batch; or with --graphs, two graphs of seven nodes, replayed 100 times: one was made
-// before recording was switched on, one after.
-// HOW is exit (the default), _exit or kill: at once when the last work is over. Its last line says what was launched.
+// When everything is set up it runs COMMAND, which must switch recording on, and waits. NCCL's work on the device is
+// done before: from then on all works are the program's own.
+// Then it launches --kernels small kernels (default 100000) on two streams in turn. They come in batches of 100 with
+// three copies and a set, and a pause follows each batch. With --graphs it instead replays two graphs of seven nodes
+// 100 times. One graph was created before recording was switched on, the other one after.
+// HOW is exit (the default), _exit or kill, directly after the last work. The last line reports the launches.
 #include "device.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ struct Launched {
   uint64_t all() const { return kernels + copies + sets; }
 };
 
-// How much had been launched at a moment.
+// Number of launches at a moment.
 struct Moment {
   int64_t ns;
   uint64_t launched;
@@ -59,7 +59,7 @@ static void smallKernels(const Device& device, long count, long gapUs) {
     sleepUs(gapUs);
   }
   FINE(driver.synchronizeContext());
-  // Nothing of that was imagined: each kernel counted up its stream's first word.
+  // The device itself confirms the number: each kernel incremented its stream's first word.
   auto* const counted = static_cast<uint32_t*>(device.host);
   for (int at = 0; at < 2; at++) FINE(driver.copyToHost(counted + at, words[at], sizeof *counted, streams[0]));
   launched.copies += 2;
@@ -73,13 +73,13 @@ struct Graph {
   size_t nodes;
 };
 
-// A set, kernels of this name, a copy, one after the other.
+// Captures a set, kernels of this name, and a copy, one after the other.
 static Graph captured(const Device& device, const char* name, Handle stream) {
   const Driver& driver = device.driver;
   const Handle kernel = device.kernel(name);
   Graph made = {name, nullptr, 0};
   Handle graph = nullptr;
-  // Relaxed: nobody else's calls disturb it.
+  // Relaxed mode: calls of other threads do not disturb the capture.
   FINE(driver.beginCapture(stream, 2));
   FINE(driver.set(device.memory, 0, 4096, stream));
   for (int at = 0; at < kInGraph; at++) FINE(driver.launch(kernel, stream, device.memory));
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   FINE(device.driver.synchronizeContext());
   const std::string ready = options.text("ready", "");
   if (!ready.empty()) {
-    // Not recorded, and none of the job's.
+    // The command is not recorded, and is no part of the job.
     const int status = std::system(("unset LD_PRELOAD; " + ready + " >&2").c_str());
     CHECK(status == 0);
   }
@@ -151,6 +151,6 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   if (how == "kill") kill(getpid(), SIGKILL);
   if (how == "_exit") _exit(0);
-  // The communicator is left to the end of the process: to destroy it may be work.
+  // The communicator is left to the end of the process: destroying it may be device work.
   std::exit(0);
 }

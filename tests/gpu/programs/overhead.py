@@ -1,4 +1,4 @@
-"""Step time with recording on and off, in interleaved blocks inside one run: python overhead.py RESULT."""
+"""Measures the step time with recording on and off, in interleaved blocks inside one run: python overhead.py RESULT."""
 import ctypes
 import json
 import sys
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-# Two ranks on one device take turns: blocks are as many as the time allows.
+# Two ranks take turns on one device. The time limit determines the number of blocks.
 SECONDS, STEPS = 30, 10
 torch.cuda.set_device(0)
 dist.init_process_group("nccl")
@@ -33,14 +33,14 @@ def block():
 
 for _ in range(2):
     block()
-# All ranks make as many.
+# All ranks run the same number.
 pairs = torch.tensor([min(300, max(10, int(SECONDS * 1e9 / (2 * STEPS * block()))))], device="cuda")
 dist.broadcast(pairs, 0)
 PAIRS = int(pairs.item())
 ratios, steps = [], []
 for pair in range(PAIRS):
     times = {}
-    # On, off and off, on in turn: what drifts hits both alike.
+    # The order alternates: on, off, then off, on. A drift then affects both equally.
     for on in (True, False) if pair % 2 == 0 else (False, True):
         library.rankscope_resume() if on else library.rankscope_pause()
         times[on] = block()

@@ -1,11 +1,12 @@
-"""What recording the devices' work costs a training step of ordinary kernels, and a launch, in interleaved blocks:
+"""Measures the cost of recording device work for a training step of ordinary kernels, and for a launch, in interleaved
+blocks:
 
     python overhead_kernels.py RESULT CONTROL
 
-off: nothing is recorded; calls: those of NCCL; kernels: --kernels=all; and torch.profiler with its defaults (profiler)
-and of the device alone (profiler_cuda). CONTROL is the command that switches (`rankscope ctl DIR`). One rank, DDP, a
-transformer whose step is some ten milliseconds. RESULT gets one line of JSON per comparison with off. With CPU=1 it
-runs without a device, to try the program."""
+The modes are off (no recording), calls (only NCCL calls) and kernels (--kernels=all), and torch.profiler with its
+defaults (profiler) and for the device alone (profiler_cuda). CONTROL is the command that switches (`rankscope ctl
+DIR`). The job is one rank of DDP, with a transformer whose step takes some ten milliseconds. RESULT gets one line of
+JSON per comparison with off. With CPU=1 it runs without a device, to try the program."""
 
 import contextlib
 import ctypes
@@ -24,9 +25,10 @@ from torch.profiler import ProfilerActivity, profile
 path, control = sys.argv[1], sys.argv[2]
 HAS_DEVICE = not os.environ.get("CPU")
 SECONDS = float(os.environ.get("SECONDS", 170))
-# A block of so many seconds of steps, and of so many small launches.
+# A block of steps, in seconds, and a number of small launches.
 BLOCK_SECONDS, LAUNCHES = (1.0, 5000) if HAS_DEVICE else (0.2, 500)
-# The recorder looks once a second what is asked of it; after another profiler it waits for two, and looks every half.
+# The recorder checks for requests once a second. After another profiler it waits for two seconds, and checks every half
+# second.
 LOOK, GRACE = 1.7, 2.6
 # Student's t for a 95 % interval, by degrees of freedom.
 STUDENT = {
@@ -86,7 +88,7 @@ def steps_ms(count):
 
 
 def launch_us():
-    """From PyTorch's call to its return; the device keeps up, so nothing waits for it."""
+    """Returns the time from PyTorch's call to its return. The device keeps up, so no call waits for it."""
     total = 0
     for _ in range(LAUNCHES // 250):
         begun = time.perf_counter_ns()
@@ -107,7 +109,7 @@ def ask(kernels):
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     subprocess.run([*shlex.split(control), f"--kernels={kernels}"], check=True, env=environment, stdout=sys.stderr)
     asked = kernels
-    # What is waited for is spent at work, so that clocks of the device stay where they are.
+    # The wait is spent with work, so that the clock rates of the device stay constant.
     until = time.perf_counter() + LOOK
     while time.perf_counter() < until:
         steps_ms(5)
@@ -136,7 +138,7 @@ seconds_in = dict.fromkeys(MODES, 0.0)
 def measure(mode, count):
     with enter(mode):
         begun = time.perf_counter()
-        # What is first done in a mode is no steady state.
+        # The first steps in a mode are not its steady state.
         steps_ms(3)
         measured = steps_ms(count), launch_us()
         seconds_in[mode] += time.perf_counter() - begun
@@ -150,7 +152,7 @@ for mode in MODES:
     measure(mode, 3)
 began, rounds = time.perf_counter(), []
 while len(rounds) < 3 or (time.perf_counter() - began) * (len(rounds) + 1) / len(rounds) < SECONDS:
-    # There and back: what drifts hits all alike.
+    # The order alternates, so that a drift affects all modes equally.
     taken = {}
     for mode in MODES if len(rounds) % 2 == 0 else MODES[::-1]:
         taken[mode] = measure(mode, COUNT)

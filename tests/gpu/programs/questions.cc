@@ -1,8 +1,8 @@
-// What only a real CUPTI on a real device can answer (research: CUDA, section 10), asked without rankscope:
+// Answers questions that only a real CUPTI on a real device can answer (research: CUDA, section 10), without rankscope:
 //   questions --cupti LIBRARY --cudart LIBRARY --nccl LIBRARY [--only NAME]
-// CUPTI's state is its process's: so each question is asked in a process of its own, which may crash or hang. Prints a line
-// of JSON per question: what was seen, nothing judged. Its status is the number of questions that came to no answer.
-// No header of CUPTI's is needed: layouts and numbers are those of interpose/cupti-sys/src/bindings.rs.
+// CUPTI's state belongs to its process, so each question runs in a separate process, which may crash or hang. Prints a
+// line of JSON per question with the observations, without a verdict. The status is the number of questions without an
+// answer. No header of CUPTI is needed: layouts and numbers are those of interpose/cupti-sys/src/bindings.rs.
 #include "device.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 // ---- answers --------------------------------------------------------------------------------------------------------
 
-// A JSON object that grows.
+// A JSON object under construction.
 class Json {
  public:
   Json& raw(const std::string& name, const std::string& value) {
@@ -125,7 +125,7 @@ struct Cupti {
   int (*const enableCallback)(uint32_t, void*, uint32_t, uint32_t) = Found(handle, "cuptiEnableCallback");
 };
 
-// What is read of a record. `function` of a call, `external` of what was pushed.
+// Fields that are read from a record: `function` of a call, `external` of a pushed number, and others.
 struct Record {
   uint32_t kind, correlation = 0, function = 0, thread = 0, stream = 0;
   uint64_t start = 0, end = 0, external = 0;
@@ -192,7 +192,7 @@ static void requested(uint8_t** buffer, size_t* size, size_t* most) {
 }
 
 static void completed(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  // Nothing is locked while CUPTI is called.
+  // No lock is held while CUPTI is called.
   std::vector<Record> records;
   for (uint8_t* record = nullptr; valid > 0 && cupti->nextRecord(buffer, valid, &record) == 0;) records.push_back(read(record));
   {
@@ -204,7 +204,7 @@ static void completed(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   std::free(buffer);
 }
 
-// All that came since the last question, in order of the buffers' return.
+// Returns all records since the last call, in order of the return of their buffers.
 static std::vector<Record> taken() {
   const std::lock_guard<std::mutex> guard(mutex);
   std::vector<Record> all;
@@ -292,7 +292,7 @@ struct Asking {
 
 static void listen() { FINE(cupti->registerCallbacks(requested, completed)); }
 
-// Versions, and how buffers are given out by default.
+// Versions, and how buffers are assigned by default.
 static Json versions(const Asking& asking) {
   uint32_t version = 0;
   int driver = 0;
@@ -309,7 +309,7 @@ static Json versions(const Asking& asking) {
 static std::atomic<int> callbacks;
 static void called(void*, uint32_t, uint32_t, const void*) { callbacks++; }
 
-// (1), (2): another subscribes while activity is recorded, which needs no subscriber.
+// (1), (2): another caller subscribes while activity is recorded, which needs no subscriber.
 static Json subscribeWhileActive(const Asking& asking) {
   Json json;
   listen();
@@ -329,7 +329,7 @@ static Json subscribeWhileActive(const Asking& asking) {
   return json.add("kernels_after_it_left", count(taken(), kKernel));
 }
 
-// (1) the other way round.
+// (1) in the opposite order.
 static Json activeWhileSubscribed(const Asking& asking) {
   Json json;
   void *subscriber = nullptr, *second = nullptr;
@@ -340,7 +340,7 @@ static Json activeWhileSubscribed(const Asking& asking) {
   return json.add("unsubscribe", cupti->unsubscribe(subscriber));
 }
 
-// Whether what CUPTI says of the time is the registered clock.
+// Whether CUPTI's timestamp is that of the registered clock.
 static Json timestamp(const Asking& asking) {
   Json json;
   uint64_t told = 0;
@@ -373,7 +373,7 @@ static Json timestamp(const Asking& asking) {
   return json.add("asked_by_a_flush", asked - first);
 }
 
-// Whether the default comes back.
+// Whether the default can be restored.
 static Json noClock(const Asking& asking) {
   Json json;
   json.add("register", cupti->registerClock(tsc)).add("register_null", cupti->registerClock(nullptr));
@@ -405,7 +405,7 @@ static Json flushed(const std::function<int()>& flush) {
   return json.add("buffers", handedOut).add("kernels", count(records, kKernel)).add("kernels_without_end", running).add("calls", count(records, kDriver));
 }
 
-// What a flush hands out, by force and not, with everything over and while a kernel runs.
+// Records that a flush delivers, forced or not, when everything is over and while a kernel runs.
 static Json flushes(const Asking& asking) {
   constexpr uint64_t kLong = 300000000;
   Json json;
@@ -419,7 +419,7 @@ static Json flushes(const Asking& asking) {
   json.add("gently_all_over", flushed(gently)).add("gently_again", flushed(gently));
   asking.run(100);
   json.add("by_force_all_over", flushed(byForce)).add("by_force_again", flushed(byForce));
-  // Ten that are over, before and behind one that runs on another stream.
+  // Ten kernels that are over, before and after one that runs on another stream.
   asking.run(10);
   asking.spinFor(kLong, asking.other);
   asking.run(10);
@@ -431,7 +431,7 @@ static Json flushes(const Asking& asking) {
   json.add("by_force_one_runs", flushed(byForce));
   FINE(asking.device.driver.synchronizeContext());
   json.add("gently_then_it_is_over_too", flushed(gently));
-  // More than a buffer holds: what comes without a flush.
+  // More than a buffer holds: records that arrive without a flush.
   for (int at = 0; at < 100; at++) asking.run(200);
   usleep(100000);
   json.add("without_a_flush", flushed([] { return 0; }));
@@ -440,7 +440,7 @@ static Json flushes(const Asking& asking) {
   return json.add("dropped_result", cupti->dropped(nullptr, 0, &dropped)).add("dropped", dropped);
 }
 
-// Calls of the run-time library and the driver's inside them.
+// Calls of the run-time library, and the driver's calls inside them.
 struct Dim3 {
   unsigned x, y, z;
 };
@@ -451,7 +451,7 @@ static Json runtimeAndDriver(const Asking& asking) {
   int (*const set)(void*, int, size_t, void*) = Found(runtime, "cudaMemsetAsync");
   int (*const copy)(void*, const void*, size_t, int, void*) = Found(runtime, "cudaMemcpyAsync");
   FINE(setDevice(0));
-  // A kernel without the compiler's registration: a library that is loaded, since 12.8.
+  // A kernel without the compiler's registration, from a loaded library. This exists since 12.8.
   void *loaded = nullptr, *kernel = nullptr;
   auto* load = reinterpret_cast<int (*)(void**, const void*, void*, void**, unsigned, void*, void**, unsigned)>(dlsym(runtime, "cudaLibraryLoadData"));
   auto* find = reinterpret_cast<int (*)(void**, void*, const char*)>(dlsym(runtime, "cudaLibraryGetKernel"));
@@ -500,7 +500,7 @@ static Json runtimeAndDriver(const Asking& asking) {
   return json;
 }
 
-// In which order a number that was pushed, the call and the kernel are told.
+// Order in which a pushed number, the call and the kernel are reported.
 static Json external(const Asking& asking) {
   Json json;
   listen();
@@ -531,7 +531,7 @@ static Json external(const Asking& asking) {
   work("no_function");
   FINE(cupti->driverFunction(kLaunchKernel, 1));
   work("cuLaunchKernel");
-  // Somebody else's number on the same call.
+  // Number of another user on the same call.
   FINE(cupti->push(3, 77));
   work("and_another_kind_pushed");
   FINE(cupti->pop(3, nullptr));
@@ -541,7 +541,7 @@ static Json external(const Asking& asking) {
   return json;
 }
 
-// Which buffers there are, with three threads that launch.
+// Buffers that exist with three launching threads.
 static Json threads(const Asking& asking, bool isShared) {
   Json json;
   if (isShared) {
@@ -585,7 +585,7 @@ static Json threads(const Asking& asking, bool isShared) {
   return json.list("buffers", answers);
 }
 
-// Which clock stamps what ran before, while and after another one was registered.
+// Clock that stamps records of work before, during and after the registration of another one.
 static Json clockChange(const Asking& asking) {
   Json json;
   auto told = [&](const char* what, uint32_t firstNew, const std::vector<Record>& records) {
@@ -605,7 +605,7 @@ static Json clockChange(const Asking& asking) {
     }
     json.add(what, answer);
   };
-  // All that was launched so far has been handed out.
+  // All launched work has been delivered.
   auto settled = [&] {
     asking.run(1);
     cupti->flush(0);
@@ -626,14 +626,14 @@ static Json clockChange(const Asking& asking) {
   asking.run(10);
   cupti->flush(0);
   auto records = taken();
-  // Of twenty launches the number of the eleventh.
+  // Number of the eleventh of twenty launches.
   std::set<uint32_t> numbers;
   for (const Record& record : records)
     if (record.kind == kKernel) numbers.insert(record.correlation);
   json.add("kernels", numbers.size());
   told("over_but_not_flushed", numbers.size() == 20 ? *std::next(numbers.begin(), 10) : UINT32_MAX, records);
 
-  // One that runs while the clock changes back.
+  // A kernel that runs while the clock changes back.
   FINE(cupti->registerClock(realtime));
   settled();
   asking.spinFor(200000000, asking.stream);
@@ -641,7 +641,7 @@ static Json clockChange(const Asking& asking) {
   FINE(asking.device.driver.synchronizeContext());
   cupti->flush(0);
   told("it_ran_meanwhile", UINT32_MAX, taken());
-  // All was handed out before.
+  // Everything was delivered before.
   FINE(cupti->registerClock(realtime));
   settled();
   FINE(cupti->registerClock(farMonotonic));
@@ -651,7 +651,7 @@ static Json clockChange(const Asking& asking) {
   return json;
 }
 
-// How well device times fit a host's clock: what began before it was launched, or ended after the wait for it returned?
+// Measures how well device times fit a host's clock: starts before the launch, and ends after the return of the wait.
 static Json clockError(const Asking& asking, bool isTsc) {
   constexpr int kSeconds = 4;
   constexpr uint64_t kSpinNs = 20000;
@@ -711,7 +711,7 @@ static Json clockError(const Asking& asking, bool isTsc) {
   return json.add("from_launch_to_call_ns", spread(call)).add("from_call_to_return_ns", spread(back));
 }
 
-// What a launch costs with what is recorded of it, in interleaved blocks.
+// Cost of a launch with different records about it, in interleaved blocks.
 static Json cost(const Asking& asking) {
   constexpr int kRounds = 40, kLaunches = 2000, kAtOnce = 200;
   struct How {
@@ -752,7 +752,7 @@ static Json cost(const Asking& asking) {
   size_t kernels = 0, launched = 0;
   for (int round = 0; round < kRounds; round++) {
     std::vector<How> order(std::begin(hows), std::end(hows));
-    // There and back, so that what drifts hits all alike.
+    // The order alternates, so that a drift affects all equally.
     if (round % 2 == 1) std::reverse(order.begin(), order.end());
     for (const How& how : order) {
       if (how.function) FINE(cupti->driverFunction(kLaunchKernel, 1));
@@ -787,7 +787,7 @@ static Json cost(const Asking& asking) {
 
 // ---- NCCL -----------------------------------------------------------------------------------------------------------
 
-// One of two ranks on the one device; rank 0 tells.
+// One of two ranks on the same device. Rank 0 reports.
 static Json ncclRank(const Asking& asking) {
   const int rank = static_cast<int>(asking.options.number("rank", 0));
   const std::string directory = asking.options.text("directory", ".");
@@ -865,7 +865,7 @@ static Json ncclRank(const Asking& asking) {
   return json.list("first_records", order);
 }
 
-// ---- who asks -------------------------------------------------------------------------------------------------------
+// ---- main program ---------------------------------------------------------------------------------------------------
 
 struct Question {
   const char* name;
@@ -891,7 +891,7 @@ static const std::vector<Question> questions = {
     {"nccl", 40, ncclRank},
 };
 
-// Starts this program again with further arguments, its output to be read here.
+// Starts this program again with further arguments. Its output is read here.
 static pid_t start(std::vector<std::string> arguments, unsigned seconds, int* output) {
   int ends[2] = {-1, -1};
   if (output != nullptr) CHECK(pipe2(ends, O_CLOEXEC) == 0);
@@ -914,7 +914,7 @@ static pid_t start(std::vector<std::string> arguments, unsigned seconds, int* ou
   return pid;
 }
 
-// Asks one question in a process of its own, or in two.
+// Runs one question in a separate process, or in two.
 static bool askApart(const Question& question, const std::vector<std::string>& options) {
   const bool isNccl = std::strcmp(question.name, "nccl") == 0;
   const int64_t begun = clockNs(CLOCK_MONOTONIC_RAW);
@@ -925,7 +925,7 @@ static bool askApart(const Question& question, const std::vector<std::string>& o
   if (isNccl) {
     CHECK(mkdtemp(directory) != nullptr);
     arguments.insert(arguments.end(), {"--directory", directory, "--rank"});
-    // Two ranks on one device: of two hosts, as far as NCCL knows, by a socket.
+    // Two ranks on one device appear to NCCL as on two hosts, connected by a socket.
     const std::pair<const char*, const char*> settings[] = {
         {"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_NET", "Socket"},        {"NCCL_IB_DISABLE", "1"},   {"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"},
         {"NCCL_NVLS_ENABLE", "0"},    {"NCCL_MNNVL_ENABLE", "0"},    {"NCCL_RAS_ENABLE", "0"},   {"NCCL_MAX_CTAS", "2"},    {"NCCL_PROFILER_PLUGIN", "none"},
@@ -948,7 +948,7 @@ static bool askApart(const Question& question, const std::vector<std::string>& o
   waitpid(pid, &status, 0);
   if (second > 0) {
     int ofSecond = 0;
-    // It is alone now.
+    // The second rank is alone now.
     if (status != 0) kill(second, SIGKILL);
     waitpid(second, &ofSecond, 0);
     unlink((std::string(directory) + "/id").c_str());
@@ -978,13 +978,13 @@ int main(int argc, char** argv) {
       unanswered += !askApart(question, std::vector<std::string>(argv + 1, argv + argc));
       continue;
     }
-    // The driver first: some versions of CUPTI end a process that has none.
+    // The driver first: some versions of CUPTI end a process without it.
     const Asking asking(options);
     const Cupti table = {library(options.text("cupti", "libcupti.so.13").c_str(), RTLD_LOCAL)};
     cupti = &table;
     std::printf("%s\n", question.ask(asking).whole().c_str());
     std::fflush(stdout);
-    // What CUPTI does at the end of a process is another question.
+    // The behaviour of CUPTI at the end of a process is a different question.
     std::_Exit(0);
   }
   return unanswered;

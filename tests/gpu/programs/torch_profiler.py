@@ -1,10 +1,10 @@
-"""torch.profiler before, while and after rankscope records, in one process.
+"""Runs torch.profiler before, during and after a recording by rankscope, in one process.
 
     python torch_profiler.py TRACES [CONTROL]
 
-Each phase runs a kind of kernel that no other runs. Traces go into the directory TRACES; CONTROL is the command that
-switches recording off (`rankscope ctl DIR`), and without it nobody records beside and nothing is waited for. The last
-line says what was launched, by phase. With CPU=1 in the environment it runs without a device, to try the program."""
+Each phase runs a kind of kernel that no other phase runs. Traces are written to the directory TRACES. CONTROL is the
+command that switches recording off (`rankscope ctl DIR`). Without it there is no recording and no wait. The last line
+reports the launches by phase. With CPU=1 in the environment it runs without a device, to try the program."""
 
 import json
 import os
@@ -22,7 +22,7 @@ control = sys.argv[2] if len(sys.argv) > 2 else None
 os.makedirs(traces, exist_ok=True)
 HAS_DEVICE = not os.environ.get("CPU")
 KERNELS = 1000
-# After the last sign of another profiler it is left alone for two seconds, and is looked after every half second.
+# The recorder yields for two seconds after the last sign of another profiler, and checks every half second.
 GRACE = 3.5
 activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * HAS_DEVICE
 data = torch.rand(1 << 16, device="cuda" if HAS_DEVICE else "cpu")
@@ -47,10 +47,10 @@ def wait(seconds):
 
 
 def recorded(name, function, is_expected=True):
-    """Nobody else records: by us, if that is expected."""
+    """Launches kernels without another profiler. rankscope must record them if `is_expected`."""
     launch(function, KERNELS)
     phases.append({"phase": name, "function": function, "launched": KERNELS, "recorded": is_expected})
-    # Taken out before another profiler comes.
+    # The records must be delivered before another profiler starts.
     wait(1)
 
 
@@ -67,7 +67,7 @@ def profiled(name, function):
 
 
 def scheduled(name, function):
-    """Two cycles of a step that waits, one that warms up and three that are recorded."""
+    """Runs two cycles of one waiting step, one warm-up step and three recorded steps."""
     global profiled_s
     written = []
 
@@ -89,7 +89,7 @@ def scheduled(name, function):
     )
 
 
-# Before anything of ours begins: the recorder starts with the first communicator.
+# Before rankscope starts anything: the recorder starts with the first communicator.
 profiled("before", "exp")
 before_s, profiled_s = profiled_s, 0.0
 if HAS_DEVICE:

@@ -1,4 +1,4 @@
-"""A training whose every step communicates, on the rank's GPU: DDP, or FSDP with --fsdp."""
+"""Runs a training whose every step communicates, on the rank's GPU: DDP, or FSDP with --fsdp."""
 import argparse
 import os
 

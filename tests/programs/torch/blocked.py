@@ -1,5 +1,5 @@
-"""A known wait: in turn each rank sleeps BLOCKED_MS before an all-reduce and all others are blocked
-for that time. `slept_ns` and `blocked_ns` are measured by the program around its own calls."""
+"""Makes a known wait: each rank in turn sleeps BLOCKED_MS before an all-reduce, and all others are blocked for that
+time. The program measures `slept_ns` and `blocked_ns` around its own calls."""
 
 import os
 import time
@@ -17,7 +17,7 @@ rank.start()
 dist.barrier()
 truth("barrier")
 for turn in range(int(os.environ.get("BLOCKED_TURNS", "2")) * WORLD):
-    # Level the ranks first, so that the sleep is the only difference.
+    # The barrier aligns the ranks, so that the sleep is the only difference.
     dist.barrier()
     truth("barrier")
     tensor = torch.ones(1000 + turn)

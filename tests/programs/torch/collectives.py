@@ -1,5 +1,5 @@
-"""Every collective that c10d offers on Gloo, once blocking and once asynchronous, and messages.
-What this version of PyTorch refuses is told as {"refused": name}: a table must not expect it."""
+"""Runs every collective of c10d on Gloo, once blocking and once asynchronous, and messages. A collective that this
+version of PyTorch refuses is reported as {"refused": name}: a table must not expect it."""
 
 import torch
 import torch.distributed as dist
@@ -23,14 +23,14 @@ def at(root, tensors):
 
 
 def all_to_all_single(asynchronous):
-    # From rank r to rank p go r + p + 1 elements.
+    # r + p + 1 elements go from rank r to rank p.
     split = [RANK + peer + 1 for peer in range(WORLD)]
     out, given = ones(sum(split)), ones(sum(split))
     work = dist.all_to_all_single(out, given, split, split, async_op=asynchronous)
     return work, given, {"to": split, "from": split, "count": 0}
 
 
-# name -> (root, function of (asynchronous) that gives the work, the tensor that counts, more truth)
+# name -> (root, function of (asynchronous) that returns the work, the tensor that is counted, more truth)
 OPERATIONS = {
     "allreduce": (-1, lambda a: (dist.all_reduce(t := ones(1000), async_op=a), t, {})),
     "broadcast": (LAST, lambda a: (dist.broadcast(t := ones(77, torch.int64), src=LAST, async_op=a), t, {})),
@@ -56,12 +56,12 @@ for asynchronous in (False, True):
             if asynchronous:
                 work.wait()
         except (RuntimeError, NotImplementedError, ValueError) as error:
-            # Refused before anything is sent, on all ranks alike.
+            # All ranks refuse it before anything is sent.
             truth(name, refused=str(error).splitlines()[0])
             continue
         truth(name, tensor, root=root, asynchronous=asynchronous, **more)
 
-# Round the ring, by blocking and by non-blocking calls: even ranks send first.
+# Round the ring, with blocking and non-blocking calls: even ranks send first.
 ahead, behind = (RANK + 1) % WORLD, (RANK - 1) % WORLD
 out, given = ones(900, torch.uint8), ones(900, torch.uint8)
 for first in (True, False):

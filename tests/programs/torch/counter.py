@@ -1,5 +1,5 @@
-"""All-reduces for ever (or COUNT times), telling the number of completed ones on descriptor 3 after each, as
-../gloo_counter.cc does: the last number that a reader gets is what a recorder must have kept."""
+"""Runs all-reduces for ever (or COUNT times) and reports the number of completed ones on descriptor 3 after each, as
+../gloo_counter.cc does. A recorder must have kept the last number that a reader received."""
 
 import os
 import struct

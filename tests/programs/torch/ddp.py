@@ -1,7 +1,7 @@
-"""DDP with several gradient buckets. STEPS steps; rank SLOW_RANK sleeps SLOW_MS in each. The truth has
-each step's duration and loss (which must not depend on being recorded).
+"""Runs DDP with several gradient buckets for STEPS steps. Rank SLOW_RANK sleeps SLOW_MS in each. The truth has each
+step's duration and loss (which must not depend on the recording).
 
-BUCKET_CAP_MB and FIND_UNUSED are DDP's own. All ranks pause for PAUSE_MS every PAUSE_EVERY steps, as a checkpoint makes them,
+BUCKET_CAP_MB and FIND_UNUSED are DDP's own. All ranks pause for PAUSE_MS every PAUSE_EVERY steps, as for a checkpoint,
 and reduce METRICS numbers one by one in each step."""
 
 import os

@@ -1,5 +1,5 @@
-"""Ranks that stop by themselves at different times: rank r does 10 (r + 1) messages with rank 0's help
-and then leaves, by os._exit on odd ranks and by the end of the script on even ones."""
+"""Runs ranks that stop by themselves at different times. Rank r exchanges 10 (r + 1) messages with rank 0 and then
+leaves: odd ranks by os._exit, even ones at the end of the script."""
 
 import os
 

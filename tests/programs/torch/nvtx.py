@@ -1,4 +1,4 @@
-"""Ranges of torch.cuda.nvtx around communication, on a machine that needs no GPU for them."""
+"""Makes ranges of torch.cuda.nvtx around communication. No GPU is needed."""
 
 import torch
 import torch.distributed as dist

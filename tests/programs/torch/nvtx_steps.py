@@ -1,4 +1,4 @@
-"""Iterations that only rank 0 marks and that no pattern tells: each communicates another number of times."""
+"""Runs iterations that only rank 0 marks and that have no pattern: the number of operations varies."""
 
 import random
 import time
@@ -11,14 +11,14 @@ from rank import truth
 
 rank.start()
 dist.barrier()
-# The same on all ranks.
+# The draws are the same on all ranks.
 draw = random.Random(7)
 begins = []
 for iteration in range(30):
     begins.append(time.monotonic_ns())
     if rank.RANK == 0:
         torch.cuda.nvtx.range_push(f"iteration {iteration + 100}")
-    # Every third is long.
+    # Every third iteration is long.
     time.sleep(0.012 if iteration % 3 == 2 else 0.004)
     for _ in range(draw.randint(1, 6)):
         tensor = torch.ones(draw.choice([10, 1000, 5000]))

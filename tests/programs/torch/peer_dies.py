@@ -1,4 +1,4 @@
-"""The last rank dies without a word. The others get a RuntimeError out of the all-reduce and exit 7."""
+"""The last rank dies without notice. The others get a RuntimeError from the all-reduce and exit with 7."""
 
 import os
 import sys

@@ -1,8 +1,9 @@
-"""A pipeline of two stages over Gloo's own messages, in replicas that reduce their gradients: real sends and receives, and
-work that is waited for, so that ranks may share cores. One forward, one backward pass in the steady state.
+"""Runs a pipeline of two stages over Gloo's own messages, in replicas that reduce their gradients.
 
-STEPS, MICRO: how many. REPLICAS: of the pipeline. FORWARD_MS: of a micro-batch on a stage; the backward pass takes as long.
-HEAVY=STAGE:FACTOR makes a stage slower, LATE=RANK:MS one rank in each step. SAVE_EVERY=N: rank 0 saves a checkpoint.
+Sends and receives are real, and work is a sleep, so that ranks may share cores. The steady state is one forward, one
+backward pass. STEPS and MICRO are the numbers of steps and micro-batches, REPLICAS that of pipelines. FORWARD_MS is the
+time of a micro-batch on a stage; the backward pass takes as long. HEAVY=STAGE:FACTOR makes a stage slower, LATE=RANK:MS
+makes one rank late in each step. SAVE_EVERY=N: rank 0 saves a checkpoint.
 """
 import os
 import tempfile
@@ -42,7 +43,7 @@ def main():
     activation = torch.zeros(1024)
     gradient = torch.zeros(4096)
 
-    # Who sends goes on: the other may be sending too, and Gloo's send waits for its receive.
+    # The sender continues: the peer may be sending too, and Gloo's send waits for its receive.
     sending = []
 
     def forward_pass():

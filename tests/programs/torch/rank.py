@@ -1,6 +1,8 @@
-"""How every PyTorch program here becomes a rank (env:// rendezvous), and how it tells the truth:
-one JSON line per finished operation in $TRUTH_DIR/rank<R>.jsonl, flushed, so that a killed program
-has told all that it finished. Fields as in ../truth.h: count and element_size are the call's own."""
+"""Start-up and reporting of the PyTorch programs (env:// rendezvous).
+
+A program reports one JSON line per finished operation in $TRUTH_DIR/rank<R>.jsonl. Lines are flushed, so that a killed
+program has reported everything that it finished. Fields are those of ../truth.h: count and element_size are the call's
+own."""
 
 import datetime
 import json
@@ -24,8 +26,8 @@ def start(timeout=60):
 
 
 def settle():
-    """Seen with PyTorch 2.15, rarely: Gloo's worker thread still holds a tensor when Python ends, wants
-    Python's lock to drop it, and the process aborts. That is not what these programs test."""
+    """Rarely seen with PyTorch 2.15: Gloo's worker thread still holds a tensor when Python ends. It needs Python's lock
+    to release the tensor, and the process aborts. These programs do not test that."""
     time.sleep(0.2)
 
 

@@ -1,4 +1,4 @@
-"""Three worlds one after another in the same processes: store keys, tags and often addresses repeat."""
+"""Runs three worlds one after another in the same processes: store keys, tags and often addresses repeat."""
 
 import os
 
@@ -10,7 +10,7 @@ from rank import truth
 
 port = int(os.environ["MASTER_PORT"])
 for life in range(3):
-    # The default store's server stays for a while; each world takes the next port.
+    # The server of the default store remains for a while, so each world uses the next port.
     os.environ["MASTER_PORT"] = str(port + life)
     rank.start()
     for turn in range(4):

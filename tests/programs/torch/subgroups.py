@@ -1,5 +1,5 @@
-"""Overlapping groups: everyone, all but the last, all but the first, and each pair of neighbours.
-Gloo's store prefix is the same in all of them: only a real identity keeps them apart."""
+"""Runs overlapping groups: all ranks, all but the last, all but the first, and each pair of neighbours. Gloo's store
+prefix is the same in all of them: only a real identity distinguishes them."""
 
 import torch
 import torch.distributed as dist

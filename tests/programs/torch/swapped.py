@@ -1,6 +1,6 @@
-"""Two threads per rank, 60 asynchronous all-reduces each, each thread on a group of its own.
-Even and odd ranks begin with different threads, so that Gloo's workers enter in orders that differ
-between ranks. Every operation has a size of its own: a wrong pairing shows."""
+"""Runs two threads per rank with 60 asynchronous all-reduces each, each thread on its own group. Even and odd ranks
+start with different threads, so that Gloo's workers enter in different orders. Every operation has a different size, so
+a wrong pairing is detected."""
 
 import random
 import threading
@@ -24,7 +24,7 @@ def work(number):
         tensor = torch.ones(16 + 2 * turn + number)
         time.sleep(chance.random() / 1000)
         pending.append((dist.all_reduce(tensor, group=groups[number], async_op=True), tensor))
-        # Up to four in flight, waited for newest first.
+        # Up to four are in flight, and the newest is waited for first.
         if len(pending) == 4 or turn == 59:
             for handle, done in reversed(pending):
                 handle.wait()

@@ -1,5 +1,5 @@
-"""Training with data-loader workers that are forked anew in each epoch, by a process that records: EPOCHS epochs of two
-workers each. Workers do not communicate and must leave nothing behind."""
+"""Runs a training with data-loader workers that a recording process forks in each epoch: EPOCHS epochs of two workers
+each. Workers do not communicate and must leave nothing behind."""
 
 import os
 

@@ -97,8 +97,8 @@ struct Result {
     has_class: bool,
     /// Number of findings that name a rank or host, and number of those that name the right one.
     named: (usize, usize),
-    /// Stated cost of the fault's finding, else of the first finding, and the difference to the twin. Both per step, in
-    /// ns.
+    /// Reported cost of the fault's finding, else of the first finding, and the difference to the twin. Both per step,
+    /// in ns.
     cost_ns: Option<(f64, f64)>,
     /// Kinds of the findings of the twin without the fault.
     twin: Option<Vec<String>>,
@@ -290,7 +290,7 @@ fn percent(part: usize, of: usize) -> String {
     }
 }
 
-/// Returns the stated cost of all findings divided by the true cost of all faults, and its standard error. A single
+/// Returns the reported cost of all findings divided by the true cost of all faults, and its standard error. A single
 /// training's difference to its twin also contains everything else that the machine did meanwhile.
 fn pooled(costs: &[(f64, f64)]) -> (Option<f64>, Option<f64>) {
     let count = costs.len() as f64;

@@ -157,7 +157,7 @@ pub fn any_clocks(hosts: usize, random: &mut Random) -> Vec<TestClock> {
         TestClock {
             offset_ns: random.between(-10_000_000_000, 10_000_000_000),
             drift_ppb: random.between(-99_000, 99_000),
-            // The drift changes by at most two fifths of what the model allows for a pair.
+            // The drift changes by at most two fifths of the model's limit for a pair.
             swing_ppb: (20.0 * swing_s / std::f64::consts::TAU) as i64,
             swing_s,
             wall_ns: random.between(-10_000_000_000, 10_000_000_000),

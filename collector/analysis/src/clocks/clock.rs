@@ -1,9 +1,10 @@
-//! From counter ticks to nanoseconds on one axis, with a stated error.
+//! Converts counter ticks to nanoseconds on one axis, with a maximum error.
 //!
-//! Inside a host all processes share one conversion: the line through the calibrations of all of them, so that stamps
-//! of two processes differ by what their counter says and by nothing else. Between hosts the wall clock is the start:
-//! each host's line is moved by the median of REALTIME − MONOTONIC_RAW. What the job's own messages say then corrects it
-//! ([`crate::clocks`]), and the error says how well that is known.
+//! All processes of a host share one conversion: the line through the calibrations of all of them. So the difference of
+//! two timestamps depends only on the counter.
+//!
+//! Between hosts the wall clocks are the starting point: each host's line is moved by the median of REALTIME −
+//! MONOTONIC_RAW. The job's own messages then correct it ([`crate::clocks`]), and the error bounds the result.
 
 use crate::clocks::correction::Correction;
 use crate::clocks::learnt::Learnt;
@@ -13,16 +14,17 @@ use rankscope_ranklog::reader::RankLog;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// adjtimex status bit: the wall clock is not synchronised.
+/// Status bit of `adjtimex`: the wall clock is not synchronised.
 const STA_UNSYNC: u32 = 0x40;
-/// Binary digits behind the point of [`Line::ns_per_tick`].
+/// Number of fraction bits of [`Line::ns_per_tick`].
 const FRACTION_BITS: u32 = 40;
 
-/// Times are cut to ± this, two years: a stamp beyond it is damage, and sums of times must not overflow.
+/// Timestamps are clamped to ± this, two years, in nanoseconds. A timestamp beyond it is damaged, and sums of times
+/// must not overflow.
 const FARTHEST_NS: i64 = 1 << 56;
 
-/// Ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`, in integers so that differences are exact to the nanosecond;
-/// where there are several hosts, corrected from there to the axis.
+/// Conversion of ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`. It uses integers, so that differences are exact
+/// to the nanosecond. With several hosts a correction to the axis follows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     ticks0: u64,
@@ -32,7 +34,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Time of a stamp, ns on the axis.
+    /// Converts a timestamp to nanoseconds on the axis.
     #[inline]
     pub fn ns(&self, ticks: u64) -> i64 {
         let ns = self
@@ -44,14 +46,15 @@ impl Line {
         }
     }
 
-    /// The stamp of a time that no correction moves, about: what [`Line::ns`] says of it is no later.
+    /// Converts a time to approximate ticks, ignoring the correction. Without a correction, [`Line::ns`] of the result is
+    /// not later than `ns`.
     pub(crate) fn ticks(&self, ns: i64) -> u64 {
         let since = (i128::from(ns) - i128::from(self.ns0)) << FRACTION_BITS;
         let ticks = i128::from(self.ticks0) + since.div_euclid(self.ns_per_tick.max(1));
         u64::try_from(ticks.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How long so many ticks are, ns.
+    /// Converts a number of ticks to nanoseconds.
     pub fn duration_ns(&self, ticks: u64) -> i64 {
         let ns = (i128::from(ticks) * self.ns_per_tick) >> FRACTION_BITS;
         ns.clamp(0, i128::from(FARTHEST_NS)) as i64
@@ -61,14 +64,14 @@ impl Line {
     fn uncut(&self, ticks: u64) -> i128 {
         let delta = i128::from(ticks) - i128::from(self.ticks0);
         let ns = match (i64::try_from(delta), i64::try_from(self.ns_per_tick)) {
-            // One multiplication: what is not damaged is small.
+            // A single multiplication suffices: undamaged values are small.
             (Ok(delta), Ok(rate)) => i128::from(delta) * i128::from(rate),
             _ => delta * self.ns_per_tick,
         };
         i128::from(self.ns0) + (ns >> FRACTION_BITS)
     }
 
-    /// The time before an origin was chosen: since boot, or since 1970.
+    /// Returns the time before the origin was subtracted: since boot, or since 1970.
     fn absolute(&self, ticks: u64) -> i64 {
         i64::try_from(self.uncut(ticks)).unwrap_or(0)
     }
@@ -81,63 +84,63 @@ impl Line {
     }
 }
 
-/// One clock: the processes of one kernel and time namespace.
+/// One clock, shared by the processes of one kernel and time namespace.
 #[derive(Clone, Debug)]
 pub struct HostClock {
-    /// Name for people.
+    /// Host name for display.
     pub name: String,
-    /// Boot id, where known.
+    /// Boot id, if known.
     pub boot_id: Option<String>,
-    /// Time-namespace inode, where known.
+    /// Inode of the time namespace, if known.
     pub time_namespace: Option<String>,
     /// Counter that most of its logs use.
     pub counter: Counter,
-    /// Frequency of that counter.
+    /// Frequency of that counter, in ticks per second.
     pub ticks_per_second: Figure<f64>,
-    /// Calibrations used.
+    /// Number of calibrations used.
     pub calibrations: u32,
-    /// Error of the conversion to MONOTONIC_RAW, ± ns.
+    /// Maximum error of the conversion to MONOTONIC_RAW, in ± nanoseconds.
     pub error_ns: i64,
-    /// Error of its wall clock, ± ns.
+    /// Maximum error of its wall clock, in ± nanoseconds.
     pub realtime_error_ns: Figure<i64>,
-    /// How far two stamps of this host may be off against each other, ns: rounding in its logs, and where its processes
-    /// use several counters the error of their conversions.
+    /// Maximum error of the distance between two timestamps of this host, in nanoseconds. It includes the rounding in
+    /// the logs. If processes use several counters, it includes the error of their conversions.
     pub stamp_error_ns: i64,
-    /// The kernel stopped trusting the counter.
+    /// True if the kernel no longer trusts the counter.
     pub distrusted: bool,
-    /// Positions of its logs.
+    /// Indices of its logs.
     pub logs: Vec<usize>,
 }
 
-/// The axis of a session: hosts, and one line per log.
+/// The axis of a session: the hosts, and one conversion per log.
 pub struct Clocks {
-    /// Hosts in order of their first log.
+    /// Hosts in the order of their first log.
     pub hosts: Vec<HostClock>,
-    /// Host of each log.
+    /// Index of each log's host.
     pub host_of: Vec<usize>,
     lines: Vec<Line>,
-    /// What the summary says; start and end are filled in by the merge.
+    /// Axis of the session summary. The merge sets start and end.
     pub axis: Axis,
-    /// What could not be calibrated.
+    /// Problems of calibration.
     pub problems: Vec<String>,
-    /// What the hosts' messages say about their clocks; `None` where that was not asked.
+    /// Clocks derived from communication; `None` if that pass was not run.
     learnt: Option<Learnt>,
 }
 
 impl Clocks {
-    /// What the hosts' messages said, where there are several.
+    /// Returns the clocks derived from communication, if there are several hosts.
     pub fn learnt(&self) -> Option<&Learnt> {
         self.learnt.as_ref()
     }
 
-    /// The conversion of a log.
+    /// Returns the conversion of a log.
     pub fn line(&self, log: usize) -> Line {
         self.lines[log].clone()
     }
 
-    /// How far wrong a distance may be that is shown from a stamp of host `one` to one of host `other` about that time:
-    /// the true distance is shorter by at most the first and longer by at most the second, ns; `i64::MAX` where it is
-    /// unknown.
+    /// Returns the maximum error of a distance from a timestamp of host `one` to one of host `other` at about this
+    /// time. The true distance is shorter by at most the first value, and longer by at most the second, in nanoseconds.
+    /// `i64::MAX` means unknown.
     pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (i64, i64) {
         if one == other {
             return (0, 0);
@@ -157,8 +160,8 @@ impl Clocks {
         }
     }
 
-    /// Largest error between the clocks of two hosts, ± ns: 0 for one and the same, `i64::MAX` where it is unknown. Moments
-    /// at which a clock jumped are not looked at.
+    /// Returns the largest error between the clocks of two hosts, in ± nanoseconds: 0 for the same host, `i64::MAX` if
+    /// unknown. Jumps are excluded.
     pub fn error_between(&self, one: usize, other: usize) -> i64 {
         if one == other {
             return 0;
@@ -173,7 +176,7 @@ impl Clocks {
         }
     }
 
-    /// Puts what the hosts' messages say into effect.
+    /// Applies the clocks derived from communication.
     pub fn correct(&mut self, learnt: Learnt) {
         for &host in &learnt.network.wrong_wall_clocks {
             self.problems.push(format!(
@@ -207,15 +210,15 @@ impl Clocks {
         self.state_errors();
     }
 
-    /// Brings all logs onto one axis whose zero is the earliest calibration.
+    /// Aligns all logs on one axis. Its zero is the earliest calibration.
     pub fn align(logs: &[RankLog]) -> Self {
-        // Boot id, time namespace, and where there is no boot id the name.
+        // Boot id, time namespace, and without a boot id the host name.
         type Key = (Option<String>, Option<String>, Option<String>);
         let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (index, log) in logs.iter().enumerate() {
             let property = |key: &str| log.properties.get(key).cloned();
             let boot_id = property("boot_id");
-            // Without a boot id the name is all there is to tell hosts apart.
+            // Without a boot id only the name distinguishes hosts.
             let name = if boot_id.is_none() { property("host") } else { None };
             groups
                 .entry((boot_id, property("time_namespace"), name))
@@ -270,7 +273,7 @@ impl Clocks {
         let mut calibrations = 0;
         let mut ticks_per_second = Figure::unknown("no calibration");
         let mut distrusted = false;
-        // All conversions of a host lead to its MONOTONIC_RAW, also where its processes chose different counters.
+        // All conversions of a host lead to its MONOTONIC_RAW, even if its processes use different counters.
         let mut by_counter: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for &log in &members {
             by_counter.entry(logs[log].counter as u32).or_default().push(log);
@@ -319,7 +322,7 @@ impl Clocks {
         }
         wall_offsets.sort_unstable();
         let wall_offset = wall_offsets.get(wall_offsets.len() / 2).copied().unwrap_or(0);
-        // Slewing and steps of the wall clock during the run are part of its error.
+        // Slewing and steps of the wall clock during the run add to its error.
         let spread = wall_offsets
             .iter()
             .map(|offset| offset.abs_diff(wall_offset))
@@ -350,7 +353,7 @@ impl Clocks {
             calibrations,
             error_ns: host_error,
             realtime_error_ns,
-            // Processes that read one counter are converted by one line, however wrong that is.
+            // Processes that read the same counter share one line. Its error cancels in differences.
             stamp_error_ns: if by_counter.len() > 1 {
                 stamp_error.saturating_add(host_error)
             } else {
@@ -399,13 +402,15 @@ struct Fit {
     line: Line,
     ticks_per_second: f64,
     error_ns: i64,
-    /// Rounding of stamps: logs round to what one reading of the counter costs, which is less than a bracket of two.
+    /// Rounding error of timestamps, in nanoseconds. Logs round to the cost of one counter reading, which is less than
+    /// a bracket of two.
     stamp_error_ns: i64,
     rate_unknown: bool,
 }
 
-/// The line ticks → MONOTONIC_RAW. Slope: median over pairs of sharp calibrations far apart; offset: median of the
-/// residuals. Both are medians because one calibration taken while the machine was busy must not bend the axis.
+/// Fits the line from ticks to MONOTONIC_RAW. The slope is the median over pairs of sharp calibrations far apart, and
+/// the offset is the median of the residuals. A median is robust: a calibration taken on a busy machine must not bend
+/// the axis.
 fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
     let identity = |ticks0, ns0| Line {
         ticks0,
@@ -471,7 +476,8 @@ fn fit_line(counter: Counter, entries: &[Calibration]) -> Fit {
     }
 }
 
-/// Median slope over pairs half the list apart (after Siegel and Theil, at linear cost); `None` without a base.
+/// Returns the median slope over pairs that are half the list apart (after Siegel and Theil, at linear cost). Returns
+/// `None` if no pair is far enough apart.
 fn median_slope(sharp: &[&Calibration]) -> Option<f64> {
     let half = sharp.len() / 2;
     if half == 0 {
@@ -482,7 +488,8 @@ fn median_slope(sharp: &[&Calibration]) -> Option<f64> {
             let (one, other) = (sharp[start], sharp[start + half]);
             let ticks = other.ticks.checked_sub(one.ticks)?;
             let ns = other.monotonic_raw_ns.checked_sub(one.monotonic_raw_ns)?;
-            // A base shorter than a hundred brackets would tell the bracket's noise, not the counter's rate.
+            // A base shorter than a hundred brackets would measure the noise of the bracket, not the rate of the
+            // counter.
             let noise = u64::from(one.half_width_ticks) + u64::from(other.half_width_ticks);
             (ticks > 100 * noise.max(1) && ns > 0).then(|| ns as f64 / ticks as f64)
         })

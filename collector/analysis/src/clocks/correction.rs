@@ -1,27 +1,27 @@
-//! From a host's own time to the axis: straight pieces, and gaps where its clock stood still.
+//! Converts a host's time to the axis: straight pieces, and gaps in which its clock stopped.
 
-/// Binary digits behind the point of a piece's slope.
+/// Number of fraction bits of a slope.
 const FRACTION_BITS: u32 = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
-    /// Its begin by the host, ns.
+    /// Start on the host's clock, in nanoseconds.
     start_ns: i64,
-    /// The same on the axis, ns.
+    /// Start on the axis, in nanoseconds.
     axis_ns: i64,
-    /// Axis per host time.
+    /// Axis time per host time, as a fixed-point number.
     slope: i64,
 }
 
-/// A map from a host's time to the axis; by default they are the same.
+/// A map from a host's time to the axis. The default is the identity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correction {
     stretches: Vec<Stretch>,
 }
 
 impl Correction {
-    /// From stretches of the axis in order: begin and end, host minus axis at both, and whether the host's clock jumped
-    /// inside.
+    /// Creates the map from time spans of the axis in order. Each has its start and end, the host's offset from the
+    /// axis at both, and whether the host's clock jumped inside.
     pub fn new(stretches: impl Iterator<Item = ((i64, i64), [i64; 2], bool)>) -> Self {
         let mut correction = Self::default();
         for ((start_ns, end_ns), offset, jumps) in stretches {
@@ -30,14 +30,14 @@ impl Correction {
                 end_ns.saturating_add(offset[1]),
             ];
             if jumps {
-                // Until the middle it ran as before, from then on as behind.
+                // The first half continues the offset before the jump, the second half has the offset after it.
                 let half = by_host[0].saturating_add(by_host[1].saturating_sub(by_host[0]).max(0) / 2);
                 correction.push(by_host[0], start_ns, 1 << FRACTION_BITS);
                 correction.push(half, half.saturating_sub(offset[1]), 1 << FRACTION_BITS);
             } else {
                 let axis = i128::from(end_ns) - i128::from(start_ns);
                 let host = (i128::from(by_host[1]) - i128::from(by_host[0])).max(1);
-                // No clock runs at half or twice the time of another: what says so is damage.
+                // No clock runs at half or twice the speed of another: such a value comes from damaged data.
                 let one = 1i128 << FRACTION_BITS;
                 let slope = ((axis << FRACTION_BITS) / host).clamp(one / 2, one * 2);
                 correction.push(by_host[0], start_ns, slope as i64);
@@ -47,7 +47,7 @@ impl Correction {
     }
 
     fn push(&mut self, start_ns: i64, axis_ns: i64, slope: i64) {
-        // A clock that went back shows times twice: the later ones count.
+        // A clock that was set back shows the same time twice. The later one counts.
         while self
             .stretches
             .last()
@@ -62,7 +62,7 @@ impl Correction {
         });
     }
 
-    /// The axis at a moment of the host, ns.
+    /// Converts a time of the host to the axis, in nanoseconds.
     #[inline]
     pub fn axis_ns(&self, host_ns: i64) -> i64 {
         if self.stretches.is_empty() {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_host_that_slept_wakes_later_on_the_axis() {
-        // 5 ns ahead, then asleep for 1000 ns somewhere between 100 and 1110.
+        // 5 ns ahead, then suspended for 1000 ns somewhere between 100 and 1110.
         let correction = Correction::new(
             [
                 ((0, 100), [5, 5], false),

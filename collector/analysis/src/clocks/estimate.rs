@@ -1,16 +1,18 @@
-//! Where in its interval an offset is assumed: where the leaves of operations that all leave together coincide. Never
-//! the middle: of a rank on another host that always comes 50 ms late the interval is 50 ms wide, and its middle would
-//! halve the blame.
+//! Computes the assumed offset inside its interval: the offset at which the leaves coincide in operations that all
+//! members leave together.
+//!
+//! It is never the midpoint. If a rank on another host always arrives 50 ms late, the interval is 50 ms wide, and its
+//! midpoint would halve the blame.
 
 use super::segments::Piece;
 use super::windows::Window;
 
-/// Leaves that a line is put through, if there are so many nearby.
+/// Number of leaves that a line is fitted to, if this many are nearby.
 const ENOUGH: usize = 48;
-/// Neighbouring windows on each side that lend theirs.
+/// Number of neighbouring windows on each side that may contribute leaves.
 const NEAR: usize = 2;
 
-/// A line through (ns, ns): `value + slope · (at − at0)`.
+/// A line of offset over time: `value + slope · (at − at0)`, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     at_ns: i64,
@@ -24,7 +26,7 @@ impl Line {
     }
 }
 
-/// Gives pieces of one segment their estimates, by its windows. Without leaves there is none.
+/// Sets the estimates of the pieces of one segment from its windows. Without leaves it sets none.
 pub fn place(pieces: &mut [Piece], windows: &[Window]) {
     let lines: Vec<(i64, i64, Line)> = (0..windows.len())
         .filter_map(|at| {
@@ -35,7 +37,7 @@ pub fn place(pieces: &mut [Piece], windows: &[Window]) {
     if lines.is_empty() {
         return;
     }
-    // At a boundary both neighbours have a say, so that the axis is steady.
+    // At a boundary the mean of both neighbours applies, so that the axis is continuous.
     let at = |at_ns: i64| {
         let next = lines
             .partition_point(|&(_, end_ns, _)| end_ns <= at_ns)
@@ -55,7 +57,7 @@ pub fn place(pieces: &mut [Piece], windows: &[Window]) {
     }
 }
 
-/// A robust line through the leaves of a window, and of its neighbours where it has few.
+/// Fits a robust line to the leaves of a window. If it has few, those of its neighbours are added.
 fn line_near(windows: &[Window], at: usize) -> Option<Line> {
     let mut leaves = windows[at].leaves.clone();
     if leaves.is_empty() {
@@ -79,7 +81,7 @@ fn line_near(windows: &[Window], at: usize) -> Option<Line> {
     }
     leaves.sort_unstable();
     let at_ns = leaves[leaves.len() / 2].0;
-    // Slopes over half of the stretch (after Theil and Sen); the drift is within the limit whatever leaves say.
+    // Slopes over half of the span (after Theil and Sen). The drift limit applies whatever the leaves show.
     let half = leaves.len() / 2;
     let limit = super::MOST_DRIFT_PPM as f64 / 1e6;
     let slope = median((0..leaves.len() - half).filter_map(|one| {

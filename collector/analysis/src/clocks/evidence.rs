@@ -1,4 +1,5 @@
-//! Which calls prove what about clocks: `leave ≥ enter` for whom an operation needs (METRICS.md, section 4).
+//! Derives proofs about clocks from calls: `leave ≥ enter` for every member that an operation depends on (METRICS.md,
+//! section 4).
 
 use super::hull::Bound;
 use crate::model::operation::{NO_TIME, RankOperation};
@@ -6,61 +7,64 @@ use rankscope_formats::session::OperationState;
 use rankscope_ranklog::{Operation, Pattern};
 use std::collections::BTreeMap;
 
-/// Members up to which those of variable operations are looked at one by one.
+/// Maximum number of members up to which a variable operation is evaluated member by member.
 const MOST_ONE_BY_ONE: usize = 64;
 
-/// One proof: a member of host `from` had entered by `enter_ns` of its clock before one of host `to` left at `leave_ns`
-/// of its own.
+/// One proof: a member on host `from` entered at `enter_ns` of its clock, before a member on host `to` left at
+/// `leave_ns` of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Host that entered.
+    /// Host of the member that entered.
     pub from: usize,
-    /// By its clock, ns.
+    /// Enter on the clock of `from`, in nanoseconds.
     pub enter_ns: i64,
-    /// Host that left later.
+    /// Host of the member that left later.
     pub to: usize,
-    /// By its clock, ns.
+    /// Leave on the clock of `to`, in nanoseconds.
     pub leave_ns: i64,
 }
 
-/// What one instance (or message) says about the clocks of two hosts, the first of which has the lower number.
+/// Bounds that one instance or message gives for the clocks of two hosts. The first host has the lower number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// About when, by the first clock.
+    /// Approximate time on the first clock, in nanoseconds.
     pub at_ns: i64,
-    /// About when, by the second.
+    /// Approximate time on the second clock, in nanoseconds.
     pub other_ns: i64,
-    /// The offset (second minus first) is at most this.
+    /// Upper bound of the offset (second minus first).
     pub upper: Option<Bound>,
-    /// The offset is at least this.
+    /// Lower bound of the offset.
     pub lower: Option<Bound>,
-    /// By how much the first leave of the second host comes after the first host's: the offset, if they coincide.
+    /// First leave of the second host minus first leave of the first host, in nanoseconds. It is the offset if the
+    /// leaves coincide.
     pub leaves_ns: Option<i64>,
 }
 
-/// The proofs of an instance between hosts, and the first leave of each host where everybody leaves together. Reused.
+/// The proofs of an instance between hosts, and the first leave of each host if all members leave together. Reused for
+/// all instances.
 #[derive(Default)]
 pub struct Instance {
     hosts: Vec<(usize, Ends)>,
-    /// Between hosts, at most one per ordered pair.
+    /// Proofs between hosts, at most one per ordered pair.
     pub proofs: Vec<Proof>,
-    /// All members leave about together.
+    /// True if all members leave at about the same time.
     pub leave_together: bool,
-    /// Inside a host somebody left before one that it needed had entered: it proves nothing about other hosts.
+    /// True if inside a host a member left before one that it depends on had entered. Such an instance proves nothing
+    /// about other hosts.
     pub contradicts_itself: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Ends {
-    /// The latest enter of members that all others need.
+    /// Latest enter of the members that all others depend on.
     enter: Option<i64>,
-    /// The first leave of members that need all others.
+    /// First leave of the members that depend on all others.
     leave: Option<i64>,
 }
 
-/// No later than the call began.
+/// Returns a time not later than the start of the operation.
 fn enter_of(member: &RankOperation) -> i64 {
-    // A device's clock may tell its begin too late; the call that asked for it is a host's stamp.
+    // The start on a device's clock may be late by the clock error. The enqueuing call has a timestamp of the host.
     if member.called_ns == NO_TIME {
         member.enter_ns.saturating_sub(i64::from(member.clock_error_ns))
     } else {
@@ -69,7 +73,7 @@ fn enter_of(member: &RankOperation) -> i64 {
 }
 
 impl Instance {
-    /// Reads the proofs of a complete instance. `host` says where a rank runs.
+    /// Derives the proofs of a complete instance. `host` maps a rank to its host.
     pub fn read(&mut self, members: &[RankOperation], host: impl Fn(u32) -> usize) {
         self.hosts.clear();
         self.proofs.clear();
@@ -153,13 +157,13 @@ impl Instance {
                 );
             }
             Pattern::Scan => self.one_by_one(members, &host, |from, to| from < to),
-            // The sender stands first.
+            // The sender is the first member.
             Pattern::PointToPoint => self.one_by_one(members, &host, |from, to| from == 0 && to == 1),
             Pattern::OneSided | Pattern::Unknown => {}
         }
     }
 
-    /// Everybody who `leaves` needs everybody who `enters`.
+    /// Adds proofs for an operation in which every member that `leaves` depends on every member that `enters`.
     fn all(
         &mut self,
         members: &[RankOperation],
@@ -190,7 +194,7 @@ impl Instance {
                 ends.leave = ends.leave.into_iter().chain([member.leave_ns]).min();
             }
         }
-        // In a host an instance that contradicts itself proves nothing: its members do not belong together.
+        // An instance that contradicts itself inside a host proves nothing: its members do not belong together.
         let is_sane = self.hosts.iter().all(|(_, ends)| match (ends.enter, ends.leave) {
             (Some(enter), Some(leave)) => enter <= leave,
             _ => true,
@@ -252,7 +256,7 @@ impl Instance {
         }
     }
 
-    /// A message by itself.
+    /// Replaces the proofs by the proof of one message.
     pub fn message(&mut self, proof: Proof) {
         self.hosts.clear();
         self.proofs.clear();
@@ -260,8 +264,8 @@ impl Instance {
         self.leave_together = false;
     }
 
-    /// Of an instance of more hosts than that, keeps pairs at distances that are powers of two and those of the first:
-    /// the others are bounded through third ones.
+    /// Reduces the proofs of an instance with more than `most_hosts` hosts. It keeps pairs of the first host, and pairs
+    /// whose distance is a power of two. Third hosts bound the other pairs.
     pub fn thin_out(&mut self, most_hosts: usize) {
         if self.hosts.len() <= most_hosts {
             return;
@@ -274,7 +278,7 @@ impl Instance {
         });
     }
 
-    /// True if somebody left before one that it needed had entered, by the times as they are.
+    /// Returns true if by the current times a member left before one that it depends on had entered.
     pub fn is_violated(&self, stamp_error_ns: impl Fn(usize) -> i64) -> bool {
         self.proofs.iter().any(|proof| {
             let error = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
@@ -282,7 +286,7 @@ impl Instance {
         })
     }
 
-    /// What it says about each pair of hosts. `loosened_ns` is the error of a host's stamps.
+    /// Emits the sightings of each pair of hosts. `loosened_ns` is the maximum error of a host's timestamps.
     pub fn sightings(
         &self,
         loosened_ns: impl Fn(usize) -> i64,
@@ -345,8 +349,8 @@ impl Instance {
     }
 }
 
-/// True for the half of the instances that are not fitted, by which the axis is judged afterwards. A hash of the key, so
-/// that it is the same half in whatever order they come.
+/// Returns true for the half of the instances that is not fitted and checks the axis afterwards. A hash of the key
+/// decides, so that the half does not depend on the order of arrival.
 pub fn is_held_out(first: &RankOperation) -> bool {
     let mut hash = u64::from(first.communicator) << 32 | u64::from(first.operation as u8);
     for part in [
@@ -365,7 +369,7 @@ mod tests {
 
     fn read(members: &[RankOperation]) -> Vec<(usize, i64, usize, i64)> {
         let mut instance = Instance::default();
-        // Ranks 0 and 1 on host 0, 2 on host 1, …
+        // Ranks 0 and 1 are on host 0, rank 2 on host 1, …
         instance.read(members, |rank| (rank / 2) as usize);
         let mut proofs: Vec<_> = instance
             .proofs
@@ -424,7 +428,7 @@ mod tests {
             .iter_mut()
             .for_each(|member| member.operation = Operation::Barrier);
         assert_eq!(read(&members).len(), 2);
-        // Rank 1 leaves before rank 0 of its own host enters: they are not of one instance.
+        // Rank 1 leaves before rank 0 of its own host enters, so they are not from one instance.
         members[1].leave_ns = 5;
         assert_eq!(read(&members), []);
     }

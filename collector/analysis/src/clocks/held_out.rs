@@ -1,12 +1,12 @@
-//! The check of the axis on instances that it was not fitted to (METRICS.md, section 4).
+//! Checks the axis on instances that it was not fitted to (METRICS.md, section 4).
 
-/// How the axis did on the instances that it was not fitted to.
+/// Result of the check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Check {
-    /// Instances that were not fitted and have members on several hosts.
+    /// Number of instances that were not fitted and have members on several hosts.
     pub held_out: u64,
-    /// Those of them in which somebody left before one that it needed had entered.
+    /// Number of these in which a member left before one that it depends on had entered.
     pub violations: u64,
-    /// Instances, fitted or not, that the guaranteed intervals contradict.
+    /// Number of instances, fitted or not, that contradict the guaranteed intervals.
     pub mismatched: u64,
 }

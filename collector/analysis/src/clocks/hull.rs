@@ -1,34 +1,35 @@
-//! The bounds that matter. A line lies below all upper bounds of a window exactly if it lies below the corners of
-//! their lower convex hull (Duda, Harrus, Haddad, Bernard 1987): so a window keeps corners and forgets the rest, and
-//! loses nothing.
+//! Keeps only the bounds that matter.
+//!
+//! A line is below all upper bounds of a window exactly if it is below the corners of their lower convex hull (Duda,
+//! Harrus, Haddad, Bernard 1987). So a window keeps the corners, forgets the rest, and loses nothing.
 
 use super::MOST_DRIFT_PPM;
 
-/// Corners kept per window and side. Beyond that the corner goes that cost least.
+/// Maximum number of corners per window and side. On overflow the corner whose removal costs least is removed.
 pub const MOST_CORNERS: usize = 24;
 
-/// "The offset is at most `value_ns` at `at_ns`."
+/// An upper bound: the offset is at most `value_ns` at `at_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// By the first clock of the pair, ns.
+    /// Time on the first clock of the pair, in nanoseconds.
     pub at_ns: i64,
-    /// Second clock minus first, ns.
+    /// Bound of second clock minus first clock, in nanoseconds.
     pub value_ns: i64,
 }
 
-/// Upper bounds of a window. Lower bounds are kept with the opposite sign.
+/// Upper bounds of a window. Lower bounds are stored with the opposite sign.
 #[derive(Clone, Debug, Default)]
 pub struct Hull {
     corners: Vec<Bound>,
 }
 
 impl Hull {
-    /// The corners in order of time.
+    /// Returns the corners in order of time.
     pub fn corners(&self) -> &[Bound] {
         &self.corners
     }
 
-    /// Takes further bounds, in any order.
+    /// Adds bounds in any order.
     pub fn extend(&mut self, bounds: impl IntoIterator<Item = Bound>) {
         let before = self.corners.len();
         self.corners.extend(bounds);
@@ -37,7 +38,7 @@ impl Hull {
         }
     }
 
-    /// Takes one corner out: what it hid is not known any more, which only loosens.
+    /// Removes a corner. The bounds that it hid are forgotten, which only loosens the hull.
     pub fn remove(&mut self, corner: usize) -> Bound {
         self.corners.remove(corner)
     }
@@ -55,7 +56,7 @@ impl Hull {
             }
             hull.push(corner);
         }
-        // No clock drifts faster: a corner that only steeper lines touch says nothing that its neighbour does not.
+        // No clock drifts faster than the limit. A corner that only steeper lines touch adds nothing to its neighbour.
         let is_steep = |one: Bound, other: Bound, sign: i128| {
             let rise = i128::from(other.value_ns) - i128::from(one.value_ns);
             let run = i128::from(other.at_ns) - i128::from(one.at_ns);
@@ -81,7 +82,8 @@ impl Hull {
     }
 }
 
-/// Twice the area by which `middle` lies above the line from `one` to `other`: negative for a corner.
+/// Returns twice the signed area of the triangle of the three points. It is negative if `middle` is a corner of the
+/// lower hull, below the line from `one` to `other`.
 fn excess(one: Bound, middle: Bound, other: Bound) -> i128 {
     let x = |bound: Bound| i128::from(bound.at_ns) - i128::from(one.at_ns);
     let y = |bound: Bound| i128::from(bound.value_ns) - i128::from(one.value_ns);
@@ -94,7 +96,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every line that a clock may run along is as high as all bounds allow, whichever way they came in.
+        /// For every possible slope, the highest line allowed by the corners equals the one allowed by all bounds, in
+        /// any order of arrival.
         #[test]
         fn the_corners_say_what_all_bounds_say(bounds in proptest::collection::vec((0i64..1_000_000_000, -200_000i64..200_000), 1..200), cut in 0usize..200, ppm in -200i64..=200) {
             let bounds: Vec<Bound> = bounds.iter().map(|&(at_ns, value_ns)| Bound { at_ns, value_ns }).collect();
@@ -102,7 +105,7 @@ mod tests {
             let mut hull = Hull::default();
             hull.extend(other.iter().copied());
             hull.extend(one.iter().copied());
-            // The highest line of this slope, at 0, in millionths of a nanosecond.
+            // Height at 0 of the highest line of this slope, in millionths of a nanosecond.
             let highest = |of: &[Bound]| of.iter().map(|bound| bound.value_ns * 1_000_000 - bound.at_ns * ppm).min();
             prop_assert!(hull.corners().len() < MOST_CORNERS, "random bounds have few corners");
             prop_assert_eq!(highest(hull.corners()), highest(&bounds));
@@ -112,13 +115,13 @@ mod tests {
     #[test]
     fn a_full_hull_gives_up_what_costs_least() {
         let mut hull = Hull::default();
-        // A parabola: every point is a corner, and slopes stay below the limit.
+        // A parabola: every point is a corner, and all slopes are below the limit.
         hull.extend((-50i64..=50).map(|n| Bound {
             at_ns: n * 1_000_000_000,
             value_ns: n * n * 1000,
         }));
         assert_eq!(hull.corners().len(), MOST_CORNERS);
-        // Every second or third is left: the deepest loss is a few thousandths of a step's drift.
+        // Every second or third corner remains. The largest loss is a few thousandths of the drift per step.
         let at_zero = hull.corners().iter().map(|corner| corner.value_ns).min();
         assert!(at_zero.is_some_and(|value| value <= 4000), "{at_zero:?}");
     }

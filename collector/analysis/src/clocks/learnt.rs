@@ -1,28 +1,29 @@
-//! What the operations of a job show about its clocks.
+//! Results that the operations of a job give about its clocks.
 
 use super::network::Network;
 use std::collections::BTreeMap;
 
-/// What was learnt of a pair of hosts beside its intervals.
+/// Evidence counts of a pair of hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PairCounts {
-    /// Instances and messages that bound it.
+    /// Instances and messages that bound its offset.
     pub sightings: u64,
-    /// Those that were left out because they contradict their neighbours or, alone, all others.
+    /// Sightings that were excluded because they contradict their neighbours, and bounds that alone contradict all
+    /// others.
     pub left_out: u64,
 }
 
-/// What the messages of a job say about its clocks.
+/// Clocks of all hosts, derived from the communication of a job.
 pub struct Learnt {
-    /// All clocks.
+    /// Bounds and estimates of all clocks.
     pub network: Network,
-    /// Pairs that have sightings.
+    /// Pairs of hosts with sightings.
     pub pairs: BTreeMap<(usize, usize), PairCounts>,
-    /// Instances between hosts that were not fitted, and those of them in which somebody left before one that it needed
-    /// had entered, by the wall clocks.
+    /// Number of instances between hosts that were not fitted.
     pub held_out: u64,
-    /// See [`Learnt::held_out`].
+    /// Number of these instances that violate causality by the wall clocks: a member left before one that it depends on
+    /// had entered.
     pub violations_before: u64,
-    /// Messages inside collectives of which both ends were found.
+    /// Number of messages inside collectives with both ends recorded.
     pub messages: u64,
 }

@@ -1,28 +1,32 @@
-//! One axis for several hosts, with an honest error (METRICS.md, section 4).
+//! One time axis for several hosts, with a maximum error (METRICS.md, section 4).
 //!
-//! Nobody asks clocks about each other while a job runs: its own traffic does. Whoever leaves a collective proves that
-//! all whom it needed had entered; so each instance bounds, from one side or both, by how much two clocks are apart.
+//! No process exchanges clock readings while a job runs. The job's own traffic is the evidence. When a member leaves a
+//! collective, all members that it depends on have entered. So each instance bounds the offset of two clocks from one side
+//! or from both.
 //!
-//! In the order of the data:
+//! The modules, in the order of the data:
 //!
-//! | file | one idea |
+//! | module | content |
 //! |---|---|
-//! | [`collect`] | a pass over all logs, in which instances are put together before the clocks are known |
-//! | [`evidence`] | which calls prove what: the sightings that a pair of hosts has of each other |
-//! | [`votes`] | mismatched instances and jumps of a clock, told by their neighbours |
-//! | [`windows`] | what a pair keeps: a few seconds each, in bounded memory |
+//! | [`crate::merge::clock_pass`] | a pass over all logs that matches instances before the clocks are known |
+//! | [`evidence`] | proofs of calls: the sightings that a pair of hosts has of each other |
+//! | [`votes`] | detection of mismatched instances and of clock jumps from neighbours in time |
+//! | [`windows`] | evidence of a pair in windows of a few seconds, in bounded memory |
 //! | [`hull`] | the bounds that matter |
-//! | [`region`] | the offsets and drifts that are still possible |
-//! | [`segments`] | the interval of a pair over time, with a new segment where no clock could have run like that |
-//! | [`estimate`] | where in the interval the offset is assumed |
-//! | [`network`] | many hosts: shortest paths over the pairs, one estimate for all |
-//! | [`correction`] | from a host's own time to the axis |
-//! | [`summary`] | what a session says about it |
+//! | [`region`] | offsets and drifts that are still possible |
+//! | [`segments`] | the interval of a pair over time; a new segment starts at a jump |
+//! | [`estimate`] | the assumed offset inside the interval |
+//! | [`network`] | many hosts: shortest paths over the pairs, and one estimate for all |
+//! | [`correction`] | conversion of a host's time to the axis |
+//! | [`clock`] | conversion of counter ticks to the axis |
+//! | [`learnt`] | the result for all hosts |
+//! | [`held_out`] | check of the axis on evidence that was not fitted |
+//! | [`crate::summary::axis`] | the clock figures of a session |
 //!
-//! The model. Between two hosts `offset(t)` is the second clock minus the first when the first shows `t`. It drifts by
-//! at most [`MOST_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an
-//! offset lies within `WANDER · L² / 8` of the straight line between its ends, so bounds loosened by that must be kept
-//! by a line: everything that is possible is a convex set of lines per window, exactly.
+//! The model: between two hosts `offset(t)` is the second clock minus the first when the first shows `t`. It drifts by at
+//! most [`MOST_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an offset
+//! is within `WANDER · L² / 8` of the straight line between its ends. So a line must satisfy all bounds loosened by this
+//! amount. The possible lines of a window are therefore exactly a convex set.
 
 pub mod clock;
 pub mod correction;
@@ -37,25 +41,25 @@ pub mod segments;
 pub mod votes;
 pub mod windows;
 
-/// Two clocks drift apart by no more than that, in millionths.
+/// Maximum drift between two clocks, in parts per million.
 pub const MOST_DRIFT_PPM: i64 = 200;
 
-/// The same, ns per second.
+/// Maximum drift between two clocks, in nanoseconds per second.
 const MOST_DRIFT: f64 = MOST_DRIFT_PPM as f64 * 1000.0;
 
-/// How fast the drift of two clocks against each other changes at most, ns per second and second: 3 ppm in a minute.
-/// Crystals without compensation change by less than 1 ppm per degree, machines by less than 3 degrees a minute.
+/// Maximum change of the drift between two clocks, in nanoseconds per second squared: 3 ppm per minute. Crystals
+/// without compensation change by less than 1 ppm per degree, machines by less than 3 degrees per minute.
 pub const WANDER_NS_PER_S2: f64 = 50.0;
 
-/// An offset further from zero than this is none.
+/// An offset of at least this magnitude counts as unbounded, in nanoseconds.
 pub const UNBOUNDED_NS: i64 = 1 << 49;
 
-/// How far an offset strays from a line over so many seconds, ns.
+/// Returns the maximum distance of an offset from a line over this many seconds, in nanoseconds.
 fn stray_ns(seconds: f64) -> f64 {
     (WANDER_NS_PER_S2 * seconds * seconds / 8.0).min(MOST_DRIFT * seconds / 2.0)
 }
 
-/// Seconds of so many ns.
+/// Converts nanoseconds to seconds.
 fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }

@@ -1,35 +1,36 @@
-//! Many hosts: what each pair is bounded by directly and through third hosts (shortest paths over difference
-//! constraints), and one estimate for all that keeps every bound.
+//! Combines the bounds of all pairs of hosts: direct ones, and those through third hosts (shortest paths over
+//! difference constraints). One estimate for all hosts satisfies every bound.
 //!
-//! The axis is the time of one host, the root: of those that never lost time the first whose wall clock is
-//! synchronised. Hosts of which nothing is known beside it have a root of their own; only wall clocks tie them.
+//! The axis is the time of one host, the root. Among the hosts that lost least time in jumps it is the first with a
+//! synchronised wall clock. Hosts without evidence that connects them to it have a separate root. Only wall clocks
+//! connect the roots.
 
 use super::correction::Correction;
 use super::segments::{PairFit, Piece};
 use super::{MOST_DRIFT_PPM, UNBOUNDED_NS};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bounds kept over all cells: (hosts)² each.
+/// Maximum number of bounds over all cells; a cell has (hosts)².
 const MOST_BOUNDS: usize = 1 << 21;
-/// Cells kept at most.
+/// Maximum number of cells.
 const MOST_CELLS: usize = 1 << 13;
-/// The time by which a bound of two other hosts is dated is assumed to be known at least that well, ns.
+/// Assumed maximum error of the time at which a bound of two other hosts applies, in nanoseconds.
 const WORST_DATE_NS: i64 = 10_000_000_000;
 
-/// What is known of all clocks in a stretch of time, at its begin and end.
+/// Bounds and estimates of all clocks at the start and end of a time span.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Its begin, ns on the axis.
+    /// Start, in nanoseconds on the axis.
     pub start_ns: i64,
-    /// Its end, ns on the axis.
+    /// End, in nanoseconds on the axis.
     pub end_ns: i64,
-    /// A clock jumped somewhere in it.
+    /// True if a clock jumped in it.
     pub jumps: bool,
-    /// Row i, column j: clock j minus clock i is at most this; [`UNBOUNDED_NS`] where nothing bounds it.
+    /// Row i, column j: upper bound of clock j minus clock i; [`UNBOUNDED_NS`] if there is none.
     most: [Vec<i64>; 2],
-    /// Each clock minus the axis.
+    /// Assumed offset of each clock from the axis.
     estimate: [Vec<i64>; 2],
-    /// The estimate of a clock rests on leaves that coincide.
+    /// True for a clock whose estimate is based on coinciding leaves.
     by_leaves: Vec<bool>,
 }
 
@@ -38,20 +39,20 @@ pub struct Cell {
 pub struct Network {
     hosts: usize,
     cells: Vec<Cell>,
-    /// The run: what lies beside it is there for stray stamps only.
+    /// Start and end of the run. Cells outside of it only serve stray timestamps.
     run_ns: (i64, i64),
-    /// Host whose clock is the axis, where anything ties a host to it; else a host of its own.
+    /// Root of each host: the host whose clock is the axis, or for unconnected hosts a separate one.
     pub root_of: Vec<usize>,
-    /// Hosts whose wall clocks contradict the job's messages.
+    /// Hosts whose wall clocks contradict the communication of the job.
     pub wrong_wall_clocks: Vec<usize>,
-    /// Cells in which pairs contradict each other: only direct bounds are used there.
+    /// Number of cells in which the bounds of pairs contradict each other. Only direct bounds are used there.
     pub contradictions: u64,
 }
 
-/// Pairs of hosts, the lower number first, each with what is known of it.
+/// Solved pairs of hosts; the lower number comes first.
 pub type Pairs = BTreeMap<(usize, usize), PairFit>;
 
-/// A value on the line through two others.
+/// Interpolates linearly between two points.
 fn between(from: (i64, i64), to: (i64, i64), at: i64) -> i64 {
     let run = i128::from(to.0) - i128::from(from.0);
     if run <= 0 {
@@ -63,7 +64,8 @@ fn between(from: (i64, i64), to: (i64, i64), at: i64) -> i64 {
 }
 
 impl Piece {
-    /// The assumed offset at both ends: without leaves what wall clocks say, as far as bounds allow.
+    /// Returns the assumed offset at both ends. Without leaves it is 0, the offset of the wall clocks, clipped to the
+    /// bounds.
     fn assumed(&self) -> [i64; 2] {
         let clipped = |end: usize| 0.clamp(self.low_ns[end], self.high_ns[end].max(self.low_ns[end]));
         self.estimate_ns.unwrap_or([clipped(0), clipped(1)])
@@ -80,7 +82,7 @@ impl PairFit {
         self.segments.iter().flat_map(|segment| &segment.pieces)
     }
 
-    /// The piece at a moment of the first clock, or the nearest.
+    /// Returns the piece at a time of the first clock, or the nearest piece.
     fn piece_at(&self, first_ns: i64) -> Option<&Piece> {
         let at = self.segments.partition_point(|segment| {
             segment
@@ -97,7 +99,7 @@ impl PairFit {
         let before = before.and_then(|segment| segment.pieces.get(near(segment)?));
         let next = next.and_then(|segment| segment.pieces.first());
         match (before, next) {
-            // Between two segments: the nearer one.
+            // Between two segments the nearer one applies.
             (Some(before), Some(next))
                 if first_ns > before.end_ns
                     && next.start_ns.saturating_sub(first_ns) < first_ns.saturating_sub(before.end_ns) =>
@@ -133,7 +135,7 @@ impl PairFit {
         })
     }
 
-    /// Time that each of both clocks lost in jumps against the other.
+    /// Returns the time that each of the two clocks lost in jumps relative to the other.
     fn lost_ns(&self) -> (i64, i64) {
         let mut lost = (0i64, 0i64);
         for jump in self.segments.iter().filter_map(|segment| segment.jump) {
@@ -149,12 +151,12 @@ impl PairFit {
     }
 }
 
-/// How a host's time is reached from its root's.
+/// A spanning tree of pairs: the path from each host to its root.
 struct Tree<'a> {
     pairs: &'a Pairs,
     root_of: Vec<usize>,
     parent: Vec<Option<usize>>,
-    /// Hosts, parents first.
+    /// Hosts in order, parents first.
     order: Vec<usize>,
 }
 
@@ -169,7 +171,8 @@ impl<'a> Tree<'a> {
             neighbours[one].push(other);
             neighbours[other].push(one);
             let of = fit.lost_ns();
-            // A jump against one other host may be either's; against many it is the one's that all name.
+            // A jump of one pair may be of either clock. With many hosts the clock that jumped is in all affected
+            // pairs.
             lost[one] = lost[one].saturating_add(of.0);
             lost[other] = lost[other].saturating_add(of.1);
         }
@@ -205,7 +208,7 @@ impl<'a> Tree<'a> {
         self.pairs.get(&(one.min(other), one.max(other)))
     }
 
-    /// What the host's clock shows about when the axis shows this.
+    /// Returns the approximate time of the host's clock at a time of the axis.
     fn host_time(&self, host: usize, axis_ns: i64) -> i64 {
         let Some(parent) = self.parent[host] else {
             return axis_ns;
@@ -218,7 +221,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The other way.
+    /// Returns the approximate time of the axis at a time of the host's clock.
     fn axis_time(&self, host: usize, host_ns: i64) -> i64 {
         let Some(parent) = self.parent[host] else {
             return host_ns;
@@ -231,7 +234,7 @@ impl<'a> Tree<'a> {
         self.axis_time(parent, of_parent)
     }
 
-    /// By how much a bound that a host dates may change because the date is known only so well, ns.
+    /// Returns the possible change of a bound, in nanoseconds, due to the uncertain time at which it applies.
     fn date_error(&self, host: usize, axis_ns: i64) -> i64 {
         let mut error = 0i64;
         let mut host = host;
@@ -249,7 +252,7 @@ impl<'a> Tree<'a> {
 }
 
 impl Network {
-    /// One clock needs no network.
+    /// Returns the network of a single host.
     pub fn of_one() -> Self {
         Self {
             hosts: 1,
@@ -258,8 +261,8 @@ impl Network {
         }
     }
 
-    /// Solves all pairs. `wall_error_ns` is how far each host's wall clock may be off, where it is synchronised; `runs_ns`
-    /// the run as each host saw it, beside which the axis goes on for `margin_ns`.
+    /// Combines all pairs. `wall_error_ns` contains the maximum error of each host's wall clock, if it is synchronised.
+    /// `runs_ns` is the run as seen by each host. The axis extends `margin_ns` beyond it.
     pub fn solve(
         pairs: &Pairs,
         wall_error_ns: &[Option<i64>],
@@ -333,7 +336,7 @@ impl Network {
         self.cells.get(at).or_else(|| self.cells.last())
     }
 
-    /// The host whose time the axis is: of several components that of most hosts.
+    /// Returns the host whose time is the axis. With several components it is the root of the largest one.
     pub fn root(&self) -> usize {
         let hosts_of = |root: usize| self.root_of.iter().filter(|&&of| of == root).count();
         (0..self.hosts)
@@ -342,13 +345,14 @@ impl Network {
             .unwrap_or(0)
     }
 
-    /// The cells, in order of time.
+    /// Returns the cells in order of time.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// How far the distance from a stamp of host `one` to one of host `other` on the axis may be from the truth: true
-    /// minus shown lies between both, ns; `None` where it is not bounded on that side.
+    /// Returns the range of the error of a distance on the axis from a timestamp of host `one` to one of host `other`.
+    /// The true distance minus the shown distance is between both values, in nanoseconds. `None` means that it is
+    /// unbounded on that side.
     pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (Option<i64>, Option<i64>) {
         if one == other {
             return (Some(0), Some(0));
@@ -368,14 +372,14 @@ impl Network {
             };
             Some(at([start, end]).saturating_sub(at(estimate)))
         };
-        // A clock that is in truth further ahead than assumed shows what it shows earlier than assumed.
+        // If a clock is further ahead than assumed, its events happened earlier than shown.
         (
             distance(high).map(|ns| ns.saturating_neg().saturating_sub(1).min(0)),
             distance(low).map(|ns| ns.saturating_neg().saturating_add(1).max(0)),
         )
     }
 
-    /// True if a clock jumped somewhere between two moments, in any order.
+    /// Returns true if a clock jumped between two times, given in any order.
     pub fn jumps_between(&self, one_ns: i64, other_ns: i64) -> bool {
         let (from, to) = (one_ns.min(other_ns), one_ns.max(other_ns));
         let first = self.cells.partition_point(|cell| cell.end_ns < from);
@@ -385,7 +389,8 @@ impl Network {
             .any(|cell| cell.jumps)
     }
 
-    /// The largest such error of two hosts either way, ± ns, jumps aside; `None` where it is not bounded.
+    /// Returns the largest error of [`Self::error_at`] for two hosts during the run, in ± nanoseconds. Jumps are
+    /// excluded. Returns `None` if it is unbounded.
     pub fn largest_error(&self, one: usize, other: usize) -> Option<i64> {
         let (first, last) = self.run_ns;
         let moments = self
@@ -393,7 +398,7 @@ impl Network {
             .iter()
             .filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns)
             .flat_map(|cell| {
-                // Just inside: the end is the next one's.
+                // Just inside the cell: its end belongs to the next one.
                 [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)]
             });
         let mut largest = None;
@@ -405,7 +410,7 @@ impl Network {
         largest
     }
 
-    /// From a host's own time to the axis.
+    /// Returns the conversion of a host's time to the axis.
     pub fn correction(&self, host: usize) -> Correction {
         if self.root_of.get(host) == Some(&host)
             && self
@@ -427,7 +432,7 @@ impl Network {
 }
 
 impl Cell {
-    /// Clock `other` minus clock `one` at begin and end: at least, and at most.
+    /// Returns the lower and upper bounds of clock `other` minus clock `one` at the start and end.
     pub fn bounds(&self, hosts: usize, one: usize, other: usize) -> ([Option<i64>; 2], [Option<i64>; 2]) {
         let known = |ns: i64| (ns < UNBOUNDED_NS).then_some(ns);
         let most = |from: usize, to: usize| [0, 1].map(|end| known(self.most[end][from * hosts + to]));
@@ -437,19 +442,19 @@ impl Cell {
         )
     }
 
-    /// True if nothing but coinciding leaves, or nothing at all, was needed to place a clock.
+    /// Returns true if the clock was placed by coinciding leaves only, or is the axis.
     pub fn is_by_leaves(&self, host: usize) -> bool {
         self.by_leaves.get(host).copied().unwrap_or(false)
     }
 
-    /// Clock `other` minus clock `one` as assumed, at begin and end.
+    /// Returns the assumed offset of clock `other` from clock `one` at the start and end.
     pub fn assumed(&self, one: usize, other: usize) -> [i64; 2] {
         [0, 1].map(|end| self.estimate[end][other].saturating_sub(self.estimate[end][one]))
     }
 }
 
-/// The stretches of time into which the axis is cut: where pieces of pairs begin and end, or evenly if these are too
-/// many; jumps apart.
+/// Divides the axis into time spans, and marks those with a jump. The borders are the ends of the pieces of all pairs.
+/// If these are too many, spans have equal length.
 fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i64, bool)> {
     let most = (MOST_BOUNDS / (hosts * hosts).max(1)).clamp(8, MOST_CELLS);
     let mut jumps: Vec<(i64, i64)> = Vec::new();
@@ -497,7 +502,7 @@ fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i6
             _ => joined.push((from, to)),
         }
     }
-    // Nothing is cut inside a jump.
+    // No border is inside a jump.
     knots.retain(|&knot| !joined.iter().any(|&(from, to)| from < knot && knot < to));
     knots.extend(joined.iter().flat_map(|&(from, to)| [from, to]));
     knots.sort_unstable();
@@ -511,14 +516,14 @@ fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i6
         .collect()
 }
 
-/// Straight bounds of a pair over a cell, at its begin and end.
+/// Returns straight-line bounds of a pair over a cell, at its start and end.
 fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i64; 2], [i64; 2])> {
     let ends = [cell.start_ns, cell.end_ns].map(|axis_ns| tree.host_time(one, axis_ns));
     let (from, to) = (ends[0], ends[1].max(ends[0].saturating_add(1)));
-    // Moments and bounds that the straight ones must include.
+    // Points (time, lower bound, upper bound) that the lines must include.
     let mut points: Vec<(i64, i64, i64)> = Vec::new();
     let mut add = |piece: &Piece, moment: i64| {
-        // Beside its piece a bound is as good as clocks may have drifted since.
+        // Outside its piece a bound widens with the possible drift.
         let at = moment.clamp(piece.start_ns, piece.end_ns);
         let drift = moment.saturating_sub(at).saturating_abs() / 1_000_000 * MOST_DRIFT_PPM + 200;
         let drift = if at == moment { 0 } else { drift };
@@ -551,7 +556,7 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
         })
         .peekable();
     if pieces.peek().is_none() || cell.jumps {
-        // In a jump both sides may hold; outside all of them the nearest does.
+        // In a jump the bounds of both sides may apply. Outside all pieces the nearest one applies.
         for at in [from, to] {
             if let Some(piece) = fit.piece_at(at) {
                 add(piece, at);
@@ -596,7 +601,8 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
     Some((straight(-1, |point| point.1), straight(1, |point| point.2)))
 }
 
-/// Shortest paths over all hosts; false, and nothing changed, if bounds contradict each other.
+/// Tightens the bounds by shortest paths over all hosts. Returns false and changes nothing if bounds contradict each
+/// other.
 fn close(most: &mut [i64], hosts: usize) -> bool {
     let mut closed = most.to_vec();
     for host in 0..hosts {
@@ -625,11 +631,11 @@ fn close(most: &mut [i64], hosts: usize) -> bool {
     is_consistent
 }
 
-/// Tightens by wall clocks what agrees with them; true if anything was tightened.
+/// Tightens the bounds by the wall clocks that agree with them. Returns true if any bound was tightened.
 fn tie_by_wall_clocks(most: &mut [i64], wall_error_ns: &[Option<i64>], wrong: &mut [bool]) -> bool {
     let hosts = wall_error_ns.len();
     let mut tightened = false;
-    // Who contradicts most others is wrong; who is contradicted by it only is not.
+    // A wall clock that contradicts most others is wrong. One that is contradicted only by a wrong clock is not.
     let mut against = vec![0u32; hosts];
     let contradicts = |most: &[i64], one: usize, other: usize, limit: i64| {
         most[one * hosts + other] < -limit || most[other * hosts + one] < -limit
@@ -672,8 +678,8 @@ fn tie_by_wall_clocks(most: &mut [i64], wall_error_ns: &[Option<i64>], wrong: &m
     tightened
 }
 
-/// Places all clocks, one after the other: where leaves coincide with those of the hosts placed before, as far as the
-/// bounds allow. Closed bounds always leave room.
+/// Assigns an offset to each clock, one after the other. It is the offset at which its leaves coincide with those of
+/// the hosts before it, clipped to the bounds. Closed bounds always permit a solution.
 fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
     for end in 0..2 {
         let axis_ns = if end == 0 { cell.start_ns } else { cell.end_ns };
@@ -685,7 +691,7 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
                 .filter_map(|&(other, of_other)| {
                     let (one, two) = (host.min(other), host.max(other));
                     let fit = tree.pair(one, two)?;
-                    // Just inside the cell: at its borders a clock may jump.
+                    // Just inside the cell: a clock may jump at the border.
                     let inside = if end == 0 {
                         axis_ns.saturating_add(1)
                     } else {
@@ -704,7 +710,7 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
             wanted.sort_unstable();
             let is_axis = tree.root_of[host] == host && placed.is_empty();
             cell.by_leaves[host] &= is_axis || !wanted.is_empty();
-            // Without leaves wall clocks say where it is, and of those of which nothing is known, too.
+            // Without leaves the wall clocks decide: the offset is 0. The same applies to hosts without any evidence.
             let wanted = wanted.get(wanted.len() / 2).copied().unwrap_or(0);
             let most = |from: usize, to: usize| cell.most[end][from * hosts + to];
             let high = placed

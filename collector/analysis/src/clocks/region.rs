@@ -1,20 +1,20 @@
-//! What is still possible: a convex set of (offset, drift) at one moment. Evidence cuts it, time shears it, wander
-//! widens it.
+//! The offsets and drifts that are still possible: a convex set of (offset, drift) at one time. Evidence cuts the set,
+//! time shears it, and wander widens it.
 
-/// Farthest offset that is thought of, ns: eleven days. What reaches it is unbounded.
+/// Largest offset that is considered, in nanoseconds: eleven days. An offset that reaches it is unbounded.
 pub const FARTHEST: f64 = 1e15;
 
-/// Corners that a region may have; beyond that it is widened to fewer.
+/// Maximum number of corners; on overflow the region is widened to its bounding box.
 const MOST_CORNERS: usize = 256;
 
-/// A convex set of (offset in ns, drift in ns per second), its corners anticlockwise.
+/// A convex set of (offset in ns, drift in ns per second). Corners are in anticlockwise order.
 #[derive(Clone, Debug)]
 pub struct Region {
     corners: Vec<[f64; 2]>,
 }
 
 impl Region {
-    /// Any offset, with a drift of at most this.
+    /// Returns the region of all offsets with at most this drift.
     pub fn anything(drift: f64) -> Self {
         Self {
             corners: vec![
@@ -26,7 +26,8 @@ impl Region {
         }
     }
 
-    /// Keeps what fulfils `a · offset + b · drift ≤ c`; false, and nothing changed, if nothing does.
+    /// Intersects the region with the half plane `a · offset + b · drift ≤ c`. Returns false and changes nothing if the
+    /// result would be empty.
     #[must_use]
     pub fn cut(&mut self, a: f64, b: f64, c: f64) -> bool {
         let over = |corner: [f64; 2]| a * corner[0] + b * corner[1] - c;
@@ -55,14 +56,15 @@ impl Region {
         true
     }
 
-    /// Keeps what the other allows too.
+    /// Intersects the region with another one. Returns false if the result would be empty; cuts made before then
+    /// remain.
     #[must_use]
     pub fn intersect(&mut self, other: &Self) -> bool {
         let count = other.corners.len();
         (0..count).all(|at| {
             let (one, next) = (other.corners[at], other.corners[(at + 1) % count]);
             let (x, y) = (next[0] - one[0], next[1] - one[1]);
-            // Inside is on the left. Very short edges have no direction.
+            // The inside is on the left of an edge. Very short edges have no direction.
             (x.abs() < 1e-9 && y.abs() < 1e-9) || {
                 let scale = x.abs().max(y.abs());
                 let (a, b) = (y / scale, -x / scale);
@@ -72,7 +74,7 @@ impl Region {
         })
     }
 
-    /// The same a while later, from when on the drift is another by at most `wander`.
+    /// Returns the region after `seconds`. The drift may change by at most `wander` at that time.
     #[must_use]
     pub fn after(&self, seconds: f64, wander: f64) -> Self {
         let moved = self.corners.iter().flat_map(|corner| {
@@ -84,7 +86,7 @@ impl Region {
         }
     }
 
-    /// The same a while earlier, until when the drift was another by at most `wander`.
+    /// Returns the region `seconds` earlier. The drift may differ by at most `wander` until now.
     #[must_use]
     pub fn before(&self, seconds: f64, wander: f64) -> Self {
         let moved = self.corners.iter().flat_map(|corner| {
@@ -98,13 +100,13 @@ impl Region {
         }
     }
 
-    /// Keeps drifts of at most this, either way.
+    /// Limits the drift to ±`drift`.
     pub fn limit_drift(&mut self, drift: f64) {
-        // A region always holds such a drift: it came from one that did, widened.
+        // A region always contains such a drift: it was widened from one that did. So neither cut can fail.
         let _ = self.cut(0.0, 1.0, drift) && self.cut(0.0, -1.0, drift);
     }
 
-    /// Smallest and largest drift.
+    /// Returns the smallest and the largest drift.
     pub fn drifts(&self) -> (f64, f64) {
         self.corners
             .iter()
@@ -113,7 +115,7 @@ impl Region {
             })
     }
 
-    /// Smallest and largest offset so many seconds later, at the same drift.
+    /// Returns the smallest and the largest offset after `seconds` at constant drift.
     pub fn range(&self, seconds: f64) -> (f64, f64) {
         self.corners
             .iter()
@@ -124,7 +126,7 @@ impl Region {
     }
 }
 
-/// Convex hull, anticlockwise (Andrew's chain).
+/// Computes the convex hull in anticlockwise order (Andrew's monotone chain).
 fn hull(mut points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     points.sort_by(|one, other| one[0].total_cmp(&other[0]).then(one[1].total_cmp(&other[1])));
     points.dedup();
@@ -150,7 +152,7 @@ fn hull(mut points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     let upper = half(&mut points.iter().rev().copied());
     lower.extend(upper);
     if lower.len() > MOST_CORNERS {
-        // A box around it: never smaller.
+        // A bounding box is never smaller than the region.
         let (mut low, mut high) = ([f64::INFINITY; 2], [f64::NEG_INFINITY; 2]);
         for corner in &lower {
             for axis in 0..2 {
@@ -171,13 +173,13 @@ mod tests {
     fn cuts_leave_what_fulfils_them() {
         let mut region = Region::anything(10.0);
         assert!(region.cut(1.0, 0.0, 5.0) && region.cut(-1.0, 0.0, 5.0));
-        // Eleven days are known to an eighth of a nanosecond.
+        // At eleven days the resolution of f64 is an eighth of a nanosecond.
         let (low, high) = region.range(0.0);
         assert!(
             (low + 5.0).abs() < 0.2 && (high - 5.0).abs() < 0.2,
             "{low} {high}"
         );
-        // Two seconds later it is at least 10: only with 2.5 ns/s and more from 5.
+        // Two seconds later the offset is at least 10: from 5 this needs a drift of at least 2.5 ns/s.
         assert!(region.cut(-1.0, -2.0, -10.0));
         let (low, high) = region.range(2.0);
         assert!(
@@ -198,7 +200,7 @@ mod tests {
         assert!((low + 3.0).abs() < 1e-9 && (high - 3.0).abs() < 1e-9);
         let (low, high) = later.range(1.0);
         assert!((low + 4.5).abs() < 1e-9 && (high - 4.5).abs() < 1e-9);
-        // There and back again all that was possible still is.
+        // Forward and back: everything that was possible still is.
         let mut back = later.before(3.0, 0.5);
         assert!(back.intersect(&region));
         assert!(back.range(0.0).0 <= 1e-3 && back.range(0.0).1 >= -1e-3);

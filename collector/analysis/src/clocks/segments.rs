@@ -1,37 +1,40 @@
-//! The interval of a pair over time: all offsets that fulfil every bound, for clocks that run as the model says. Where
-//! none does, a clock jumped, and a new segment begins; if one bound alone is in the way, it is the bound that is wrong.
+//! Computes the interval of a pair over time: all offsets that satisfy every bound, for clocks that run as the model
+//! says.
+//!
+//! If no offset satisfies all bounds, a clock jumped and a new segment starts. If a single bound causes the conflict,
+//! that bound is wrong.
 
 use super::region::Region;
 use super::windows::{Jump, Window};
 use super::{MOST_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns};
 
-/// Offsets over a stretch of time: straight lines between its ends.
+/// Bounds and estimate of an offset over a time span: straight lines between its ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
-    /// Its begin, by the first clock, ns.
+    /// Start on the first clock, in nanoseconds.
     pub start_ns: i64,
-    /// Its end, ns.
+    /// End on the first clock, in nanoseconds.
     pub end_ns: i64,
-    /// The offset is at least this, at begin and end; ≤ −[`UNBOUNDED_NS`]: nothing bounds it.
+    /// Lower bound of the offset at start and end; ≤ −[`UNBOUNDED_NS`] if there is none.
     pub low_ns: [i64; 2],
-    /// The offset is at most this; ≥ [`UNBOUNDED_NS`]: nothing bounds it.
+    /// Upper bound of the offset at start and end; ≥ [`UNBOUNDED_NS`] if there is none.
     pub high_ns: [i64; 2],
-    /// Where leaves coincide, clipped into the interval; `None` where none are known.
+    /// Offset at which leaves coincide, clipped to the interval; `None` without leaves.
     pub estimate_ns: Option<[i64; 2]>,
 }
 
-/// A stretch of time in which both clocks ran evenly.
+/// A time span in which neither clock jumped.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// What happened before it.
+    /// The jump before it, if any.
     pub jump: Option<Jump>,
-    /// Its pieces, without gaps.
+    /// Pieces in order, without gaps.
     pub pieces: Vec<Piece>,
-    /// Sightings that it rests on.
+    /// Number of sightings that it is based on.
     pub sightings: u64,
 }
 
-/// A stretch of the model: a window, or silence.
+/// A time span of the model: a window, or silence.
 struct Part {
     start_ns: i64,
     end_ns: i64,
@@ -44,21 +47,21 @@ impl Part {
     }
 }
 
-/// Solved pair.
+/// The solution for a pair of hosts.
 #[derive(Clone, Debug, Default)]
 pub struct PairFit {
-    /// In order of time. Empty without evidence.
+    /// Segments in order of time. Empty without evidence.
     pub segments: Vec<Segment>,
-    /// Bounds that were left out because without them the others agree.
+    /// Number of bounds that were excluded because the others agree without them.
     pub dropped: u64,
 }
 
 impl PairFit {
-    /// Solves the windows of a pair. `span_ns` is the run, by the first clock: it is covered from end to end.
+    /// Solves the windows of a pair. `span_ns` is the run on the first clock; the segments extend over all of it.
     pub fn solve(mut windows: Vec<Window>, span_ns: (i64, i64)) -> Self {
         let mut fit = Self::default();
         let mut first = 0;
-        // Of the first and the last window only what was seen: around it is silence.
+        // The first and last windows are trimmed to their sightings. Before and after them is silence.
         if let Some(window) = windows.first_mut() {
             window.start_ns = window.start_ns.max(window.seen[0].0);
         }
@@ -95,8 +98,8 @@ impl PairFit {
         fit
     }
 
-    /// Goes through windows from `first` on as far as they agree: what is possible at the begin of each part by what lies
-    /// before and in it, the parts, and the first window that does not belong to them.
+    /// Processes the windows from `first` on, as far as they agree. Returns the regions that are possible at the start
+    /// of each part by the evidence before and in it, the parts, and the first window that does not belong to them.
     fn forward(
         &mut self,
         windows: &mut [Window],
@@ -139,7 +142,7 @@ impl PairFit {
                 }
             }
         }
-        // The first window fits whatever comes: it was made sane, and before it everything is possible.
+        // The first window always fits: it is consistent in itself, and everything is possible before it.
         let reached = at.max(first + 1);
         let until = if reached == windows.len() {
             span_ns.1
@@ -156,7 +159,7 @@ impl PairFit {
         (regions, parts, reached)
     }
 
-    /// Takes bounds out of a window that contradicts itself, those first that contradict most.
+    /// Removes bounds from a window that contradicts itself, starting with those that contradict most.
     fn make_sane(&mut self, window: &mut Window) {
         while narrowed(&Region::anything(MOST_DRIFT), window, None).is_none() {
             let conflicts = |upper: bool, corner: usize| {
@@ -192,7 +195,7 @@ impl PairFit {
         self.dropped += 1;
     }
 
-    /// If one bound alone is in the way, it goes, unless the next window needs another one gone.
+    /// Removes a bound that alone causes the conflict, unless the next window conflicts nevertheless.
     fn without_one(
         &mut self,
         region: &Region,
@@ -218,7 +221,7 @@ impl PairFit {
     }
 }
 
-/// Names of all corners of a window.
+/// Returns the identifiers of all corners of a window: side and index.
 fn corners(window: &Window) -> impl Iterator<Item = (bool, usize)> + use<> {
     let (upper, lower) = (window.upper.corners().len(), window.lower.corners().len());
     (0..upper)
@@ -226,7 +229,7 @@ fn corners(window: &Window) -> impl Iterator<Item = (bool, usize)> + use<> {
         .chain((0..lower).map(|corner| (false, corner)))
 }
 
-/// What is possible at the begin of the next part, by the parts before.
+/// Returns the region at the start of the next part, derived from the parts before.
 fn next_region(regions: &[Region], parts: &[Part], length: f64) -> Region {
     match (regions.last(), parts.last()) {
         (Some(region), Some(part)) => {
@@ -238,12 +241,12 @@ fn next_region(regions: &[Region], parts: &[Part], length: f64) -> Region {
     }
 }
 
-/// By how much the mean drifts of neighbouring stretches differ.
+/// Returns the maximum difference of the mean drifts of neighbouring time spans.
 fn wander(one: f64, next: f64) -> f64 {
     WANDER_NS_PER_S2 * f64::midpoint(one, next)
 }
 
-/// A stretch of silence.
+/// Appends a time span of silence.
 fn push(regions: &mut Vec<Region>, parts: &mut Vec<Part>, start_ns: i64, end_ns: i64) {
     let part = Part {
         start_ns,
@@ -254,7 +257,8 @@ fn push(regions: &mut Vec<Region>, parts: &mut Vec<Part>, start_ns: i64, end_ns:
     parts.push(part);
 }
 
-/// What is left of a region at the begin of a window by the window's bounds, but for one.
+/// Cuts a region at the start of a window by all bounds of the window, except `without`. Returns `None` if nothing
+/// remains.
 fn narrowed(region: &Region, window: &Window, without: Option<(bool, usize)>) -> Option<Region> {
     let mut region = region.clone();
     let slack = stray_ns(seconds(window.end_ns.saturating_sub(window.start_ns)));
@@ -272,7 +276,7 @@ fn narrowed(region: &Region, window: &Window, without: Option<(bool, usize)>) ->
     Some(region)
 }
 
-/// Brings what lies behind each part into what lies before it.
+/// Combines the evidence after each part with the evidence before it.
 fn backward(forward: &[Region], parts: &[Part], windows: &[Window]) -> Vec<Piece> {
     let mut pieces = Vec::with_capacity(parts.len());
     let mut behind: Option<(Region, f64)> = None;
@@ -287,7 +291,7 @@ fn backward(forward: &[Region], parts: &[Part], windows: &[Window]) -> Vec<Piece
             None => Region::anything(MOST_DRIFT),
         };
         if let Some(window) = part.window {
-            // Of what agrees going forward at least that much agrees; a rounding must not lose it.
+            // The forward pass found these bounds consistent. A rounding error must not turn them into a conflict.
             own = narrowed(&own, &windows[window], None).unwrap_or_else(|| before.clone());
         }
         let mut both = before.clone();
@@ -304,7 +308,7 @@ fn backward(forward: &[Region], parts: &[Part], windows: &[Window]) -> Vec<Piece
 fn piece(part: &Part, region: &Region, length: f64) -> Piece {
     let stray = stray_ns(length);
     let (start, end) = (region.range(0.0), region.range(length));
-    // Outwards: what is possible must not be lost by rounding.
+    // Round outwards: rounding must not exclude possible offsets.
     let low = |offset: f64| ((offset - stray).floor() as i64 - 1).max(-UNBOUNDED_NS);
     let high = |offset: f64| ((offset + stray).ceil() as i64 + 1).min(UNBOUNDED_NS);
     Piece {

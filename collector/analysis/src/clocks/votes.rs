@@ -1,54 +1,58 @@
-//! Instances that were put together wrongly, and clocks that jumped: both contradict their neighbours. A mismatch
-//! contradicts those before and those after it, and is left out; behind a jump all contradict all before it, and a new
-//! segment begins. Where a rank is always late bounds are too wide to contradict anything; there leaves tell, which come
-//! together in every instance but a mismatched one.
+//! Detects wrongly matched instances and clock jumps: both contradict their neighbours in time.
 //!
-//! Leaving out a true sighting would do no harm, it only widens; so the vote may be generous.
+//! A mismatch contradicts the sightings before and after it, and is excluded. After a jump all sightings contradict all
+//! before it, and a new segment starts.
+//!
+//! If a rank is always late, its bounds are too wide to contradict anything. Then the leaves decide: they coincide in
+//! every instance except a mismatched one.
+//!
+//! Excluding a correct sighting only widens the interval. So the vote may exclude generously.
 
 use super::MOST_DRIFT_PPM;
 use super::evidence::Sighting;
 use std::collections::VecDeque;
 
-/// Neighbours that are asked on each side.
+/// Number of neighbours that vote on each side.
 pub const NEIGHBOURS: usize = 12;
-/// So many of them must have something to say.
+/// Minimum number of neighbours that can be compared.
 const QUORUM: usize = 3;
-/// Leaves that are so many times farther from the middle of their neighbours' than these are at the median are apart …
+/// Leaves are apart if their distance from the neighbours' median exceeds this multiple of the median distance …
 const APART: i64 = 12;
-/// … if they are at least that far, ns.
+/// … and is at least this, in nanoseconds.
 const LEAST_APART_NS: i64 = 100_000;
-/// Who contradicts one in so many is left out: a true sighting contradicts only mismatches, which are fewer.
+/// A sighting is excluded if it contradicts more than one in this many neighbours. A correct one contradicts only
+/// mismatches, which are rarer.
 const SUSPICIOUS: usize = 7;
-/// Sightings that are judged together.
+/// Number of sightings that are judged together.
 const BLOCK: usize = 64;
-/// Sightings that wait for others that come out of order: those of a pair are put together from logs that are read by
-/// turns, messages when both ends and instances when all members were met.
+/// Number of sightings that wait for others which arrive out of order. Logs are read in turns. A sighting arrives when
+/// both ends of a message, or all members of an instance, were read.
 const WAITING: usize = 128;
 
-/// What became of a sighting.
+/// Result of a vote on a sighting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It agrees with its neighbours.
     Fits,
-    /// It agrees with those behind it, and these contradict what lies before.
+    /// It agrees with its successors, and these contradict the sightings before it.
     FitsAfterJump,
     /// It contradicts its neighbours.
     Mismatch,
-    /// Its neighbours were judged long ago.
+    /// It arrived after its neighbours had been judged.
     Late,
 }
 
-/// Judges the sightings of one pair, in order of time.
+/// Judges the sightings of one pair of hosts in order of time.
 #[derive(Default)]
 pub struct Votes {
-    /// The last that were found to fit.
+    /// The last sightings that fit.
     before: VecDeque<Sighting>,
     waiting: Vec<Sighting>,
-    /// The latest that was judged, by the first clock, ns.
+    /// Time of the last judged sighting on the first clock, in nanoseconds.
     judged_ns: Option<i64>,
 }
 
-/// True if both cannot be, whatever the drift; `None` if they bound the same side only.
+/// Returns true if both cannot be correct at any possible drift. Returns `None` if they bound the same side only.
 fn contradict(one: &Sighting, other: &Sighting) -> Option<bool> {
     let above = |upper: &Sighting, lower: &Sighting| {
         let (upper, lower) = (upper.upper?, lower.lower?);
@@ -62,7 +66,7 @@ fn contradict(one: &Sighting, other: &Sighting) -> Option<bool> {
     }
 }
 
-/// How many had something to say, and how many of them contradict.
+/// Number of comparable neighbours, and number of those that contradict.
 #[derive(Clone, Copy)]
 struct Count {
     asked: usize,
@@ -81,7 +85,7 @@ impl Count {
         count
     }
 
-    /// Do most contradict? `None` without a quorum.
+    /// Returns true if most neighbours contradict, or `None` without a quorum.
     fn most(self) -> Option<bool> {
         (self.asked >= QUORUM).then_some(2 * self.against > self.asked)
     }
@@ -98,7 +102,7 @@ impl Count {
     }
 }
 
-/// Do the leaves of a sighting lie apart from those of others? `None` without a quorum.
+/// Returns true if the leaves of a sighting are apart from those of its neighbours, or `None` without a quorum.
 fn leaves_apart<'a>(
     sighting: &Sighting,
     others: impl Iterator<Item = &'a Sighting>,
@@ -122,9 +126,9 @@ fn leaves_apart<'a>(
 }
 
 impl Votes {
-    /// Takes a sighting; hands on what could be judged.
+    /// Takes a sighting, and emits the sightings that can be judged.
     pub fn take(&mut self, sighting: Sighting, mut hand_on: impl FnMut(Sighting, Verdict)) {
-        // Among neighbours that lie behind it, it would look like a jump back.
+        // Among later neighbours it would look like a jump back.
         if self.judged_ns.is_some_and(|judged_ns| sighting.at_ns < judged_ns) {
             hand_on(sighting, Verdict::Late);
             return;
@@ -135,13 +139,13 @@ impl Votes {
         }
     }
 
-    /// Nothing comes any more.
+    /// Judges the remaining sightings.
     pub fn finish(&mut self, hand_on: impl FnMut(Sighting, Verdict)) {
         self.judge(0, hand_on);
     }
 
-    /// Neighbours of both sides; of those behind it that contradict only who agrees with those before it: others are
-    /// mismatches themselves, or stand behind a jump.
+    /// Counts the neighbours of both sides. A later neighbour counts as contradicting only if it agrees with the
+    /// sightings before: others are mismatches, or follow a jump.
     fn of_both(&self, sighting: &Sighting, of_before: Count, of_after: Count, after: &[Sighting]) -> Count {
         if of_after.against == 0 {
             return of_before.and(of_after);
@@ -154,9 +158,9 @@ impl Votes {
         of_before.and(Count { against, ..of_after })
     }
 
-    /// Judges all that wait but the last `keep`.
+    /// Judges all waiting sightings except the last `keep`.
     fn judge(&mut self, keep: usize, mut hand_on: impl FnMut(Sighting, Verdict)) {
-        // They come nearly in order.
+        // They arrive nearly in order.
         self.waiting.sort_by_key(|sighting| sighting.at_ns);
         let count = self.waiting.len().saturating_sub(keep);
         let mut scratch = Vec::with_capacity(NEIGHBOURS);
@@ -181,7 +185,7 @@ impl Votes {
                         Verdict::Mismatch
                     }
                 }
-                // Those behind it contradict: nobody stands before it, or a clock will jump.
+                // The later neighbours contradict it: it is one of the first sightings, or a jump follows.
                 _ if of_after.most() == Some(true) => {
                     if of_before.asked < QUORUM || of_before.against > 0 {
                         Verdict::Mismatch
@@ -229,7 +233,7 @@ mod tests {
     use super::*;
     use crate::clocks::hull::Bound;
 
-    /// Between 100 µs below and 100 µs above the offset.
+    /// Returns a sighting that bounds the offset to ±100 µs.
     fn sighting(at_ns: i64, offset_ns: i64) -> Sighting {
         Sighting {
             at_ns,
@@ -258,7 +262,8 @@ mod tests {
 
     #[test]
     fn mismatches_are_told_from_a_jump() {
-        // Every 10 ms; every seventh is 10 ms off, in turn ahead and behind; a second is gained before the 501st.
+        // One every 10 ms. Every seventh is off by 10 ms, ahead and behind in turn. The clock gains a second before
+        // number 501.
         let off = |n: i64| {
             if n % 7 == 3 {
                 if n % 2 == 0 { 10_000_000 } else { -10_000_000 }
@@ -281,8 +286,8 @@ mod tests {
         assert_eq!(verdicts.len(), 1000);
     }
 
-    /// As sightings come that are put together from logs read by turns: around a jump, those of the time before among
-    /// those behind it, and some when all is over.
+    /// Sightings from logs that are read in turns. Around a jump the earlier ones arrive among the later ones, and some
+    /// arrive after everything else.
     #[test]
     fn who_comes_out_of_order_is_no_jump() {
         let base = |n: i64| if n < 500 { 0 } else { -3_000_000_000 };

@@ -1,50 +1,52 @@
-//! What a pair of hosts keeps of its sightings: per window of a few seconds the bounds that matter, a few coinciding
-//! leaves, and counts. Longer runs have longer windows, never more than a fixed number.
+//! Stores the sightings of a pair of hosts. A window of a few seconds has the bounds that matter, a few coinciding
+//! leaves, and counts.
+//!
+//! Longer runs have longer windows, so that the number of windows is bounded.
 
 use super::evidence::Sighting;
 use super::hull::{Bound, Hull};
 use super::votes::{Verdict, Votes};
 use std::collections::VecDeque;
 
-/// Length of windows while there are not too many, ns.
+/// Minimum length of a window, in nanoseconds.
 pub const SHORTEST_NS: i64 = 1 << 32;
-/// Leaves kept per window.
+/// Maximum number of leaves per window.
 const MOST_LEAVES: usize = 64;
-/// Sightings that are left out on each side of a jump: calls in which it happened have stamps of both sides, and bound
-/// neither.
+/// Number of sightings that are excluded on each side of a jump. A call during which the clock jumped has timestamps of
+/// both sides and bounds neither.
 const BESIDE_JUMP: usize = 4;
-/// Bounds that wait to be put into a hull.
+/// Maximum number of bounds that wait for insertion into a hull.
 const MOST_PENDING: usize = 64;
 
-/// A clock jumped, or its pair was silent for too long to have run evenly: between these stamps.
+/// A jump of a clock, or a silence of the pair too long for an even drift. It is between these timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// The last seen of both clocks before, ns.
+    /// Last timestamps of both clocks before it, in nanoseconds.
     pub before: (i64, i64),
-    /// The first seen of them behind it, ns.
+    /// First timestamps of both clocks after it, in nanoseconds.
     pub after: (i64, i64),
 }
 
 /// Bounds of a pair over a few seconds.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Its first moment, by the first clock, ns.
+    /// Start on the first clock, in nanoseconds.
     pub start_ns: i64,
-    /// Its end, ns.
+    /// End on the first clock, in nanoseconds.
     pub end_ns: i64,
-    /// A jump before it.
+    /// The jump before it, if any.
     pub jump: Option<Jump>,
     /// Upper bounds.
     pub upper: Hull,
     /// Lower bounds, with the opposite sign.
     pub lower: Hull,
-    /// Moments and distances of leaves that came together.
+    /// Times and distances of coinciding leaves, in nanoseconds.
     pub leaves: Vec<(i64, i64)>,
     leaves_stride: u64,
     leaves_seen: u64,
-    /// Sightings in it.
+    /// Number of sightings in it.
     pub sightings: u64,
-    /// The first and last seen of both clocks.
+    /// First and last timestamps of both clocks.
     pub seen: [(i64, i64); 2],
     pending: [Vec<Bound>; 2],
 }
@@ -88,7 +90,7 @@ impl Window {
         if self.leaves_seen.is_multiple_of(self.leaves_stride) {
             self.leaves.push((at_ns, leaves_ns));
             if self.leaves.len() > MOST_LEAVES {
-                // Every second of those that were kept, and of those to come.
+                // Keep every second leaf, of those stored and of those that follow.
                 let mut at = 0;
                 self.leaves.retain(|_| {
                     at += 1;
@@ -105,7 +107,7 @@ impl Window {
         self.lower.extend(self.pending[1].drain(..));
     }
 
-    /// Takes over all of the next window.
+    /// Adds the contents of the next window.
     fn absorb(&mut self, mut next: Self) {
         self.settle();
         next.settle();
@@ -120,24 +122,24 @@ impl Window {
     }
 }
 
-/// All that is kept of a pair.
+/// The evidence of a pair of hosts.
 pub struct PairEvidence {
     votes: Votes,
     windows: Vec<Window>,
-    /// The last that fit: whether they are beside a jump is not known yet.
+    /// The last sightings that fit. It is not yet known whether a jump follows.
     newest: VecDeque<Sighting>,
-    /// A jump was met, and so many sightings behind it; what was last seen before.
+    /// After a jump: number of sightings since, and the last timestamps before it.
     jumped: Option<(usize, (i64, i64))>,
     length_ns: i64,
     most_windows: usize,
-    /// Sightings that were left out because they contradict their neighbours.
+    /// Number of sightings that were excluded because they contradict their neighbours.
     pub mismatches: u64,
-    /// Sightings that came too late for their window.
+    /// Number of sightings that arrived too late for their window.
     pub late: u64,
 }
 
 impl PairEvidence {
-    /// With at most so many windows.
+    /// Creates the evidence of a pair with at most `most_windows` windows.
     pub fn new(most_windows: usize) -> Self {
         Self {
             votes: Votes::default(),
@@ -151,14 +153,14 @@ impl PairEvidence {
         }
     }
 
-    /// Takes a sighting.
+    /// Adds a sighting.
     pub fn take(&mut self, sighting: Sighting) {
         let mut votes = std::mem::take(&mut self.votes);
         votes.take(sighting, |sighting, verdict| self.judged(&sighting, verdict));
         self.votes = votes;
     }
 
-    /// The windows, whole.
+    /// Judges the remaining sightings and returns the complete windows.
     pub fn finish(&mut self) -> Vec<Window> {
         std::mem::take(&mut self.votes).finish(|sighting, verdict| self.judged(&sighting, verdict));
         for sighting in std::mem::take(&mut self.newest) {
@@ -190,7 +192,7 @@ impl PairEvidence {
             Verdict::FitsAfterJump => {
                 self.newest.clear();
                 let before = match self.jumped {
-                    // Not a single one between two jumps was kept.
+                    // No sighting between two jumps was kept.
                     Some((_, before)) => Some(before),
                     None => self.windows.last().map(|last| last.seen[1]),
                 };
@@ -199,7 +201,7 @@ impl PairEvidence {
         }
     }
 
-    /// Puts a sighting into its window.
+    /// Stores a sighting in its window.
     fn keep(&mut self, sighting: &Sighting) {
         let at_ns = sighting.at_ns;
         let seen = (at_ns, sighting.other_ns);
@@ -241,7 +243,7 @@ impl PairEvidence {
         }
     }
 
-    /// Twice the length: neighbours become one, except across a jump.
+    /// Doubles the length of windows. Neighbours are merged, except across a jump.
     fn lengthen(&mut self) {
         self.length_ns = self.length_ns.saturating_mul(2);
         let mut merged: Vec<Window> = Vec::with_capacity(self.windows.len() / 2 + 1);
@@ -258,13 +260,13 @@ impl PairEvidence {
             }
         }
         if let Some(last) = merged.last_mut() {
-            // It goes on.
+            // The last window continues.
             let grid = last.start_ns.div_euclid(self.length_ns);
             last.end_ns = grid.saturating_add(1).saturating_mul(self.length_ns);
         }
         self.windows = merged;
         if self.windows.len() > self.most_windows {
-            // Jumps alone are more: what lies behind cannot be told apart any more.
+            // There are more jumps than windows. Evidence after the last window is dropped.
             self.windows.truncate(self.most_windows);
         }
     }
@@ -293,7 +295,7 @@ mod tests {
     #[test]
     fn a_long_run_has_longer_windows_and_keeps_its_tightest_bounds() {
         let mut pair = PairEvidence::new(8);
-        // 200 s, one sighting every 10 ms; one of them is tight.
+        // 200 s with one sighting every 10 ms. One of them is tight.
         for n in 0..20_000i64 {
             let slack = if n == 12_345 { 10 } else { 1000 + n % 7 };
             pair.take(sighting(n * 10_000_000, 77, slack));
@@ -327,7 +329,7 @@ mod tests {
         }
         let windows = pair.finish();
         let jump = windows[1].jump.expect("a jump");
-        // Four on each side are not used.
+        // Four sightings on each side are excluded.
         assert_eq!(jump.before.0, 450_000_000);
         assert_eq!(jump.after, (540_000_000, 540_000_000 - 3_000_000_000));
         assert_eq!(

@@ -1,9 +1,9 @@
-//! All rules, with what is said of each: the documentation is printed from here.
+//! All rules with their documentation.
 
 use super::rule::Rule;
 
-/// All rules. Those that say what exactly is wrong stand before those that tell a symptom: seconds that both tell count for
-/// the former.
+/// All rules. Rules that name a cause precede rules that name a symptom. A second that both explain counts for the
+/// cause.
 pub const RULES: &[Rule] = &[
     crate::findings::ranks::slow_host::RULE,
     crate::findings::ranks::lateness::LATE_RANK,
@@ -42,25 +42,26 @@ pub const RULES: &[Rule] = &[
     crate::findings::recording::coverage::BREAKDOWN,
 ];
 
-/// Rules that cannot be built on what is recorded today, and what is missing.
+/// Findings that the recorded data does not support yet, and what is missing.
 pub const NOT_YET: &[(&str, &str)] = &[
     (
-        "pauses that nothing names",
-        "garbage collection, input and evaluation are known by marks, ranges and annotations only, checkpoints besides by torch.save and \
-         torch.load; others at regular distances are found as periodic-pause, whatever they are",
+        "unnamed pauses",
+        "Garbage collection, input and evaluation are recognised only by marks, NVTX ranges and annotations; \
+         checkpoints also by torch.save and torch.load. Other pauses at regular distances are reported as \
+         periodic-pause, without their cause.",
     ),
     (
-        "time-sliced devices",
-        "the identity of a device (its UUID) is not recorded, only its number in the process",
+        "devices shared by several processes",
+        "The log has the number of a device in its process, but not the identity of the device (its UUID).",
     ),
     (
         "slow links inside one collective",
-        "a collective tells when it began and ended, not which of its links was slow; NCCL's proxies tell waits per peer, but their \
-         steps overlap",
+        "The records of a collective do not show which of its links was slow. NCCL's proxies report waits per peer, \
+         but their steps overlap.",
     ),
     (
-        "communicators that fail to be built in time",
-        "time limits are not recorded",
+        "communicators that exceed a time limit while they are built",
+        "Time limits are not recorded.",
     ),
 ];
 

@@ -1,6 +1,6 @@
-//! What chance alone would do.
+//! Probability of observations by chance alone.
 
-/// Probability of `successes` or more in `trials` of probability `chance`.
+/// Returns the probability of `successes` or more in `trials`, each with probability `chance`.
 pub fn binomial_tail(successes: u64, trials: u64, chance: f64) -> f64 {
     if successes == 0 || chance >= 1.0 {
         return 1.0;
@@ -14,7 +14,8 @@ pub fn binomial_tail(successes: u64, trials: u64, chance: f64) -> f64 {
         + (trials - successes) as f64 * (-chance).ln_1p())
     .exp();
     let mut sum = term;
-    // Each term follows from the one before; beyond the mean they fall, and end when they no longer count.
+    // Each term follows from the previous one. Beyond the mean the terms fall, and the sum ends when they are
+    // negligible.
     for k in successes..trials {
         term *= (trials - k) as f64 / (k + 1) as f64 * chance / (1.0 - chance);
         sum += term;
@@ -25,7 +26,7 @@ pub fn binomial_tail(successes: u64, trials: u64, chance: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// ln n! after Stirling, exact to 1e-10 from the table's end on.
+/// Returns ln n!. Small values are exact sums; Stirling's series has an error below 1e-10 for the others.
 fn ln_factorial(n: u64) -> f64 {
     if n < 32 {
         return (2..=n).map(|k| (k as f64).ln()).sum();
@@ -34,7 +35,7 @@ fn ln_factorial(n: u64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + 1.0 / (12.0 * x) - 1.0 / (360.0 * x * x * x)
 }
 
-/// A probability for people.
+/// Formats a probability.
 pub fn shown_probability(p: f64) -> String {
     if p < 1e-6 {
         "below one in a million".to_owned()

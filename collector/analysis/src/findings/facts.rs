@@ -1,4 +1,4 @@
-//! What rules look at: the session's figures, and what they were computed from.
+//! Input of the rules: the session's figures, and the data from which they were computed.
 
 use crate::identity::world_error;
 use crate::measures::blame::BlameLedger;
@@ -9,60 +9,60 @@ use crate::steps::finder::LEAST_CONFIDENCE;
 use rankscope_formats::session::{LookAt, RankBreakdown, Session, StepSummary};
 use std::collections::BTreeMap;
 
-/// Steps without which nothing is said about steps.
+/// Minimum number of steps for findings about steps.
 pub const FEWEST_STEPS: u64 = 5;
 
-/// What rules look at.
+/// Input of the rules.
 pub struct Facts<'a> {
-    /// The figures, without the findings.
+    /// The figures, without findings.
     pub session: &'a Session,
-    /// What they were computed from.
+    /// The data from which the figures were computed.
     pub parts: &'a Merged<'a>,
 }
 
-/// The steps of one world that can be relied upon.
+/// The steps of one world, if they are reliable.
 pub struct WorldSteps<'a> {
-    /// Position in the session's worlds.
+    /// Index into the session's worlds.
     pub world: u32,
     /// The steps.
     pub board: &'a StepBoard,
-    /// Its ranks: positions in the session.
+    /// Ranks of the world, as indices into the session's ranks.
     pub ranks: &'a [u32],
-    /// Median step, ns; above 0.
+    /// Median step in ns, above 0.
     pub median_ns: i64,
-    /// Clock interval between its hosts, ± ns.
+    /// Clock interval between the world's hosts, in ± ns.
     pub error_ns: i64,
 }
 
 impl<'a> Facts<'a> {
-    /// A rank's name.
+    /// Returns the name of a rank.
     pub fn name(&self, rank: u32) -> String {
         let known = self.session.ranks.get(rank as usize);
         known.map_or_else(|| format!("log {rank}"), |rank| rank.name.clone())
     }
 
-    /// Names of ranks.
+    /// Returns the names of ranks.
     pub fn names(&self, ranks: &[u32]) -> Vec<String> {
         ranks.iter().map(|&rank| self.name(rank)).collect()
     }
 
-    /// What the header of a rank's log says.
+    /// Returns the properties in the header of a rank's log.
     pub fn properties(&self, rank: usize) -> Option<&'a BTreeMap<String, String>> {
         let log = self.parts.identities.ranks.get(rank)?.log;
         Some(&self.parts.logs.get(log)?.properties)
     }
 
-    /// What was summed up of a rank.
+    /// Returns the sums of a rank.
     pub fn sums(&self, rank: usize) -> Option<&'a RankSums> {
         self.parts.sums.get(rank)
     }
 
-    /// Who caused waiting.
+    /// Returns the blame: which rank caused how much waiting.
     pub fn blame(&self) -> &'a BlameLedger {
         &self.parts.analysis.blame
     }
 
-    /// Worlds with at least two ranks and enough steps that are surely steps.
+    /// Returns the worlds with at least two ranks, enough steps and sufficient confidence in them.
     pub fn worlds(&self) -> Vec<WorldSteps<'a>> {
         let boards = self.parts.analysis.boards.iter();
         let worlds = self.parts.identities.worlds.iter();
@@ -84,7 +84,8 @@ impl<'a> Facts<'a> {
         .collect()
     }
 
-    /// Hosts with more ranks than processors: host, ranks, processors. Hosts whose logs do not say are left out.
+    /// Returns hosts with more ranks than processors, as (host, ranks, processors). Hosts whose logs do not record
+    /// processors are left out.
     pub fn crowded(&self) -> Vec<(u32, usize, usize)> {
         let hosts = (0..).zip(&self.session.hosts);
         hosts
@@ -99,12 +100,13 @@ impl<'a> Facts<'a> {
             .collect()
     }
 
-    /// Parts of whole steps, where they leave nothing out: of ranks with enough steps.
+    /// Returns the breakdowns over whole steps. Ranks with too few steps, or with operations that have no times, are
+    /// left out.
     pub fn in_steps(&self) -> Vec<&'a RankBreakdown> {
         in_steps(self.session)
     }
 
-    /// The steps of a world in which a rank was the latest by most.
+    /// Returns up to three steps of a world in which the rank was the latest, those with the largest delay.
     pub fn worst_steps(&self, world: u32, rank: u32) -> Vec<LookAt> {
         let latest = |step: &&StepSummary| step.world == world && step.latest_rank == Some(rank);
         let mut steps: Vec<&StepSummary> = self.session.steps.list.iter().filter(latest).collect();
@@ -125,7 +127,8 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Parts of whole steps, where they leave nothing out: of ranks with enough steps.
+/// Returns the breakdowns over whole steps. Ranks with too few steps, or with operations that have no times, are left
+/// out.
 pub fn in_steps(session: &Session) -> Vec<&RankBreakdown> {
     let entries = session.breakdown.iter();
     entries
@@ -138,7 +141,7 @@ pub fn in_steps(session: &Session) -> Vec<&RankBreakdown> {
         .collect()
 }
 
-/// Exposed communication that is no waiting for peers, of these ranks together, rank-ns.
+/// Returns exposed communication without the waits for peers, summed over these ranks, in rank-ns.
 pub fn exposed_transfer_ns(entries: &[&RankBreakdown]) -> i64 {
     let of = |entry: &&RankBreakdown| (entry.exposed_communication_ns - entry.exposed_wait_ns).max(0);
     entries.iter().map(of).sum()

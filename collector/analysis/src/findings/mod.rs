@@ -1,7 +1,8 @@
-//! What a person should know: who is late and what it costs, what slows the job down, and what went wrong.
+//! Findings: which rank is late and what it costs, what slows the job down, and what failed.
 //!
-//! One file per rule or family of rules. [`rules::RULES`] lists them all with what each means, when it fires and when it
-//! does not; `rankscope rules` prints that list. A rule stays silent rather than cry at a run without a fault.
+//! Each rule, or family of rules, has its own file. [`catalogue::RULES`] lists all rules with their meaning, their
+//! condition and the cases in which they stay silent. `rankscope rules` prints this list. A rule stays silent rather
+//! than report a run without a fault.
 
 pub mod catalogue;
 pub mod chance;
@@ -30,7 +31,7 @@ pub use shown::{in_unit, shown};
 use crate::model::stated::Stated;
 use rankscope_formats::session::{Finding, Session};
 
-/// Everything that the rules find in what a merge learnt, the costliest first.
+/// Returns all findings of a merge, the costliest first.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     let mut out: Vec<Finding> = RULES
         .iter()
@@ -42,7 +43,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     out
 }
 
-/// Puts the findings that need what a person states beside those of the merge; what earlier statements gave goes.
+/// Adds the findings that need declared limits to those of the merge. Replaces the findings of earlier limits.
 pub fn state(session: &mut Session, stated: &Stated) {
     let by_statement = |kind: &str| {
         let rule = RULES.iter().find(|rule| rule.id == kind);

@@ -1,9 +1,9 @@
-//! Which findings come first, and which of them tell the same seconds.
+//! Order of the findings, and which findings explain the same seconds.
 
 use crate::findings::catalogue::RULES;
 use rankscope_formats::session::Finding;
 
-/// Place of a kind among the rules: those that say what exactly is wrong stand before those that tell a symptom.
+/// Position of a kind in the catalogue. Rules that name a cause precede rules that name a symptom.
 fn place(kind: &str) -> usize {
     RULES
         .iter()
@@ -11,8 +11,8 @@ fn place(kind: &str) -> usize {
         .unwrap_or(RULES.len())
 }
 
-/// Says of each cost how much of it may be the same seconds as in findings that say more exactly what is wrong, and puts the
-/// costliest first by what is left. Findings without a cost follow, the gravest first.
+/// Computes how much of each cost may be contained in more exact findings, and sorts by the rest, the costliest first.
+/// Findings without a cost follow, the most severe first.
 pub fn rank(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| place(&finding.kind));
     for at in 0..findings.len() {
@@ -24,7 +24,7 @@ pub fn rank(findings: &mut [Finding]) {
             continue;
         };
         for other in before.iter() {
-            // Findings of one rule divide what they tell among themselves.
+            // Findings of one rule do not overlap: each second belongs to one of them.
             let may_be_same = other.kind != finding.kind
                 && other.own_cost_ns() > 0
                 && other.lies_in.iter().any(|part| finding.lies_in.contains(part));
@@ -81,7 +81,7 @@ mod tests {
             .iter()
             .map(|finding| (finding.kind.as_str(), finding.shared_ns, finding.own_cost_ns()))
             .collect();
-        // Two late ranks divide the waiting; what is exposed is all of theirs and of the buckets'.
+        // The two late ranks share the waiting. The exposed communication consists of theirs and of the buckets'.
         assert_eq!(
             told,
             [
@@ -94,7 +94,7 @@ mod tests {
             ]
         );
         assert_eq!(findings[4].shared_with, ["late-rank", "small-buckets"]);
-        // A second time nothing changes.
+        // A second call changes nothing.
         let before = findings.clone();
         rank(&mut findings);
         assert_eq!(findings, before);

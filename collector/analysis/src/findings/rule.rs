@@ -1,4 +1,4 @@
-//! A rule: how a finding is looked for, and its documentation.
+//! A rule: its documentation and its search function.
 
 use super::draft::Draft;
 use super::facts::Facts;
@@ -6,23 +6,23 @@ use crate::model::stated::Stated;
 use rankscope_formats::session::Session;
 use serde::Serialize;
 
-/// A rule: what a finding of it means, when it fires, when it does not.
+/// A rule: the meaning of its findings, its condition, and when it stays silent.
 #[derive(Clone, Copy, Serialize)]
 pub struct Rule {
-    /// Its name: the `kind` of its findings.
+    /// Identifier: the `kind` of its findings.
     pub id: &'static str,
-    /// What it finds, in a sentence.
+    /// What the rule finds, in one sentence.
     pub title: &'static str,
-    /// What that means.
+    /// What a finding means for the job.
     pub means: &'static str,
-    /// When it fires.
+    /// Condition with every limit.
     pub fires: &'static str,
-    /// When it does not, though one might think so.
+    /// Cases in which one might expect a finding and there is none.
     pub silent: &'static str,
-    /// Looks for it in what a merge learnt; `None` if it needs what a person states.
+    /// Search in the data of a merge; `None` if the rule needs declared limits.
     #[serde(skip)]
     pub find: Option<fn(&Facts<'_>) -> Vec<Draft>>,
-    /// Looks for it in a session, by what a person states.
+    /// Search in a session with declared limits; `None` if the rule needs none.
     #[serde(skip)]
     pub of_stated: Option<fn(&Session, &Stated) -> Vec<Draft>>,
 }

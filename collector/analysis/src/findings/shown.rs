@@ -1,6 +1,6 @@
-//! Values and conditions for people.
+//! Formatting of values.
 
-/// A duration.
+/// Formats a duration.
 pub fn shown(ns: i64) -> String {
     let value = ns as f64;
     match ns.unsigned_abs() {
@@ -11,7 +11,7 @@ pub fn shown(ns: i64) -> String {
     }
 }
 
-/// A part of a whole in percent; "–" without a whole.
+/// Formats a share in percent, or "–" if the whole is 0.
 pub fn percent(part: i64, whole: i64) -> String {
     if whole > 0 {
         format!("{:.1} %", part as f64 / whole as f64 * 100.0)
@@ -20,12 +20,12 @@ pub fn percent(part: i64, whole: i64) -> String {
     }
 }
 
-/// `1 rank`, `2 ranks`.
+/// Formats a number of things: `1 rank`, `2 ranks`.
 pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The first names of a list, and how many more there are.
+/// Lists the first names, and the number of the others.
 pub fn some(names: &[String]) -> String {
     const MOST: usize = 6;
     let mut shown = names[..names.len().min(MOST)].join(", ");
@@ -35,7 +35,7 @@ pub fn some(names: &[String]) -> String {
     shown
 }
 
-/// A number of this unit.
+/// Formats a number with its unit.
 pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
         "ns" => shown(value.round() as i64),

@@ -1,16 +1,16 @@
-//! What the logs of an import say of where they come from.
+//! The origin of imported logs.
 
 use rankscope_formats::session::{HtaFigures, Imported};
 use rankscope_ranklog::reader::RankLog;
 
-/// Says that a log was not recorded but made from another profiler's file, and which profiler's.
+/// Property that marks a log as imported. Its value names the other profiler.
 pub const SOURCE: &str = "import.source";
-/// What an import could not tell, one property each: this and a number.
+/// Prefix of the properties that describe what an import could not determine; a number follows.
 pub const NOTE: &str = "import.note.";
-/// Figures of Holistic Trace Analysis, one property each: this and a number.
+/// Prefix of the properties with figures of Holistic Trace Analysis; a number follows.
 pub const HTA: &str = "import.hta.";
 
-/// What a session of these logs says of its origin; `None` if they were recorded.
+/// Returns the origin of these logs, or `None` if they were recorded.
 pub fn of_logs(logs: &[RankLog]) -> Option<Imported> {
     let source = logs.iter().find_map(|log| log.properties.get(SOURCE))?;
     let mut figures = HtaFigures::default();

@@ -1,6 +1,6 @@
-//! From directories to open rank logs: find them, complete them from live areas of this host, open them all.
+//! Opens the rank logs of run directories: finds them, completes them from live areas of this host, and opens all.
 //!
-//! Nothing is lost quietly: a file that cannot be read becomes a problem, and the rest is read all the same.
+//! A file that cannot be read becomes a problem. All other files are read nevertheless.
 
 pub mod imported;
 pub mod open_files;
@@ -16,21 +16,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Logs are looked for in these many levels of folders below a run directory: one per node or attempt is usual.
+/// Maximum depth of the search below a run directory. One level per node or attempt is usual.
 const MAX_DEPTH: usize = 3;
 
-/// A directory could not be read at all.
+/// An error that prevents reading any log.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no rank log in it.
+    /// The directories contain no rank log.
     #[error(
         "no rank log (*.{SEGMENT_EXTENSION}) in {0}: either no process of the job loaded the recorder (is LD_PRELOAD \
          passed on by the launcher?) or none of them communicated"
@@ -38,21 +38,21 @@ pub enum IngestError {
     Empty(String),
 }
 
-/// Open logs, in the order of their names, and what went wrong on the way.
+/// Open logs in the order of their names, and the problems met on the way.
 pub struct Ingested {
-    /// The logs.
+    /// Open logs.
     pub logs: Vec<RankLog>,
-    /// What could not be read or completed.
+    /// Files that could not be read or completed.
     pub problems: Vec<ProblemSummary>,
 }
 
-/// Finds, completes and opens the logs of these directories. A directory may also be a log itself.
+/// Finds, completes and opens the logs of these directories. A path may also be a log file.
 pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
     open_all(directories, true)
 }
 
-/// The same with logs as they are, for who looks at a run again and again: live areas are read where they lie, and each log is
-/// gone through once.
+/// Opens logs without completing them, for a caller that reads a running job repeatedly. Live areas are read in place,
+/// and each log is read once.
 pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
     open_all(directories, false)
 }
@@ -74,7 +74,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
         return Err(IngestError::Empty(names.join(", ")));
     }
     let mut logs = Vec::new();
-    // The same log reached by two ways (a link, a copy) is one log: its nonce is drawn by its process.
+    // A log may be reached twice, by a link or a copy. The random nonce of its process identifies it.
     let mut known = BTreeSet::new();
     for path in paths {
         if completes {
@@ -96,7 +96,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                          missing (a log of another machine is completed by `rankscope merge` on that machine)"
                             .to_owned(),
                     )),
-                    // Who looks again and again knows.
+                    // A caller that reads repeatedly expects running processes.
                     Ending::Running if !completes => {}
                     Ending::Running => problems.push(problem(
                         &path,
@@ -117,11 +117,11 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
     Ok(Ingested { logs, problems })
 }
 
-/// Brings a dead process's live area into its log, so that the run directory holds all there is.
+/// Copies the live area of a dead process into its log, so that the run directory is complete.
 fn complete(path: &Path, problems: &mut Vec<ProblemSummary>) {
     match collect::collect(path) {
         Ok(Collected::Nothing | Collected::StillRunning | Collected::Completed | Collected::Missing) => {}
-        // The live area stays where it is and is read in place by `open`.
+        // The live area stays in place, and `open` reads it there.
         Err(error) => problems.push(problem(path, error.to_string())),
     }
 }

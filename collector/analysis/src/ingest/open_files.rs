@@ -1,8 +1,8 @@
-//! Limit on open files: each rank has a log and a live area.
+//! The limit on open files.
 
-/// Each rank has a log and a live area: as many files as the system lets us have.
+/// Raises the limit on open files to the hard limit. Each rank needs a log and a live area.
 pub fn allow_many_files() {
-    // SAFETY: rlimit is plain data; both calls only read and write it.
+    // SAFETY: `rlimit` is plain data. Both calls get a valid pointer to this local and only read or write it.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {

@@ -1,8 +1,9 @@
-//! The last part of a run alone: where each log begins to be read, and what is left out because it was cut there.
+//! Selects the last part of a run: the position at which reading of each log starts, and the operations that are
+//! excluded because they cross it.
 //!
-//! What reaches over the begin is never taken for something that went wrong: an operation that was asked for before it, and
-//! every instance that such an operation belongs to, is left out, and counted. So is an instance that lacks a member whose
-//! record may lie before the begin. What is left is what a merge of the whole run says of the same operations.
+//! An operation that crosses the start of the part is never treated as an error. Every operation requested before the
+//! start is excluded and counted, with every instance that it belongs to. An instance is also excluded if the record of
+//! a missing member may be before the start. The rest equals the result of a merge of the whole run.
 
 use crate::clocks::clock::Clocks;
 use crate::model::members::Members;
@@ -13,37 +14,40 @@ use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Clocks that are known this well, ns, are cut at the same moment; others where they are as far from their own end.
+/// Clock error below which all hosts are cut at the same time, in nanoseconds. With a larger error each host is cut at
+/// the same distance from its own end.
 const SAME_MOMENT_NS: i64 = 1_000_000_000;
 
-/// A part has room for at least so many records.
+/// Minimum number of records in a part.
 const FEWEST_RECORDS: u64 = 1000;
 
-/// So long behind the begin a member of which nothing was read may have come before it, ns: it may have put its operation on
-/// a stream long before the others. One that never comes is missing, and not excused for good.
+/// Time after the start of the part in which the record of an unseen member may still be before the start, in
+/// nanoseconds. That member may have enqueued its operation long before the others. Later, an unseen member counts as
+/// missing.
 const EXCUSED_NS: i64 = 1_000_000_000;
 
-/// So much earlier a log is read that tells of devices, whose works run long after they were launched, ns.
+/// Lead for logs with device activity, in nanoseconds. Device work may run long after its launch, so reading starts
+/// earlier.
 const LEAD_NS: i64 = 1_000_000_000;
 
-/// How much of a run is merged, counted from its end. Where both are said, the shorter part.
+/// Length of the part to merge, counted from the end of the run. If both limits are given, the shorter part applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Last {
-    /// So much time, ns.
+    /// Length of time, in nanoseconds.
     pub time_ns: Option<i64>,
-    /// About so many records over all ranks at most.
+    /// Approximate maximum number of records over all ranks.
     pub records: Option<u64>,
 }
 
-/// A part that was chosen: the logs are read from there on.
+/// The start of the chosen part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// By log, in its own ticks.
+    /// Start for each log, in ticks of its own counter.
     cuts: Vec<u64>,
 }
 
 impl Begin {
-    /// Chooses where each log begins; `None` if that is the whole run, and nothing is passed over.
+    /// Chooses the start for each log and skips the records before it. Returns `None` if the part is the whole run.
     pub fn choose(logs: &mut [RankLog], clocks: &Clocks, last: Last) -> Option<Self> {
         let ends: Vec<i64> = ends(logs, clocks)?;
         let by_records = last
@@ -63,7 +67,7 @@ impl Begin {
             return None;
         }
         for (index, (log, &ticks)) in logs.iter_mut().zip(&cuts).enumerate() {
-            // Calls lie before what a device does for them.
+            // Calls precede the device work that they launch.
             let tells_of_devices = [CUPTI, PLUGIN, EVENTS]
                 .iter()
                 .any(|&source| log.properties.contains_key(source));
@@ -74,7 +78,8 @@ impl Begin {
         Some(Self { cuts })
     }
 
-    /// From when on everything is known, ns on the axis as it is by now.
+    /// Returns the time from which everything is recorded, in nanoseconds on the axis. It depends on the current
+    /// correction of the clocks.
     pub fn from_ns(&self, clocks: &Clocks) -> i64 {
         let times = self
             .cuts
@@ -85,8 +90,8 @@ impl Begin {
     }
 }
 
-/// When what is recorded ends, by log: the end of the run, or of the log's own host where nothing says how its clock runs
-/// beside the others'.
+/// Returns the end of the recording for each log: the end of the run. If clocks are not known well, it is the end of
+/// the log's own host.
 fn ends(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<i64>> {
     let mut of_hosts = vec![i64::MIN; clocks.hosts.len()];
     for (index, log) in logs.iter().enumerate() {
@@ -104,9 +109,10 @@ fn ends(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<i64>> {
     Some((0..logs.len()).map(end_of).collect())
 }
 
-/// How long before the end a part begins that has about so many records, ns; `None` if all of the run has no more.
+/// Returns the length of the part that has about `most` records, in nanoseconds. Returns `None` if the run does not
+/// have more.
 fn longest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option<i64> {
-    // By log: moments before the end, and the records behind each.
+    // For each log: distances from the end, each with the number of records after it.
     let known: Vec<Vec<(i64, u64)>> = logs
         .iter()
         .enumerate()
@@ -143,7 +149,7 @@ fn longest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option
     Some(few)
 }
 
-/// Records of a log behind a moment, as if they were spread evenly between the moments that are known.
+/// Returns the number of records of a log after a point in time. Between known points it interpolates linearly.
 fn behind(points: &[(i64, u64)], before_end_ns: i64) -> u64 {
     let next = points.partition_point(|&(ns, _)| ns < before_end_ns);
     let Some(&(ns, records)) = points.get(next) else {
@@ -156,29 +162,29 @@ fn behind(points: &[(i64, u64)], before_end_ns: i64) -> u64 {
     fewer + (share * records.saturating_sub(fewer) as f64) as u64
 }
 
-/// Whose order numbers say what lies before the part's begin: communicator, member, and what is numbered together.
+/// Identity of a sequence of numbers: communicator, member, and the group of operations that share the numbering.
 type Numbered = (u32, u32, u64);
 
-/// What a merge of a part leaves out.
+/// Instances that a merge of a part excludes.
 #[derive(Debug)]
 pub struct LeftOut {
     from_ns: i64,
-    /// The smallest number of each member that was seen.
+    /// Smallest sequence number seen of each member.
     first: FxHashMap<Numbered, u64>,
-    /// Instances that reach over the begin.
+    /// Number of instances that cross the start.
     pub instances: u64,
-    /// Operations of theirs that were read.
+    /// Number of their operations that were read.
     pub operations: u64,
-    /// Messages that could not be put together, since what they are numbered by was counted before the begin.
+    /// Number of messages that could not be matched because their ordinals count from before the start.
     pub messages: u64,
-    /// The same of replays of graphs.
+    /// Number of replays of graphs that could not be matched for the same reason.
     pub replays: u64,
-    /// Why, by how often.
+    /// Number of exclusions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
 impl LeftOut {
-    /// Nothing yet of a part that begins there.
+    /// Creates an empty record of exclusions for a part that starts at `from_ns`.
     pub fn new(from_ns: i64) -> Self {
         Self {
             from_ns,
@@ -191,7 +197,7 @@ impl LeftOut {
         }
     }
 
-    /// An operation was read that does not reach over the begin.
+    /// Records the number of an operation that does not cross the start.
     #[inline]
     pub fn read(&mut self, operation: &RankOperation) {
         if operation.has_key() {
@@ -204,8 +210,8 @@ impl LeftOut {
         }
     }
 
-    /// True if an instance lacks a member whose record may lie before the begin. `ranks` says by member whose log was read;
-    /// `is_one_host`: its members read one clock.
+    /// Returns true if the instance lacks a member whose record may be before the start. `ranks` contains for each
+    /// member the rank whose log was read. `is_one_host` is true if all members use one clock.
     pub fn may_be_cut(
         &self,
         communicator: u32,
@@ -223,15 +229,15 @@ impl LeftOut {
         let begin = members.iter().map(RankOperation::begin_ns).min();
         let is_near = begin.is_none_or(|begin| begin < self.from_ns.saturating_add(EXCUSED_NS));
         let may_have_come_before = |member: u32, what: u64| {
-            // Whose log is missing has nothing before the begin either.
+            // A member without a log has no record before the start either.
             let was_read = ranks.get(member as usize).is_some_and(Option::is_some);
             let first = self.first.get(&(communicator, member, what));
             was_read && first.map_or(is_near, |&first| first >= number)
         };
-        // Of calls that put something on a stream nobody waits for another's; clocks of several hosts may be off.
+        // An enqueuing call does not wait for the other members. Clocks of several hosts may be off.
         let is_strict = is_one_host && one.library != Library::Nccl;
         if one.is_message() {
-            // A receive is over after its send has begun: it cannot lie before a begin that the send lies behind.
+            // A receive completes after its send starts. So it cannot be before a start that the send is after.
             let other = match one.operation {
                 Operation::Send if is_strict => return false,
                 Operation::Send => Operation::Receive,
@@ -240,7 +246,7 @@ impl LeftOut {
             let peer = u32::try_from(one.peer);
             return peer.is_ok_and(|peer| may_have_come_before(peer, message(other, one.member)));
         }
-        // Nobody leaves before all have come, and those that are here came behind the begin.
+        // No member leaves before all members enter, and the members that are present entered after the start.
         if is_strict && one.operation.pattern() == Pattern::AllToAll {
             return false;
         }
@@ -249,8 +255,8 @@ impl LeftOut {
             .any(|member| may_have_come_before(member, what))
     }
 
-    /// Leaves an instance out. What was over before the begin, and was read because a log tells of it only in pieces of
-    /// some size, does not count.
+    /// Excludes an instance. An instance that ended before the start does not count: it was read only because logs are
+    /// read in blocks.
     pub fn take(&mut self, members: &Members, reason: &'static str) {
         let reaches = |operation: &RankOperation| {
             let times = [operation.leave_ns, operation.returned_ns];
@@ -270,7 +276,7 @@ fn message(operation: Operation, peer: u32) -> u64 {
     1 << 63 | u64::from(peer) << 8 | operation as u64
 }
 
-/// What an operation is numbered together with, and its number: these grow on each rank.
+/// Returns the numbering sequence of an operation, and its number. Numbers of one sequence increase on each rank.
 fn numbered(operation: &RankOperation) -> (u64, u64) {
     let tagged = u64::from(operation.tag) << 32 | u64::from(operation.sequence);
     match operation.operation.pattern() {
@@ -279,7 +285,7 @@ fn numbered(operation: &RankOperation) -> (u64, u64) {
             u64::from(operation.sequence),
         ),
         _ if operation.library == Library::Nccl => (0, u64::from(operation.sequence)),
-        // Programs choose tags as they like; c10d counts them on.
+        // Programs choose arbitrary tags, while c10d increments them.
         _ if operation.direct => (
             1 << 62 | u64::from(operation.tag) << 8 | operation.operation as u64,
             u64::from(operation.sequence),

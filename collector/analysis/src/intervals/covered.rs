@@ -1,24 +1,25 @@
-//! Time that was counted already: a union of intervals that come in nearly any order, in bounded memory.
+//! Tracks time that was already counted: a union of intervals that arrive in nearly any order, in bounded memory.
 //!
-//! Instances are handed on when their last member was read, and ranks are read by the stride: what two of three ranks
-//! did among themselves comes before what all three did meanwhile.
+//! An instance is emitted when its last member was read, and ranks are read in strides. So an instance of two ranks may
+//! arrive before an earlier instance of three ranks.
 
-/// Intervals at the end of the list among which a place is looked for first.
+/// Number of intervals at the end of the list that are searched first.
 const NEAR: usize = 64;
 
-/// A union of intervals.
+/// A union of intervals with bounded memory.
 #[derive(Clone, Debug)]
 pub struct Covered {
-    /// Intervals that are remembered. Of a full list the older half is forgotten: what comes before counts as covered.
+    /// Maximum number of intervals. On overflow the older half is removed, and all time before its end counts as
+    /// included.
     most: usize,
-    /// Disjoint, in order.
+    /// Disjoint intervals in order.
     list: Vec<(i64, i64)>,
-    /// Everything before is taken for covered.
+    /// All time before this counts as included.
     before: i64,
 }
 
 impl Covered {
-    /// Nothing is covered; `most` intervals are remembered.
+    /// Creates an empty union that keeps at most `most` intervals.
     pub fn new(most: usize) -> Self {
         Self {
             most: most.max(2),
@@ -27,13 +28,13 @@ impl Covered {
         }
     }
 
-    /// Covers an interval; appends to `new` the pieces of it that were not covered.
+    /// Adds an interval, and appends those pieces of it to `new` that were not yet included.
     pub fn add(&mut self, from: i64, until: i64, new: &mut Vec<(i64, i64)>) {
         let from = from.max(self.before);
         if from >= until {
             return;
         }
-        // Nearly all come behind all others, or go on with the last one.
+        // Most intervals start after all others, or extend the last one.
         match self.list.last_mut() {
             Some(last) if last.0 <= from && from <= last.1 => {
                 if last.1 < until {
@@ -50,7 +51,7 @@ impl Covered {
                 return;
             }
         }
-        // Those that touch it or lie in it: mostly among the last ones, which are in the cache.
+        // The intervals that it touches or contains. Most of them are among the last ones, which are in the cache.
         let near = self.list.len().saturating_sub(NEAR);
         let near = if self.list[near].1 < from { near } else { 0 };
         let first = near + self.list[near..].partition_point(|covered| covered.1 < from);
@@ -78,7 +79,7 @@ impl Covered {
         self.forget();
     }
 
-    /// Of a full list the older half goes.
+    /// Removes the older half of a full list.
     fn forget(&mut self) {
         if self.list.len() > self.most {
             let half = self.most / 2;
@@ -88,7 +89,7 @@ impl Covered {
     }
 }
 
-/// Sum of the lengths of pieces.
+/// Returns the total length of the pieces.
 pub fn length(pieces: &[(i64, i64)]) -> i64 {
     pieces.iter().map(|(from, until)| until - from).sum()
 }
@@ -99,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// In whatever order intervals come, each moment is new once.
+        /// Whatever the order of the intervals, each nanosecond is new exactly once.
         #[test]
         fn each_moment_is_new_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
             let mut covered = Covered::new(2048);

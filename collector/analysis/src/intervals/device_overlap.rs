@@ -1,15 +1,17 @@
-//! Where a device's time went (METRICS.md, section 5): unions of compute (C), communication (M) and memory work (Y), and
-//! the parts that add up to the window. Streams: what lies before a safe moment is folded into sums.
+//! The breakdown of a device's time (METRICS.md, section 5). It computes unions of compute (C), communication (M) and
+//! memory work (Y), and the parts that add up to the window.
 //!
-//! The sixth part, exposed wait, is told by the matching of ranks: here exposed communication is one.
+//! It works on a stream: time before a safe point is folded into sums.
+//!
+//! The sixth part, exposed wait, needs the records of several ranks. Here exposed communication is one part.
 
 use crate::intervals::{Intervals, difference, intersection, length, union};
 use rankscope_formats::session::WorkClass;
 
-/// Time of one window, ns: these five add up to it.
+/// Parts of one window, in nanoseconds. The five parts add up to the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceParts {
-    /// The window.
+    /// Length of the window.
     pub window_ns: i64,
     /// |C \ M|
     pub compute_only_ns: i64,
@@ -19,12 +21,12 @@ pub struct DeviceParts {
     pub exposed_communication_ns: i64,
     /// |Y \ (C ∪ M)|
     pub exposed_memory_ns: i64,
-    /// What is left.
+    /// The rest of the window.
     pub idle_ns: i64,
 }
 
 impl DeviceParts {
-    /// Adds another window.
+    /// Adds the parts of another window.
     pub fn add(&mut self, other: &Self) {
         self.window_ns += other.window_ns;
         self.compute_only_ns += other.compute_only_ns;
@@ -34,7 +36,7 @@ impl DeviceParts {
         self.idle_ns += other.idle_ns;
     }
 
-    /// Takes a window out again that was added.
+    /// Subtracts a window that was added before.
     pub fn take_out(&mut self, other: &Self) {
         self.window_ns -= other.window_ns;
         self.compute_only_ns -= other.compute_only_ns;
@@ -49,7 +51,7 @@ impl DeviceParts {
         self.overlapped_ns + self.exposed_communication_ns
     }
 
-    /// True if the parts are the window and none is negative.
+    /// Returns true if the parts add up to the window and none is negative.
     pub fn adds_up(&self) -> bool {
         let parts = [
             self.compute_only_ns,
@@ -62,10 +64,10 @@ impl DeviceParts {
     }
 }
 
-/// Intervals of one class that were collected and not folded: more are folded early.
+/// Maximum number of unfolded intervals of one class. On overflow they are folded early.
 const FOLD_AT: usize = 1 << 16;
 
-/// The breakdown of one rank's devices, while their works stream by.
+/// The breakdown of one rank's devices, computed as work arrives.
 #[derive(Default)]
 pub struct DeviceBreakdown {
     compute: Intervals,
@@ -77,12 +79,12 @@ pub struct DeviceBreakdown {
 }
 
 impl DeviceBreakdown {
-    /// The window begins here. Later calls are ignored.
+    /// Sets the start of the window. Later calls are ignored.
     pub fn start(&mut self, ns: i64) {
         self.folded_until.get_or_insert(ns);
     }
 
-    /// A work ran.
+    /// Adds an interval of device work.
     #[inline]
     pub fn ran(&mut self, class: WorkClass, start: i64, end: i64) {
         match class {
@@ -92,7 +94,7 @@ impl DeviceBreakdown {
         }
     }
 
-    /// True if so much has gathered that it should be folded at the next safe moment.
+    /// Returns true if intervals should be folded at the next safe point.
     pub fn is_full(&self) -> bool {
         self.compute
             .waiting()
@@ -126,7 +128,7 @@ impl DeviceBreakdown {
         self.folded_until = Some(until);
     }
 
-    /// The parts since the last cut; the next window begins at `until`.
+    /// Returns the parts since the last cut. The next window starts at `until`.
     pub fn cut(&mut self, until: i64) -> DeviceParts {
         self.fold(until);
         std::mem::take(&mut self.parts)
@@ -143,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// Folding at any moments gives the sums of counting every nanosecond.
+        /// Folding at any time gives the same sums as counting every nanosecond.
         #[test]
         fn any_folding_adds_up_to_the_brute_count(
             compute in run(), communication in run(), memory in run(),

@@ -1,10 +1,10 @@
-//! Unions of intervals that come in nearly any order and are taken out from the front.
+//! Unions of intervals. Intervals arrive nearly in order and are removed from the front.
 
 pub mod covered;
 pub mod device_overlap;
 pub mod overlap;
 
-/// Intervals in nearly any order, taken out as a union from the front.
+/// A collection of intervals that arrive in nearly any order. Their union is removed from the front.
 #[derive(Default)]
 pub struct Intervals {
     /// Sorted by start from `head` on, unless `dirty`.
@@ -14,7 +14,7 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Adds one; an empty one is left out.
+    /// Adds an interval. Empty intervals are ignored.
     #[inline]
     pub fn add(&mut self, start: i64, end: i64) {
         if start < end {
@@ -23,13 +23,15 @@ impl Intervals {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of stored intervals.
     pub fn waiting(&self) -> usize {
         self.list.len() - self.head
     }
 
-    /// Moves the union of what lies in `from..until` to `out`; what lies beyond stays, what lies before is dropped.
-    /// Costs what it moves, not what it leaves: many steps may lie in the list.
+    /// Moves the union of all parts in `from..until` to `out`. Parts after `until` stay, and parts before `from` are
+    /// dropped.
+    ///
+    /// The cost depends on what is moved, not on what stays: the list may contain many steps.
     pub fn take(&mut self, from: i64, until: i64, out: &mut Vec<(i64, i64)>) {
         out.clear();
         if self.dirty {
@@ -53,7 +55,7 @@ impl Intervals {
                 }
             }
         }
-        // What sticks out goes on at `until`, in front of what begins later.
+        // Intervals that extend beyond `until` continue there, before intervals that start later.
         let sticking_out = kept - first;
         self.head = at - sticking_out;
         self.list.copy_within(first..kept, self.head);
@@ -64,12 +66,12 @@ impl Intervals {
     }
 }
 
-/// Time that a union covers.
+/// Returns the total length of a union.
 pub fn length(union: &[(i64, i64)]) -> i64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
-/// Length of the intersection of two unions.
+/// Returns the length of the intersection of two unions.
 pub fn intersection(one: &[(i64, i64)], other: &[(i64, i64)]) -> i64 {
     let (mut i, mut j, mut sum) = (0, 0, 0);
     while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
@@ -79,7 +81,7 @@ pub fn intersection(one: &[(i64, i64)], other: &[(i64, i64)]) -> i64 {
     sum
 }
 
-/// What lies in the first union and not in the second.
+/// Computes the part of the first union that is not in the second.
 pub fn difference(one: &[(i64, i64)], other: &[(i64, i64)], out: &mut Vec<(i64, i64)>) {
     out.clear();
     let mut j = 0;
@@ -102,7 +104,7 @@ pub fn difference(one: &[(i64, i64)], other: &[(i64, i64)], out: &mut Vec<(i64, 
     }
 }
 
-/// The union of two unions.
+/// Computes the union of two unions.
 pub fn union(one: &[(i64, i64)], other: &[(i64, i64)], out: &mut Vec<(i64, i64)>) {
     out.clear();
     let (mut i, mut j) = (0, 0);

@@ -1,16 +1,18 @@
-//! Where a host-only rank's time went (METRICS.md, section 5): unions of communication (M) and of blocked time (B),
-//! and the three parts that add up to the window. Streams: what lies before a safe moment is folded into sums.
+//! The breakdown of a host-only rank's time (METRICS.md, section 5). It computes unions of communication (M) and of
+//! blocked time (B), and the three parts that add up to the window.
+//!
+//! It works on a stream: time before a safe point is folded into sums.
 
 use crate::intervals::{Intervals, difference, intersection, length, union};
 use crate::model::pauses::COUNT;
 
-/// Intervals collected since the last fold. More are folded early, also without a step's end.
+/// Maximum number of intervals since the last fold. On overflow they are folded early, even without the end of a step.
 const FOLD_AT: usize = 1 << 15;
 
-/// Time of one window, ns. `host + exposed + other` is the window.
+/// Parts of one window, in nanoseconds. `host + exposed + other` is the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// The window.
+    /// Length of the window.
     pub window_ns: i64,
     /// |window \ B|
     pub host_ns: i64,
@@ -25,7 +27,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Adds another window.
+    /// Adds the parts of another window.
     pub fn add(&mut self, other: &Self) {
         self.window_ns += other.window_ns;
         self.host_ns += other.host_ns;
@@ -35,7 +37,7 @@ impl Parts {
         self.queued_ns += other.queued_ns;
     }
 
-    /// Takes a window out again that was added.
+    /// Subtracts a window that was added before.
     pub fn take_out(&mut self, other: &Self) {
         self.window_ns -= other.window_ns;
         self.host_ns -= other.host_ns;
@@ -45,7 +47,7 @@ impl Parts {
         self.queued_ns -= other.queued_ns;
     }
 
-    /// True if the parts are the window and lie inside it.
+    /// Returns true if the parts add up to the window and are inside it.
     pub fn adds_up(&self) -> bool {
         self.host_ns + self.exposed_ns + self.other_blocked_ns == self.window_ns
             && self.host_ns >= 0
@@ -59,51 +61,51 @@ impl Parts {
 #[derive(Default)]
 struct Thread {
     blocked: Intervals,
-    /// Blocked time ever, by which the busiest thread is chosen.
+    /// Blocked time since the start of the run. It selects the thread that is blocked most.
     blocked_ns: i64,
     exposed_ns: i64,
     other_ns: i64,
-    /// Its own time by what names it, in the order of [`crate::model::pauses::KINDS`].
+    /// Named time in which the thread was not blocked, in the order of [`crate::model::pauses::KINDS`].
     named_ns: [i64; COUNT],
     training: bool,
 }
 
-/// The breakdown of one rank, while its records stream by.
+/// The breakdown of one rank, computed as records arrive.
 #[derive(Default)]
 pub struct Breakdown {
     communication: Intervals,
     queued: Intervals,
-    /// Named times of the host, by kind.
+    /// Named times of the host by kind.
     named: [Intervals; COUNT],
     threads: Vec<Thread>,
-    /// Everything before is folded; `None` before the first fold.
+    /// End of the folded time; `None` before the first fold.
     folded_until: Option<i64>,
-    /// Sums of M and queue since the last cut.
+    /// Sums of M and of queued time since the last cut, in nanoseconds.
     communication_ns: i64,
     queued_ns: i64,
     window_ns: i64,
     scratch: [Vec<(i64, i64)>; 2],
-    /// Named times of the window at hand, each moment under the first kind that names it.
+    /// Named times of the current window. Where several kinds overlap, the first kind counts.
     named_now: [Vec<(i64, i64)>; COUNT],
-    /// Of the last cut: the busiest thread's own time by what names it.
+    /// Result of the last cut: named time in which the most-blocked thread was not blocked, by kind.
     pub named_ns: [i64; COUNT],
-    /// Named times since the last cut, blocked or not: what counts without any thread.
+    /// Named times since the last cut, blocked or not. They apply if no thread was ever blocked.
     named_alone: [i64; COUNT],
 }
 
 impl Breakdown {
-    /// The window begins here. Later calls are ignored.
+    /// Sets the start of the window. Later calls are ignored.
     pub fn start(&mut self, ns: i64) {
         self.folded_until.get_or_insert(ns);
     }
 
-    /// The library communicated.
+    /// Adds an interval in which the library communicated.
     #[inline]
     pub fn communicated(&mut self, start: i64, end: i64) {
         self.communication.add(start, end);
     }
 
-    /// An operation lay in a queue.
+    /// Adds an interval in which an operation was queued.
     #[inline]
     pub fn queued(&mut self, start: i64, end: i64) {
         self.queued.add(start, end);
@@ -117,39 +119,39 @@ impl Breakdown {
         &mut self.threads[lane]
     }
 
-    /// The lane's thread was blocked for communication.
+    /// Adds an interval in which the lane's thread was blocked for communication.
     pub fn blocked(&mut self, lane: u32, start: i64, end: i64) {
         let thread = self.thread(lane);
         thread.blocked.add(start, end);
         thread.blocked_ns += (end - start).max(0);
     }
 
-    /// The host's time has a name.
+    /// Adds an interval of named host time.
     pub fn named(&mut self, kind: usize, start: i64, end: i64) {
         if let Some(of_kind) = self.named.get_mut(kind) {
             of_kind.add(start, end);
         }
     }
 
-    /// True if the lane's thread issues operations.
+    /// Returns true if the lane's thread issues operations.
     pub fn is_training(&self, lane: u32) -> bool {
         self.threads
             .get(lane as usize)
             .is_some_and(|thread| thread.training)
     }
 
-    /// The lane's thread issues operations.
+    /// Marks the lane's thread as a training thread, because it issues operations.
     #[inline]
     pub fn trains(&mut self, lane: u32) {
         self.thread(lane).training = true;
     }
 
-    /// Threads that issue operations.
+    /// Returns the number of training threads.
     pub fn training_threads(&self) -> u32 {
         self.threads.iter().filter(|thread| thread.training).count() as u32
     }
 
-    /// True if so much has gathered that it should be folded at the next safe moment.
+    /// Returns true if intervals should be folded at the next safe point.
     pub fn is_full(&self) -> bool {
         self.communication.waiting() > FOLD_AT
             || self.queued.waiting() > FOLD_AT
@@ -191,7 +193,7 @@ impl Breakdown {
         self.folded_until = Some(until);
     }
 
-    /// Divides named times among their kinds; false if there are none.
+    /// Assigns named times to their kinds. Returns false if there are none.
     fn name(&mut self, from: i64, until: i64) -> bool {
         if self.named.iter().all(|named| named.waiting() == 0) {
             return false;
@@ -206,7 +208,7 @@ impl Breakdown {
         true
     }
 
-    /// The parts since the last cut, for the thread that was blocked most; the next window begins at `until`.
+    /// Returns the parts since the last cut for the thread that was blocked most. The next window starts at `until`.
     pub fn cut(&mut self, until: i64) -> Parts {
         self.fold(until);
         let busiest = self.threads.iter().max_by_key(|thread| thread.blocked_ns);
@@ -221,7 +223,7 @@ impl Breakdown {
             queued_ns: self.queued_ns,
         };
         self.named_ns = busiest.map_or_else(
-            // Nothing blocked any thread: all that is named is its own.
+            // No thread was ever blocked, so all named time counts.
             || self.named_alone,
             |thread| thread.named_ns,
         );
@@ -271,7 +273,7 @@ mod tests {
         breakdown.start(0);
         breakdown.communicated(60, 70);
         breakdown.blocked(0, 60, 70);
-        // Input inside of an evaluation that is partly blocked, and one of its own.
+        // Input inside an evaluation that is partly blocked, and input outside of any.
         breakdown.named(2, 40, 80);
         breakdown.named(3, 45, 50);
         breakdown.named(3, 10, 20);
@@ -289,7 +291,7 @@ mod tests {
     }
 
     proptest! {
-        /// Folding at any moments gives the sums of counting every nanosecond.
+        /// Folding at any time gives the same sums as counting every nanosecond.
         #[test]
         fn any_folding_adds_up_to_the_brute_count(
             communication in proptest::collection::vec((0i64..200, 0i64..40), 0..20),

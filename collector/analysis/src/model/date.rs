@@ -1,6 +1,6 @@
-//! A moment as people write it, in UTC.
+//! Formats a timestamp as a date and time in UTC.
 
-/// `2026-01-31 23:59:59 UTC`.
+/// Returns a Unix time in nanoseconds as text, such as `2026-01-31 23:59:59 UTC`.
 pub fn utc(unix_ns: i64) -> String {
     let seconds = unix_ns.div_euclid(1_000_000_000);
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -13,8 +13,8 @@ pub fn utc(unix_ns: i64) -> String {
     )
 }
 
-/// Days since 1970 as year, month and day. Years are counted from March, so that the leap day is a year's last; 400
-/// of them always have 146,097 days.
+/// Converts days since 1970-01-01 to year, month and day. Years start in March, so that the leap day is the last day of
+/// a year. 400 such years always have 146,097 days.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,7 +1,8 @@
-//! FNV-1a, 64 bits: a hash that is the same for the same bytes in every version and on every machine, as names of files and of runs
-//! need it. The numbers are those of its authors (Fowler, Noll and Vo).
+//! The 64-bit FNV-1a hash. It does not depend on the version or the machine, so names of files and runs can contain it.
+//!
+//! The constants are those of its authors (Fowler, Noll and Vo).
 
-/// A hash that takes bytes in as they come.
+/// An incremental hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Fnv(u64);
 
@@ -12,20 +13,20 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Takes these bytes in.
+    /// Adds bytes to the hash.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// The hash of all bytes so far.
+    /// Returns the hash of all bytes so far.
     pub fn hash(self) -> u64 {
         self.0
     }
 }
 
-/// The hash of these bytes.
+/// Returns the hash of `bytes`.
 pub fn fnv(bytes: &[u8]) -> u64 {
     let mut hash = Fnv::default();
     hash.add(bytes);

@@ -1,12 +1,13 @@
-//! Names of kernels as people read them.
+//! Readable names of kernels.
 
-/// Longest one.
+/// Maximum length of a shortened name, in characters.
 const LONGEST: usize = 80;
 
-/// A name without its arguments, cut where it is long: templates make names of a thousand characters.
+/// Removes the arguments of a kernel's name and truncates it to [`LONGEST`]. Templates produce names of a thousand
+/// characters.
 pub fn short(name: &str) -> String {
     let mut depth = 0i32;
-    // `(anonymous namespace)` and `operator()` are no arguments.
+    // Neither `(anonymous namespace)` nor `operator()` starts the arguments.
     let plain = name.replace("(anonymous namespace)", "{anonymous}");
     let end = plain
         .char_indices()
@@ -28,7 +29,7 @@ pub fn short(name: &str) -> String {
     cut
 }
 
-/// A name as people write it; what is none of C++'s stays as it is.
+/// Demangles a C++ name. Other names are returned unchanged.
 pub fn demangled(name: &str) -> String {
     if !name.starts_with("_Z") {
         return name.to_owned();

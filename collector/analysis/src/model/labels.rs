@@ -1,9 +1,9 @@
-//! Names of ranks and size classes, as reports and findings print them.
+//! Names of ranks and size classes for reports and findings.
 
 use super::units;
 use rankscope_formats::session::{Rank, Session};
 
-/// A rank's name.
+/// Returns the name of a rank.
 pub fn rank_name(session: &Session, rank: u32) -> String {
     session
         .ranks
@@ -11,7 +11,7 @@ pub fn rank_name(session: &Session, rank: u32) -> String {
         .map_or_else(|| format!("log {rank}"), |rank: &Rank| rank.name.clone())
 }
 
-/// From one size to another, that not included.
+/// Formats the size range from `from` (inclusive) to `below` (exclusive).
 pub fn sizes(from: u64, below: u64) -> String {
     if below <= from + 1 {
         return round(from);
@@ -23,7 +23,7 @@ pub fn sizes(from: u64, below: u64) -> String {
     }
 }
 
-/// Class limits are powers of two: no digits behind the point where there are none.
+/// Formats a class limit. Limits are powers of two, so zeros after the decimal point are removed.
 fn round(bytes: u64) -> String {
     let mut shown = units::binary_bytes(bytes);
     for zeros in [".00 ", ".0 "] {
@@ -32,7 +32,7 @@ fn round(bytes: u64) -> String {
     shown
 }
 
-/// Why nothing tells who waited, if so: a wait is known from the records of all members.
+/// Returns why waiting is unknown for the whole session, if it is. A wait needs the records of all members.
 pub fn waits_unknown(session: &Session) -> Option<&'static str> {
     (session.totals.operations > 0 && session.totals.instances == 0).then_some(
         "no operation has the records of all its members, so that waiting is not known and stands under transfer",

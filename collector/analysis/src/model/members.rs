@@ -1,17 +1,18 @@
-//! The calls of one instance, one place per member.
+//! The calls of one instance, one slot per member.
 
 use crate::model::operation::RankOperation;
 
-/// Calls in member order; of a message the sender, then the receiver. A place keeps its memory when it is emptied.
+/// Calls in member order. In a message the sender comes first, then the receiver. A slot keeps its memory when it is
+/// reset.
 #[derive(Default)]
 pub struct Members {
-    /// Where nobody has come, what stood there before.
+    /// Slots of all members. A slot that is not `present` holds a leftover of earlier use.
     calls: Vec<RankOperation>,
     present: Vec<bool>,
 }
 
 impl Members {
-    /// One call that stands alone.
+    /// Wraps a single call.
     pub fn one(call: RankOperation) -> Self {
         Self {
             calls: vec![call],
@@ -19,15 +20,15 @@ impl Members {
         }
     }
 
-    /// Empties it, for this many members.
+    /// Empties all slots and prepares `size` of them.
     pub fn reset(&mut self, size: usize) {
         self.calls.resize_with(size, RankOperation::nothing);
         self.present.clear();
         self.present.resize(size, false);
     }
 
-    /// Puts a call in its place, in exchange for something of no meaning; false, and nothing done, if the place is
-    /// taken or there is none.
+    /// Swaps a call into its slot and leaves a meaningless value in `call`. Returns false and changes nothing if the
+    /// slot is taken or does not exist.
     pub fn put(&mut self, member: usize, call: &mut RankOperation) -> bool {
         match (self.present.get_mut(member), self.calls.get_mut(member)) {
             (Some(present @ false), Some(place)) => {
@@ -39,7 +40,8 @@ impl Members {
         }
     }
 
-    /// Lets go of what calls hold beside themselves: emptied places are as many as were ever open at once.
+    /// Frees the heap memory that the calls own. Otherwise the number of retained allocations would be the largest
+    /// number of slots ever open at once.
     pub fn forget_counts(&mut self) {
         for call in &mut self.calls {
             if !call.counts.is_empty() {
@@ -49,17 +51,17 @@ impl Members {
         }
     }
 
-    /// Members needed.
+    /// Returns the number of members.
     pub fn size(&self) -> usize {
         self.present.len()
     }
 
-    /// True if this member's call is there.
+    /// Returns true if the call of `member` is present.
     pub fn has(&self, member: usize) -> bool {
         self.present.get(member).copied().unwrap_or(false)
     }
 
-    /// The calls that are there.
+    /// Iterates over the calls that are present.
     pub fn iter(&self) -> impl Iterator<Item = &RankOperation> + Clone {
         self.calls
             .iter()
@@ -67,7 +69,7 @@ impl Members {
             .filter_map(|(call, present)| present.then_some(call))
     }
 
-    /// Every member's call; `None` if one is missing.
+    /// Returns the calls of all members, or `None` if one is missing.
     pub fn all(&self) -> Option<&[RankOperation]> {
         self.present
             .iter()

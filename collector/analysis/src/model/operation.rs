@@ -6,15 +6,17 @@ use rankscope_ranklog::record::{
 };
 use rankscope_ranklog::{Library, Operation, Pattern};
 
-/// A time that is not known.
+/// Marks an unknown time.
 pub const NO_TIME: i64 = i64::MIN;
-/// A step that is not known.
+/// Marks an unknown step.
 pub const NO_STEP: u32 = u32::MAX;
-/// A communicator that is not known.
+/// Marks an unknown communicator.
 pub const NO_COMMUNICATOR: u32 = u32::MAX;
 
-/// Intervals in which the program could not go on because of an operation: disjoint, in order, clipped to
-/// arrival..leave. Two fit without allocation, which is all but a few operations of real jobs.
+/// Intervals in which the program could not continue because of an operation. They are disjoint, in order, and clipped
+/// to arrival..leave.
+///
+/// Two intervals fit without allocation. That is enough for all but a few operations of real jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blocked {
     inline: [(i64, i64); 2],
@@ -27,14 +29,14 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// One interval.
+    /// Returns one interval.
     pub fn one(start: i64, end: i64) -> Self {
         let mut blocked = Self::default();
         blocked.push(start, end);
         blocked
     }
 
-    /// Appends an interval that starts no earlier than the last one ended; an empty one is left out.
+    /// Appends an interval, which must not start before the last one ended. Empty intervals are ignored.
     pub fn push(&mut self, start: i64, end: i64) {
         if start >= end {
             return;
@@ -47,13 +49,13 @@ impl Blocked {
         }
     }
 
-    /// The intervals.
+    /// Iterates over the intervals.
     pub fn pieces(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         let more = self.more.as_deref().map_or(&[][..], Vec::as_slice);
         self.inline[..usize::from(self.count)].iter().chain(more).copied()
     }
 
-    /// Time blocked between two moments, ns.
+    /// Returns the blocked time between two timestamps, in nanoseconds.
     pub fn overlap(&self, from: i64, to: i64) -> i64 {
         self.pieces()
             .map(|(start, end)| (end.min(to) - start.max(from)).max(0))
@@ -61,84 +63,87 @@ impl Blocked {
     }
 }
 
-/// A launch of several calls (METRICS.md, section 1), as each of them knows it. Apart, because few operations have one.
+/// A launch of several calls (METRICS.md, section 1), as each of its calls refers to it. It is a separate type because
+/// few operations have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLaunch {
-    /// Number of its first collective.
+    /// Sequence number of its first collective.
     pub first: u32,
-    /// Its calls.
+    /// Number of calls in the launch.
     pub operations: u16,
-    /// Collectives among them.
+    /// Number of collectives among them.
     pub collectives: u16,
-    /// This one was called before the others.
+    /// True if this call came before the others.
     pub is_first: bool,
-    /// Of a message: when the launch began, ns; else [`NO_TIME`].
+    /// For a message: start of the launch, in nanoseconds. Otherwise [`NO_TIME`].
     pub enter_ns: i64,
 }
 
 /// One operation of one rank.
 #[derive(Clone, Debug)]
 pub struct RankOperation {
-    /// Position of its rank in the session.
+    /// Index of its rank in the session.
     pub rank: u32,
-    /// Position of the communicator in the session, [`NO_COMMUNICATOR`] if unknown.
+    /// Index of the communicator in the session; [`NO_COMMUNICATOR`] if unknown.
     pub communicator: u32,
-    /// This rank's number in it.
+    /// Member number of this rank in the communicator.
     pub member: u32,
-    /// Library that was called.
+    /// Communication library that was called.
     pub library: Library,
-    /// What was called.
+    /// Kind of operation.
     pub operation: Operation,
-    /// How it ended.
+    /// State in which it ended.
     pub state: OperationState,
     /// `FLAG_*` bits of its record.
     pub flags: u8,
     /// Bytes per element, 0 if unknown.
     pub element_bytes: u8,
-    /// The program called the library itself.
+    /// True if the program called the library directly, without a queue of c10d.
     pub direct: bool,
-    /// It reaches over the begin of the part of a run that is read: not all is known of it.
+    /// True if it started before the part of the run that is read. It is then not completely known.
     pub is_cut: bool,
-    /// Tag; of a message the low 32 bits of its slot; of a replay of a captured call its number, from 1.
+    /// Tag. For a message: the low 32 bits of its slot. For a replay of a captured call: the number of the replay, from
+    /// 1.
     pub tag: u32,
-    /// n-th use of operation and tag; of a message n-th between its ends.
+    /// Number of earlier uses of operation and tag. For a message: number of earlier messages between its two ends.
     pub sequence: u32,
-    /// Root or peer, −1 if none.
+    /// Root or peer; −1 if none.
     pub peer: i32,
-    /// System id of the thread that ran it.
+    /// System id of the thread that ran the operation.
     pub thread_id: u32,
-    /// Step, [`NO_STEP`] if in none.
+    /// Step; [`NO_STEP`] if it is in none.
     pub step: u32,
-    /// Asked for, ns; [`NO_TIME`] where no queue lies between.
+    /// Time at which the program requested it, in nanoseconds; [`NO_TIME`] if there is no queue.
     pub issue_ns: i64,
-    /// The call that put it on a stream was entered, ns, where `enter_ns` is the device's; else [`NO_TIME`].
+    /// Entry into the call that enqueued it on a stream, in nanoseconds, if `enter_ns` is a device time; else
+    /// [`NO_TIME`].
     pub called_ns: i64,
-    /// Begun, ns.
+    /// Start, in nanoseconds.
     pub enter_ns: i64,
-    /// Done, ns; [`NO_TIME`] if never.
+    /// Completion, in nanoseconds; [`NO_TIME`] if it never completed or its completion is unknown.
     pub leave_ns: i64,
-    /// The call that put it on a stream returned, ns; [`NO_TIME`] where no stream lies between.
+    /// Return of the call that enqueued it on a stream, in nanoseconds; [`NO_TIME`] if there is no stream.
     pub returned_ns: i64,
-    /// Own payload, bytes.
+    /// Payload of this rank, in bytes.
     pub bytes: u64,
-    /// How the library did it, where it tells.
+    /// Algorithm, if the library reports it.
     pub algorithm: Algorithm,
-    /// In what pieces, where it tells.
+    /// Protocol, if the library reports it.
     pub protocol: Protocol,
-    /// By how many channels, 0 where it does not tell.
+    /// Number of channels; 0 if the library does not report it.
     pub channels: u8,
-    /// How far its times may lie too late on the axis because its device's clock is known only so well, ns.
+    /// Maximum delay of its times on the axis due to the uncertainty of its device's clock, in nanoseconds.
     pub clock_error_ns: u32,
-    /// The launch that it shares with others; `None` if it is one by itself.
+    /// The launch that it shares with other calls; `None` if it is a launch by itself.
     pub shared: Option<Box<SharedLaunch>>,
-    /// When the program was blocked because of it.
+    /// Intervals in which the program was blocked because of it.
     pub blocked: Blocked,
-    /// Bytes per member of a v-variant, empty if not recorded.
+    /// Bytes per member of a v-variant; empty if not recorded.
     pub counts: Box<[u64]>,
 }
 
 impl RankOperation {
-    /// Stands where no operation is.
+    /// Returns a placeholder.
     pub fn nothing() -> Self {
         Self {
             rank: 0,
@@ -172,8 +177,10 @@ impl RankOperation {
         }
     }
 
-    /// Arrival for waiting and blame: issue where a queue lies between (a busy worker is not the culprit), else enter; of
-    /// messages that run as one the begin of their launch.
+    /// Returns the arrival, which waiting and blame are computed from.
+    ///
+    /// With a queue it is the issue: a busy worker thread does not make a rank late. Without a queue it is enter. For
+    /// messages that are launched together it is the start of their launch.
     #[inline]
     pub fn arrival_ns(&self) -> i64 {
         if self.issue_ns != NO_TIME {
@@ -185,7 +192,7 @@ impl RankOperation {
         }
     }
 
-    /// When it was asked for, by whatever tells it first.
+    /// Returns the earliest timestamp that shows the operation was requested.
     pub fn begin_ns(&self) -> i64 {
         let arrival = self.arrival_ns().min(self.enter_ns);
         if self.called_ns == NO_TIME {
@@ -195,40 +202,40 @@ impl RankOperation {
         }
     }
 
-    /// Own payload; `None` if it could not be learnt.
+    /// Returns the payload of this rank, or `None` if it could not be read.
     pub fn known_bytes(&self) -> Option<u64> {
         (self.flags & FLAG_BYTES_UNKNOWN == 0).then_some(self.bytes)
     }
 
-    /// True if there is a key to match it by.
+    /// Returns true if the operation has a key for matching.
     pub fn has_key(&self) -> bool {
         self.communicator != NO_COMMUNICATOR
             && self.flags & FLAG_SEQUENCE_UNKNOWN == 0
             && !(self.is_message() && self.peer < 0)
     }
 
-    /// True if its launch is others' too.
+    /// Returns true if it shares its launch with other calls.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Calls of its launch, itself included.
+    /// Returns the number of calls in its launch, itself included.
     pub fn launch_operations(&self) -> u16 {
         self.shared.as_ref().map_or(1, |launch| launch.operations)
     }
 
-    /// True for what one member does alone.
+    /// Returns true if one member calls the operation alone.
     pub fn is_one_sided(&self) -> bool {
         self.operation.pattern() == Pattern::OneSided
     }
 
-    /// True for sends and receives.
+    /// Returns true for sends and receives.
     pub fn is_message(&self) -> bool {
         matches!(self.operation, Operation::Send | Operation::Receive)
     }
 
-    /// True if its record says that it threw or was aborted.
+    /// Returns true if its record says that the call threw an exception or was aborted.
     pub fn failed(&self) -> bool {
         self.flags & FLAG_FAILED != 0
     }
@@ -236,7 +243,7 @@ impl RankOperation {
 
 #[cfg(test)]
 impl RankOperation {
-    /// A completed all-reduce of member `member` (which is also the rank) on communicator 0, for tests.
+    /// Returns a completed all-reduce of member `member` (which is also the rank) on communicator 0, for tests.
     pub fn sample(member: u32, enter_ns: i64, leave_ns: i64) -> Self {
         Self {
             rank: member,

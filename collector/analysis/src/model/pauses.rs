@@ -1,12 +1,12 @@
-//! What marks, ranges, annotations and our own hooks say of a host's time: input, checkpoints, evaluation, garbage
-//! collection, the optimiser.
+//! Named times of a host: input, checkpoints, evaluation, garbage collection, the optimizer.
 //!
-//! Only what a name says is told. Nothing names garbage collection but a program that marks it, or an import.
+//! The sources are marks, ranges, annotations and the recorder's hooks. Only names count as evidence. Garbage
+//! collection has a name only if the program marks it or an import contains it.
 
 use rankscope_formats::session::PauseKind;
 use rankscope_ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE};
 
-/// Kinds, in the order in which they are looked for: of what several name the first counts.
+/// Kinds in order of precedence. If a name fits several, the first one counts.
 pub const KINDS: [PauseKind; 6] = [
     PauseKind::GarbageCollection,
     PauseKind::Checkpoint,
@@ -16,10 +16,10 @@ pub const KINDS: [PauseKind; 6] = [
     PauseKind::BetweenPasses,
 ];
 
-/// How many kinds there are.
+/// Number of kinds.
 pub const COUNT: usize = KINDS.len();
 
-/// Words that say what a time was for, in lower case.
+/// Lower-case words that identify a kind.
 const WORDS: [(PauseKind, &[&str]); 5] = [
     (PauseKind::GarbageCollection, &["gc", "garbage"]),
     (
@@ -45,10 +45,11 @@ const WORDS: [(PauseKind, &[&str]); 5] = [
     (PauseKind::Optimizer, &["optimizer", "optimiser"]),
 ];
 
-/// Words beside which `checkpoint` means that activations are computed again, which is training.
+/// If one of these words occurs together with `checkpoint`, the name means activation checkpointing. That recomputes
+/// activations and belongs to training.
 const RECOMPUTES: [&str; 5] = ["activation", "activations", "recompute", "forward", "backward"];
 
-/// Pairs of words that say what one alone does not.
+/// Pairs of words that identify a kind together, but not alone.
 const PAIRS: [(PauseKind, &str, &str); 5] = [
     (PauseKind::Input, "data", "load"),
     (PauseKind::Input, "data", "loading"),
@@ -57,7 +58,7 @@ const PAIRS: [(PauseKind, &str, &str); 5] = [
     (PauseKind::Input, "get", "batch"),
 ];
 
-/// What a name says a time was for; `None` if it says nothing of that kind.
+/// Returns the kind that a name identifies, or `None`.
 pub fn kind_of(name: &str) -> Option<PauseKind> {
     if name == CHECKPOINT_SAVE || name == CHECKPOINT_LOAD {
         return Some(PauseKind::Checkpoint);
@@ -81,12 +82,12 @@ pub fn kind_of(name: &str) -> Option<PauseKind> {
     })
 }
 
-/// Position of a kind in [`KINDS`].
+/// Returns the index of a kind in [`KINDS`].
 pub fn position(kind: PauseKind) -> usize {
     KINDS.iter().position(|known| *known == kind).unwrap_or(COUNT - 1)
 }
 
-/// What a mark with a number at its end counts: `tokens 4096`, `samples=32`.
+/// Returns the unit that a mark with a trailing number counts: `tokens 4096`, `samples=32`.
 pub fn counts(text: &str) -> Option<&'static str> {
     let what = text.trim_end_matches(|c: char| !c.is_alphabetic()).to_lowercase();
     ["tokens", "samples"].into_iter().find(|known| *known == what)

@@ -1,15 +1,15 @@
-//! Quantiles in fixed memory: a histogram whose buckets are 1/64 of an octave wide.
+//! Quantiles in fixed memory. The buckets of the histogram are 1/64 of an octave wide.
 
 use rankscope_formats::session::Quantiles;
 
-/// Bits of the mantissa that number a bucket inside an octave.
+/// Bits of the mantissa that select a bucket inside an octave.
 const MANTISSA_BITS: u32 = 6;
-/// Bucket of 1.0, the smallest value with a bucket of its own.
+/// Bucket of 1.0, the smallest value with a separate bucket.
 const FIRST: u64 = 1023 << MANTISSA_BITS;
-/// Half a bucket, relative to its lower end: the largest error of a percentile.
+/// Maximum relative error of a percentile: half a bucket, relative to its lower end.
 const RELATIVE_ERROR: f64 = 1.0 / 128.0;
 
-/// Collects numbers ≥ 0. Those below 1 share one bucket, which is told as 0.
+/// A sketch of numbers ≥ 0. All numbers below 1 share one bucket; quantiles in it are reported as the minimum.
 #[derive(Clone, Debug, Default)]
 pub struct Sketch {
     buckets: Vec<u64>,
@@ -21,7 +21,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// Adds a number; negative ones and NaN count as 0.
+    /// Adds a number. Negative numbers and NaN count as 0.
     #[inline]
     pub fn add(&mut self, value: f64) {
         let value = value.max(0.0);
@@ -44,7 +44,7 @@ impl Sketch {
         self.buckets[bucket] += 1;
     }
 
-    /// Adds what another one collected.
+    /// Adds the numbers of another sketch.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -66,12 +66,12 @@ impl Sketch {
         }
     }
 
-    /// How many numbers.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The value below which this share of the numbers lies; 0 without any.
+    /// Returns the value below which this share of the numbers is. Returns 0 for an empty sketch.
     pub fn quantile(&self, share: f64) -> f64 {
         let wanted = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = self.below_one;
@@ -88,7 +88,7 @@ impl Sketch {
         self.max
     }
 
-    /// The summary; `None` without numbers.
+    /// Returns the summary, or `None` for an empty sketch.
     pub fn quantiles(&self) -> Option<Quantiles> {
         (self.count > 0).then(|| Quantiles {
             count: self.count,

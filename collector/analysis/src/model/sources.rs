@@ -1,16 +1,16 @@
-//! Properties of a rank log that name its sources of device times.
+//! Properties of a rank log that name the sources of its device times.
 
-/// The property that says that CUPTI was there.
+/// Property that shows that CUPTI was active.
 pub const CUPTI: &str = "source.cupti";
-/// Why it was not, or no longer.
+/// Property with the reason why CUPTI was inactive or stopped.
 pub const ENDED: &str = "source.cupti_ended";
-/// Why it was not for a time.
+/// Property with the reason why CUPTI was inactive for a time.
 pub const REFUSED: &str = "source.cupti_refused";
-/// Whether it told what it took for itself: [`OVERHEAD_RECORDED`], or why not.
+/// Property that shows whether CUPTI reported its overhead: [`OVERHEAD_RECORDED`], or the reason why not.
 pub const OVERHEAD: &str = "source.cupti_overhead";
-/// It did, of all of it.
+/// Value of [`OVERHEAD`] if all of the overhead was recorded.
 pub const OVERHEAD_RECORDED: &str = "recorded";
-/// The properties that say by which version of its interface the library told of its devices, and that events did.
+/// Property with the interface version of the NCCL profiler plugin, through which NCCL reported device times.
 pub const PLUGIN: &str = "source.nccl_plugin";
-/// See [`PLUGIN`].
+/// Property that shows that CUDA events measured device times.
 pub const EVENTS: &str = "source.nccl_events";

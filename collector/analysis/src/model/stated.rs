@@ -1,45 +1,45 @@
-//! What a person states about the machine: the bandwidth its paths can have, and the latency that is still good.
+//! Declared limits of the machine: the peak bandwidth of its paths, and the latency that is still good.
 //!
-//! Stated to the report, not to the merge: a session holds what was recorded and the sums from which any peak or limit
-//! gives its score, so that another peak needs no second merge, and nobody's opinion becomes part of a recording.
+//! They are options of the report, not of the merge. A session holds what was recorded, and the sums from which any
+//! peak or limit gives its score. A different peak needs no second merge, and no opinion becomes part of a recording.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Scopes that can be named, and how people write them.
+/// Scopes that can be named, with their short forms.
 const SCOPES: [(&str, &str); 3] = [
     ("inside-host", "inside"),
     ("across-hosts", "across"),
     ("mixed", "mixed"),
 ];
 
-/// Peaks and limits, by scope of the communicator.
+/// Declared peaks and limits by scope of the communicator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stated {
-    /// Highest bus bandwidth, bytes/s.
+    /// Peak bus bandwidth, in bytes per second.
     pub peaks: Vec<ForScope>,
-    /// Longest transfer of a launch of at most 64 KiB that is still good, ns.
+    /// Longest transfer of a launch of at most 64 KiB that is still good, in nanoseconds.
     pub latency_limits: Vec<ForScope>,
 }
 
 impl Stated {
-    /// Nothing was stated.
+    /// Returns true if nothing was declared.
     pub fn is_empty(&self) -> bool {
         self.peaks.is_empty() && self.latency_limits.is_empty()
     }
 
-    /// The peak of a scope, bytes/s.
+    /// Returns the peak of a scope, in bytes per second.
     pub fn peak(&self, scope: &str) -> Option<f64> {
         for_scope(&self.peaks, scope)
     }
 
-    /// The latency limit of a scope, ns.
+    /// Returns the latency limit of a scope, in nanoseconds.
     pub fn latency_limit(&self, scope: &str) -> Option<f64> {
         for_scope(&self.latency_limits, scope)
     }
 }
 
-/// What is said of the scope itself, else what is said of all.
+/// Returns the value of a scope, or the value for all scopes. The last declaration wins.
 fn for_scope(values: &[ForScope], scope: &str) -> Option<f64> {
     let of = |wanted: Option<&str>| {
         let found = values.iter().rev().find(|value| value.scope.as_deref() == wanted);
@@ -48,16 +48,16 @@ fn for_scope(values: &[ForScope], scope: &str) -> Option<f64> {
     of(Some(scope)).or_else(|| of(None))
 }
 
-/// A value for one scope, or for all.
+/// A value for one scope or for all scopes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForScope {
-    /// `inside-host`, `across-hosts`, `mixed`; `None` for all.
+    /// Scope: `inside-host`, `across-hosts` or `mixed`; `None` for all.
     pub scope: Option<String>,
-    /// The value, above 0, in the unit that the list holding it names.
+    /// Value above 0. The list that contains it defines its unit.
     pub value: f64,
 }
 
-/// A value for a scope could not be read.
+/// An invalid declaration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StatedError(String);
 
@@ -69,7 +69,7 @@ impl fmt::Display for StatedError {
 
 impl std::error::Error for StatedError {}
 
-/// Parts `[SCOPE=]VALUE`.
+/// Splits `[SCOPE=]VALUE`.
 fn parted(text: &str) -> Result<(Option<String>, &str), StatedError> {
     let Some((scope, value)) = text.split_once('=') else {
         return Ok((None, text.trim()));
@@ -85,7 +85,7 @@ fn parted(text: &str) -> Result<(Option<String>, &str), StatedError> {
     }
 }
 
-/// A number above 0 before a unit, and the unit.
+/// Splits a text into a number above 0 and the unit after it.
 fn number(text: &str) -> Result<(f64, &str), StatedError> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -97,7 +97,7 @@ fn number(text: &str) -> Result<(f64, &str), StatedError> {
     Ok((value, text[end..].trim()))
 }
 
-/// A peak, `[SCOPE=]GB/s`: `450`, `inside-host=450`, `across=48GB/s`.
+/// Parses a peak, `[SCOPE=]GB/s`: `450`, `inside-host=450`, `across=48GB/s`.
 pub fn peak(text: &str) -> Result<ForScope, StatedError> {
     let (scope, value) = parted(text)?;
     let (value, unit) = number(value)?;
@@ -117,7 +117,7 @@ pub fn peak(text: &str) -> Result<ForScope, StatedError> {
     })
 }
 
-/// A latency limit, `[SCOPE=]TIME` with its unit: `50us`, `across-hosts=120us`.
+/// Parses a latency limit, `[SCOPE=]TIME` with its unit: `50us`, `across-hosts=120us`.
 pub fn latency_limit(text: &str) -> Result<ForScope, StatedError> {
     let (scope, value) = parted(text)?;
     let (value, unit) = number(value)?;

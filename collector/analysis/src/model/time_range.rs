@@ -1,23 +1,24 @@
-//! Times as people type them: `1.5s..3s`, `250ms..`, from the beginning of the session. One hyphen does as well as two dots.
+//! Time ranges as users type them: `1.5s..3s`, `250ms..`. Times count from the start of the session. A hyphen may
+//! replace the two dots.
 
 use rankscope_formats::session::Session;
 
-/// From (inclusive) and to (exclusive), ns; open where nothing was typed.
+/// A time range: from (inclusive) and to (exclusive), in nanoseconds. `None` is an open end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// First moment.
+    /// Start of the range, included.
     pub from_ns: Option<i64>,
-    /// First moment beyond.
+    /// End of the range, excluded.
     pub to_ns: Option<i64>,
 }
 
 impl TimeRange {
-    /// The window that is meant in a session: where it is open, all that there is.
+    /// Returns the window in a session. Open ends become the session's start and end.
     pub fn window(self, session: &Session) -> (i64, i64) {
         let axis = &session.axis;
         (
             self.from_ns.unwrap_or(axis.start_ns),
-            // What begins with the last record is in the session, too.
+            // The end is exclusive, so one nanosecond more includes what starts with the last record.
             self.to_ns.unwrap_or(axis.end_ns.saturating_add(1)),
         )
     }
@@ -48,7 +49,7 @@ impl std::str::FromStr for TimeRange {
     }
 }
 
-/// A length of time with its unit: `1.5s`, `250ms`.
+/// Parses a duration with its unit, such as `1.5s` or `250ms`, to nanoseconds.
 pub fn time_ns(text: &str) -> Option<i64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);

@@ -1,11 +1,11 @@
-//! Numbers as people read them: three significant digits and a unit.
+//! Formats numbers for people: three significant digits and a unit.
 
-/// Nanoseconds as µs, ms, s or minutes.
+/// Formats nanoseconds as ns, µs, ms, s, minutes or hours.
 pub fn time(ns: i64) -> String {
     time_f(ns as f64)
 }
 
-/// As [`time`], for quantiles and means.
+/// Formats a time like [`time`], for quantiles and means.
 pub fn time_f(ns: f64) -> String {
     let magnitude = ns.abs();
     if magnitude == 0.0 {
@@ -30,7 +30,7 @@ pub fn time_f(ns: f64) -> String {
     }
 }
 
-/// Rank-nanoseconds, time summed over ranks: `11.3 rank-s`.
+/// Formats rank-nanoseconds, the time summed over ranks: `11.3 rank-s`.
 pub fn rank_time(ns: i64) -> String {
     let ns = ns as f64;
     let magnitude = ns.abs();
@@ -45,25 +45,25 @@ pub fn rank_time(ns: i64) -> String {
     }
 }
 
-/// Bytes in powers of 1000, as bandwidths are told.
+/// Formats bytes in powers of 1000, as usual for bandwidth.
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"])
 }
 
-/// Bytes in powers of 1024, as buffers are sized.
+/// Formats bytes in powers of 1024, as usual for buffers.
 pub fn binary_bytes(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
-/// Bytes per second; GB/s are 10⁹ bytes per second.
+/// Formats a bandwidth. 1 GB/s is 10⁹ bytes per second.
 pub fn rate(bytes_per_s: f64) -> String {
     scaled(bytes_per_s, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
 }
 
-/// A share as a percentage; small shares keep a digit.
+/// Formats a share as a percentage. Shares below 10 % keep a decimal digit.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    // Nearly all is not all.
+    // A share just below 1 must not be shown as 100 %.
     let is_nearly_all = percent > 99.0 && percent < 100.0;
     if is_nearly_all && percent > 99.9 {
         "> 99.9 %".to_owned()
@@ -76,7 +76,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A count with its thousands set apart.
+/// Formats a count with commas between thousands.
 pub fn count(count: u64) -> String {
     let plain = count.to_string();
     let mut out = String::with_capacity(plain.len() + plain.len() / 3);
@@ -89,13 +89,13 @@ pub fn count(count: u64) -> String {
     out
 }
 
-/// A count and the thing counted: `1 step`, `2 steps`.
+/// Formats a count with its noun: `1 step`, `2 steps`.
 pub fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", count(number))
 }
 
-/// A change of what `shown` writes, with its sign: `+6.10 ms`, `−6.10 ms`. What rounds to nothing has none.
+/// Formats a change with its sign: `+6.10 ms`, `−6.10 ms`. A change that rounds to zero has no sign.
 pub fn signed(change: f64, shown: String) -> String {
     if !shown.contains(|digit: char| matches!(digit, '1'..='9')) {
         shown.trim_start_matches('-').to_owned()
@@ -106,7 +106,7 @@ pub fn signed(change: f64, shown: String) -> String {
     }
 }
 
-/// A number below zero with a minus as long as a plus, and not the hyphen of names.
+/// Replaces a leading hyphen by a minus sign, which is as wide as the plus sign.
 pub fn with_minus(shown: String) -> String {
     match shown.strip_prefix('-') {
         Some(rest) => format!("−{rest}"),
@@ -114,7 +114,7 @@ pub fn with_minus(shown: String) -> String {
     }
 }
 
-/// A change as a share of what there was, without the sign of a rise: `6.1 %`, `0.04 %`, `1,200 %`.
+/// Formats a change relative to the base, without a plus sign: `6.1 %`, `0.04 %`, `1,200 %`.
 pub fn relative(share: f64) -> String {
     let percent = share * 100.0;
     let magnitude = percent.abs();
@@ -130,7 +130,7 @@ pub fn relative(share: f64) -> String {
     }
 }
 
-/// A mean of counts: `12.5`, and `1,234` where a fraction says nothing.
+/// Formats a mean of counts: `12.5`, or `1,234` for large values, where a fraction has no use.
 pub fn mean_count(mean: f64) -> String {
     if mean.fract() == 0.0 || mean.abs() >= 999.5 {
         let sign = if mean <= -0.5 { "-" } else { "" };
@@ -140,7 +140,7 @@ pub fn mean_count(mean: f64) -> String {
     }
 }
 
-/// A mean or a change of bytes, in powers of 1000.
+/// Formats a mean or a change of bytes in powers of 1000.
 pub fn bytes_f(mean: f64) -> String {
     scaled(mean.round(), 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"])
 }
@@ -149,7 +149,7 @@ fn scaled(value: f64, base: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut units = units.iter().peekable();
     while let Some(unit) = units.next() {
-        // What would be printed as 1000 belongs to the next unit.
+        // A value that would be printed as 1000 belongs to the next unit.
         if value.abs() < base - 0.5 || units.peek().is_none() {
             let is_whole_bytes = unit.starts_with('B') && value.fract() == 0.0;
             return if is_whole_bytes {
@@ -163,7 +163,7 @@ fn scaled(value: f64, base: f64, units: &[&str]) -> String {
     digits(value)
 }
 
-/// Three significant digits, trailing zeros of a fraction kept: they say how exact the number is.
+/// Formats three significant digits. Trailing zeros of a fraction stay because they show the precision.
 pub fn digits(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 99.95 || magnitude == 0.0 {

@@ -1,6 +1,7 @@
 //! Anchors: the operations that end the steps of a rank.
 //!
-//! Each rank of a world has the same number of anchors, so an anchor's number is the number of the step that it ends.
+//! All ranks of a world have the same number of anchors. So the number of an anchor is the number of the step that it
+//! ends.
 
 use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
 use rankscope_formats::session::StepKind;
@@ -8,15 +9,15 @@ use rankscope_ranklog::{Operation, Pattern};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many anchors a rank may have lost in a row and still be found again.
+/// Maximum number of consecutive anchors that a rank may have lost while later ones are still recognised.
 const LOST_ANCHORS: usize = 64;
 
-/// What names an operation that ends a step.
+/// Key of an operation that ends a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) communicator: u32,
     pub(crate) operation: Operation,
-    /// Other rank of a message, else −1.
+    /// Other rank of a message; otherwise −1.
     pub(crate) peer: i32,
     pub(crate) tag: u32,
     pub(crate) sequence: u32,
@@ -38,14 +39,14 @@ impl Key {
     }
 }
 
-/// Keys that go on by the same steps: a run of any length takes one entry.
+/// A run of keys whose tag and sequence number increase by constant amounts. A run of any length is one entry.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: Key,
     tag_step: u32,
     sequence_step: u32,
     count: u32,
-    /// Anchors before this run.
+    /// Number of anchors before this run.
     before: u32,
 }
 
@@ -62,33 +63,33 @@ impl Run {
     }
 }
 
-/// The anchors of a world, in order.
+/// The anchors of a world in order.
 #[derive(Clone, Debug, Default)]
 pub struct AnchorList {
     runs: Vec<Run>,
-    /// Numbers of the anchors that end something else than a training step, in order.
+    /// Numbers of the anchors that end a step other than a training step, in order.
     others: Vec<(u32, StepKind)>,
 }
 
 impl AnchorList {
-    /// An anchor that ends no training step.
+    /// Appends an anchor that ends a step of another kind than training.
     pub(crate) fn push_other(&mut self, key: Key, kind: StepKind) {
         self.others.push((self.len(), kind));
         self.push(key);
     }
 
-    /// What this anchor ends.
+    /// Returns the kind of step that an anchor ends.
     pub(crate) fn kind(&self, number: u32) -> StepKind {
         let at = self.others.binary_search_by_key(&number, |&(other, _)| other);
         at.map_or(StepKind::Train, |at| self.others[at].1)
     }
 
-    /// Of another rank's anchors, which have the same numbers: what they end.
+    /// Copies the kinds of steps from another rank's anchors, which have the same numbers.
     pub(crate) fn take_kinds(&mut self, other: &Self) {
         self.others.clone_from(&other.others);
     }
 
-    /// An anchor that this rank lacks: those behind it keep their numbers.
+    /// Appends a placeholder for an anchor that this rank lacks, so that later anchors keep their numbers.
     pub(crate) fn push_missing(&mut self) {
         self.push(Key {
             communicator: NO_COMMUNICATOR,
@@ -99,8 +100,8 @@ impl AnchorList {
         });
     }
 
-    /// The communicators whose members all have these anchors; `None` if one is a message, which has another name on its
-    /// other end.
+    /// Returns the communicators whose members all have these anchors. Returns `None` if an anchor is a message,
+    /// because its other end has a different key.
     pub fn communicators(&self) -> Option<BTreeSet<u32>> {
         let mut known = self
             .runs
@@ -144,18 +145,18 @@ impl AnchorList {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of anchors.
     pub fn len(&self) -> u32 {
         self.runs.last().map_or(0, |last| last.before + last.count)
     }
 
-    /// True if there are none.
+    /// Returns true if there is no anchor.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 }
 
-/// A rank's place among the anchors of its world.
+/// A cursor of one rank in the anchors of its world.
 #[derive(Clone, Default)]
 pub struct Anchors {
     list: Arc<AnchorList>,
@@ -164,22 +165,22 @@ pub struct Anchors {
 }
 
 impl Anchors {
-    /// At the first anchor.
+    /// Creates a cursor at the first anchor.
     pub fn new(list: Arc<AnchorList>) -> Self {
         Self { list, run: 0, at: 0 }
     }
 
-    /// True if the rank has none.
+    /// Returns true if the rank has no anchor.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// What the step is that this anchor ends.
+    /// Returns the kind of step that an anchor ends.
     pub fn kind(&self, number: u32) -> StepKind {
         self.list.kind(number)
     }
 
-    /// The number of the anchor that this operation is; `None` if it is none.
+    /// Returns the number of the anchor that this operation is, or `None` if it is no anchor.
     #[inline]
     pub fn number_of(&mut self, operation: &RankOperation) -> Option<u32> {
         let run = self.list.runs.get(self.run)?;
@@ -195,7 +196,7 @@ impl Anchors {
         if key == expected {
             return Some(self.advance());
         }
-        // Tags and sequences grow: what is not beyond the next anchor cannot be a later one.
+        // Tags and sequence numbers increase. An operation that is not beyond the next anchor cannot be a later one.
         if (key.tag, key.sequence) > (expected.tag, expected.sequence) {
             self.search(operation)
         } else {
@@ -216,7 +217,7 @@ impl Anchors {
         number
     }
 
-    /// A record was lost: looks for the operation among the next anchors.
+    /// Searches the next anchors for the operation, because the record of an anchor may have been lost.
     #[cold]
     fn search(&mut self, operation: &RankOperation) -> Option<u32> {
         let key = Key::of(operation);

@@ -1,30 +1,32 @@
-//! What a correlation means, for as long as something may refer to it. CUPTI counts calls: the numbers that are near in
-//! time are near each other, so a place is found by the lowest bits, without a search.
+//! A map by CUPTI correlation ID that forgets entries which nothing can refer to any more.
+//!
+//! CUPTI numbers calls consecutively, so IDs that are near in time are near each other. The lowest bits select a slot
+//! without a search.
 
-/// Places at first.
+/// Initial number of slots.
 const FIRST: usize = 1 << 10;
-/// Places at most: what is forgotten is counted.
+/// Maximum number of slots. Overwritten entries are counted.
 const MOST: usize = 1 << 20;
-/// What is done with stays for so long: the nodes of a graph refer to its launch one after another.
+/// Time for which a done entry stays, in nanoseconds. The nodes of a graph refer to its launch one after another.
 const STAYS_NS: i64 = 1_000_000_000;
 
 struct Place<T> {
     correlation: u32,
-    /// When it was used last, ns.
+    /// Time of the last use, in nanoseconds.
     used_ns: i64,
     what: T,
 }
 
-/// What was never needed is forgotten after so long.
+/// Time after which an entry that was never used is forgotten, in nanoseconds.
 const FORGOTTEN_NS: i64 = 60_000_000_000;
 
-/// What is remembered can say that nobody is known to need it any more.
+/// An entry that knows whether it is still needed.
 pub trait Done {
-    /// True if it was needed, or never will be.
+    /// Returns true if it was used, or never will be.
     fn is_done(&self) -> bool;
 }
 
-/// Meanings by correlation.
+/// Entries by correlation ID.
 pub struct ByCorrelation<T> {
     places: Vec<Option<Place<T>>>,
 }
@@ -40,14 +42,14 @@ impl<T: Copy + Done> ByCorrelation<T> {
         correlation as usize & self.places.len().wrapping_sub(1)
     }
 
-    /// Its meaning.
+    /// Returns the entry of a correlation ID.
     #[inline]
     pub fn get(&self, correlation: u32) -> Option<&T> {
         let place = self.places.get(self.at(correlation))?.as_ref()?;
         (place.correlation == correlation).then_some(&place.what)
     }
 
-    /// Its meaning, which is used at this moment, ns.
+    /// Returns the entry of a correlation ID and marks it as used at `now_ns`.
     #[inline]
     pub fn uses(&mut self, correlation: u32, now_ns: i64) -> Option<&mut T> {
         let at = self.at(correlation);
@@ -59,7 +61,7 @@ impl<T: Copy + Done> ByCorrelation<T> {
         Some(&mut place.what)
     }
 
-    /// Remembers a meaning. What is forgotten for it, if that was not done with.
+    /// Inserts an entry. Returns the entry that it overwrites, if that was not done.
     pub fn insert(&mut self, correlation: u32, now_ns: i64, what: T) -> Option<T> {
         if self.places.is_empty() {
             self.places.resize_with(FIRST, || None);
@@ -94,12 +96,12 @@ impl<T: Copy + Done> ByCorrelation<T> {
         self.places.resize_with(wider, || None);
         for place in before.into_iter().flatten() {
             let at = self.at(place.correlation);
-            // Two that had different places before have different ones now.
+            // Entries with different slots before have different slots now.
             self.places[at] = Some(place);
         }
     }
 
-    /// All that are remembered.
+    /// Iterates over all entries.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten().map(|place| &place.what)
     }
@@ -129,7 +131,7 @@ mod tests {
         for correlation in 0..5000 {
             known.uses(correlation, 10).expect("known").1 = true;
         }
-        // Just used: they stay.
+        // They were just used, so they stay.
         known.insert(8192, 20, Meaning(8192, false));
         assert_eq!(known.get(0), Some(&Meaning(0, true)));
         let later = 20 + STAYS_NS;

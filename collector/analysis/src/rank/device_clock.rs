@@ -1,11 +1,12 @@
-//! A device's clock beside its host's (METRICS.md, section 4): what the device says of when a kernel worked, on the axis,
-//! with an interval.
+//! Converts a device's clock to the axis (METRICS.md, section 4), with an interval for the error.
 //!
-//! Evidence is the run's own: the host was told of a moment no earlier than it was (which bounds the offset from above),
-//! and no kernel began before its call was entered (which bounds it from below). Where events tell, a reading of their clock
-//! between two stamps of the host does both. Two clocks that drift evenly are told
-//! apart by a line, and a line that is below all upper bounds is below their convex hull (Duda 1987): so the hull is
-//! taken for what the offset is at most, window by window, because no drift stays even for long.
+//! The evidence comes from the run itself. The host receives each report of device work no earlier than the work
+//! happened, which bounds the offset from above. No kernel starts before its call was entered, which bounds it from
+//! below. With CUDA events, a reading of their clock between two host timestamps gives both bounds.
+//!
+//! The offset of two clocks with an even drift is a line. A line below all upper bounds is below their lower convex
+//! hull (Duda 1987), so the hull is used as the largest possible offset. It is computed per window, because no drift
+//! stays even for long.
 
 use crate::clocks::clock::Line;
 use rankscope_ranklog::reader::RankLog;
@@ -17,42 +18,43 @@ use std::collections::BTreeMap;
 
 use super::devices::CallKey;
 
-/// Evidence is gathered by this much of the device's time, ns, while there is room.
+/// Initial width of an evidence bucket, in nanoseconds of the device's clock.
 const FINEST_NS: i64 = 1 << 20;
-/// Pieces of evidence at most; then by twice as much time.
+/// Maximum number of buckets; on overflow their width doubles.
 const MOST_BUCKETS: usize = 1 << 14;
-/// How long a drift is taken for even, ns.
+/// Time for which the drift is assumed to be even, in nanoseconds.
 const WINDOW_NS: i64 = 30_000_000_000;
-/// No two clocks drift faster than this (METRICS.md, section 4).
+/// Maximum drift between two clocks, in parts per million (METRICS.md, section 4).
 const MOST_DRIFT_PPM: f64 = 200.0;
-/// By how much bounds may contradict each other before it is told: stamps are rounded, ns.
+/// Tolerance for contradicting bounds, in nanoseconds: timestamps are rounded.
 const TOLERANCE_NS: i64 = 1000;
-/// Devices of one process.
+/// Maximum number of devices of one process.
 const MOST_DEVICES: usize = 256;
-/// Calls whose device record is awaited at once while evidence is gathered.
+/// Maximum number of calls whose device record is pending while evidence is collected.
 const MOST_CALLS: usize = 1 << 16;
 
-/// A device's clock beyond this, a hundred years after 1970 and more, is damage, and arithmetic on it would not fit.
+/// Device timestamps from this value on, more than a hundred years after 1970, are damaged. Arithmetic on them would
+/// overflow.
 const LATEST_NS: u64 = 1 << 62;
-/// Times are cut to ± this, as everywhere (see [`Line`]).
+/// Timestamps are clamped to ± this, in nanoseconds (see [`Line`]).
 const FARTHEST_NS: i64 = 1 << 56;
 
-/// True for a moment that a device can have told.
+/// Returns true for a plausible device timestamp.
 pub fn is_usable(device_ns: u64) -> bool {
     (1..LATEST_NS).contains(&device_ns)
 }
 
-/// A bound of the offset host − device: a moment of the device, and what the offset is at most or at least then, ns.
+/// A bound of the offset host − device: device timestamp and offset, in nanoseconds.
 type Bound = (i64, i64);
 
-/// The tightest bounds in one stretch of time.
+/// The tightest bounds in one bucket of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
     above: Option<Bound>,
     below: Option<Bound>,
 }
 
-/// Bounds by time, as fine as there is room for.
+/// Bounds by time, as fine as memory permits.
 struct Evidence {
     by_time: BTreeMap<i64, Bounds>,
     bucket_ns: i64,
@@ -102,27 +104,28 @@ fn tighter(one: Option<Bound>, other: Option<Bound>, is_tighter: fn(i64, i64) ->
     }
 }
 
-/// Device to axis.
+/// Conversion of a device's clock to the axis.
 #[derive(Clone, Debug)]
 pub struct DeviceClock {
     knots: Vec<Bound>,
     drift: f64,
-    /// How far the true offset may lie below what is used, at most and in the middle, ns; `None` without calls.
+    /// Maximum distance of the true offset below the assumed one: largest and median over time, in nanoseconds. `None`
+    /// without calls.
     pub error_ns: Option<(i64, i64)>,
-    /// Windows in which the two bounds contradict each other.
+    /// Number of windows in which the upper and lower bounds contradict each other.
     pub contradictions: u64,
 }
 
 /// The clocks of a process's devices.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceClocks {
-    /// By what is said to be their device.
+    /// Clocks by device number.
     by_device: BTreeMap<u32, DeviceClock>,
 }
 
 impl DeviceClocks {
-    /// Learns the clocks of the devices that communicators of the log work on. `device_of` numbers them: `None` for a
-    /// communicator of which nothing is known.
+    /// Determines the clocks of the devices that the communicators of the log use. `device_of` returns the device
+    /// number of a communicator, or `None` if the communicator is unknown.
     pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
         let mut evidence: BTreeMap<u32, Evidence> = BTreeMap::new();
         let mut calls: FxHashMap<CallKey, i64> = FxHashMap::default();
@@ -157,12 +160,12 @@ impl DeviceClocks {
         }
     }
 
-    /// The clock of a device.
+    /// Returns the clock of a device.
     pub fn of(&self, device: u32) -> Option<&DeviceClock> {
         self.by_device.get(&device)
     }
 
-    /// All of them.
+    /// Iterates over all clocks.
     pub fn iter(&self) -> impl Iterator<Item = &DeviceClock> {
         self.by_device.values()
     }
@@ -170,7 +173,7 @@ impl DeviceClocks {
 
 impl DeviceClock {
     fn fit(evidence: &Evidence) -> Option<Self> {
-        // Seen from the other side a lower bound is an upper one.
+        // A lower bound becomes an upper one by negation.
         let turned = |&(at, offset): &Bound| (at, -offset);
         let above = spread(evidence.by_time.values().filter_map(|bounds| bounds.above));
         let below = spread(
@@ -183,14 +186,14 @@ impl DeviceClock {
         let mut knots: Vec<Bound> = Vec::new();
         let mut widths: Vec<i64> = Vec::new();
         let mut contradictions = 0;
-        // Only where there is evidence: a program may pause for hours.
+        // Only windows with evidence are processed: a program may pause for hours.
         for window in
             above.chunk_by(|one, other| (one.0 - origin) / WINDOW_NS == (other.0 - origin) / WINDOW_NS)
         {
             let (Some(&(from, _)), Some(&(until, _))) = (window.first(), window.last()) else {
                 continue;
             };
-            // Half a window more on both sides: at its ends a hull goes to whatever point is there.
+            // Half a window more on both sides: at its ends a hull always touches the outermost point.
             let around = from - WINDOW_NS / 2..until + WINDOW_NS / 2;
             let upper = lower_hull(within(&above, &around));
             let lower: Vec<Bound> = lower_hull(within(&below, &around)).iter().map(turned).collect();
@@ -224,12 +227,12 @@ impl DeviceClock {
         })
     }
 
-    /// How much faster the host's clock runs, ppm.
+    /// Returns how much faster the host's clock runs, in parts per million.
     pub fn drift_ppm(&self) -> f64 {
         self.drift * 1e6
     }
 
-    /// A moment of the device on the axis, ns.
+    /// Converts a device timestamp to the axis, in nanoseconds.
     pub fn ns(&self, device_ns: u64) -> i64 {
         let device_ns = i64::try_from(device_ns).unwrap_or(i64::MAX);
         let offset = match (self.knots.first(), self.knots.last()) {
@@ -247,7 +250,7 @@ impl DeviceClock {
     }
 }
 
-/// Height of a line through these points at a moment between the first and the last, in whole ns.
+/// Interpolates linearly between points, in whole nanoseconds. Returns `None` outside of them.
 fn inside(points: &[Bound], at: i64) -> Option<i64> {
     let after = points.partition_point(|point| point.0 <= at);
     let before = *points.get(after.checked_sub(1)?)?;
@@ -256,7 +259,7 @@ fn inside(points: &[Bound], at: i64) -> Option<i64> {
             let share = (at - before.0) as f64 / (next.0 - before.0) as f64;
             Some(before.1 + (share * (next.1 - before.1) as f64).round() as i64)
         }
-        // The last point itself.
+        // Only the last point itself is inside.
         None => (before.0 == at).then_some(before.1),
     }
 }
@@ -285,7 +288,7 @@ fn take(evidence: &mut Evidence, record: &Record, line: &Line, calls: &mut FxHas
     }
 }
 
-/// What every upper bound says of every other moment, if no clock drifts faster than [`MOST_DRIFT_PPM`].
+/// Tightens each upper bound by the others, because no clock drifts faster than [`MOST_DRIFT_PPM`].
 fn spread(bounds: impl Iterator<Item = Bound>) -> Vec<Bound> {
     let mut bounds: Vec<Bound> = bounds.collect();
     let count = bounds.len();
@@ -305,18 +308,18 @@ fn spread(bounds: impl Iterator<Item = Bound>) -> Vec<Bound> {
     bounds
 }
 
-/// Those whose moments lie in a range.
+/// Returns the bounds inside a range of time.
 fn within<'a>(bounds: &'a [Bound], range: &std::ops::Range<i64>) -> &'a [Bound] {
     let from = bounds.partition_point(|bound| bound.0 < range.start);
     let until = bounds.partition_point(|bound| bound.0 < range.end);
     &bounds[from..until.max(from)]
 }
 
-/// The lower convex hull of points in the order of their moments.
+/// Returns the lower convex hull of points in order of time.
 fn lower_hull(points: &[Bound]) -> Vec<Bound> {
     let mut hull: Vec<Bound> = Vec::new();
     for &point in points {
-        // Products of ns and ns need more than 64 bits.
+        // Products of nanoseconds need more than 64 bits.
         let turns = |one: Bound, other: Bound| {
             let wide = |value: i64| i128::from(value);
             (wide(other.0) - wide(one.0)) * (wide(point.1) - wide(one.1))
@@ -337,8 +340,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Evidence of a device that is `ahead` ns before the host and drifts, from calls every 10 ms: a call's kernel begins
-    /// `wait` after it, and the host is told `delay` later.
+    /// Returns evidence of a device that is `ahead` ns before the host and drifts, from calls every 10 ms. Each kernel
+    /// starts `wait` after its call, and the host receives the report `delay` later.
     fn evidence(
         ahead: i64,
         drift: impl Fn(i64) -> i64,
@@ -368,7 +371,7 @@ mod tests {
     }
 
     proptest! {
-        /// With an even drift the truth is inside the stated interval, in short runs and in long ones.
+        /// With an even drift the true time is inside the reported interval, in short and long runs.
         #[test]
         fn the_axis_is_found_within_the_stated_error(
             ahead in 0i64..4_000_000_000_000_000_000, ppm in -150.0f64..150.0, calls in 3i64..9000,
@@ -384,7 +387,7 @@ mod tests {
                 let device = host + ahead + drift(host);
                 if device < first || device > last { continue; }
                 let found = clock.ns(device as u64);
-                // Stamps are whole ns on both sides.
+                // Timestamps are rounded to whole nanoseconds on both sides.
                 prop_assert!(found >= host - 3, "{} {}", found, host);
                 prop_assert!(found <= host + widest + 3, "{} {} {}", found, host, widest);
             }
@@ -393,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_drift_that_changes_is_followed() {
-        // One ppm faster or slower within ten minutes, as a warming crystal does.
+        // The drift changes by one ppm within ten minutes, as with a warming crystal.
         let drift = |host: i64| {
             (20e-6 * host as f64 + 40_000.0 * (host as f64 / 600e9 * std::f64::consts::TAU).sin()) as i64
         };

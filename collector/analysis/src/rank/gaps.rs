@@ -1,11 +1,11 @@
-//! Times in which a device's stream did nothing, by cause, and stretches in which the device did not compute
-//! (METRICS.md, section 6). Works come in order of their begin.
+//! Finds idle gaps of streams by cause, and stretches in which a device did not compute (METRICS.md, section 6). Device
+//! work must arrive in order of its start.
 
 use rankscope_formats::session::{IdleCause, StallCause, StallRow, WorkClass};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Causes that are summed up.
+/// Causes that are summed.
 pub const CAUSES: [IdleCause; 4] = [
     IdleCause::HostWait,
     IdleCause::KernelWait,
@@ -13,14 +13,14 @@ pub const CAUSES: [IdleCause; 4] = [
     IdleCause::Unknown,
 ];
 
-/// Gaps between kernels that were already launched are the device's own up to this, ns.
+/// Maximum gap between already launched kernels that is attributed to the device, in nanoseconds.
 const KERNEL_WAIT_NS: i64 = 30_000;
-/// Shortest stretch without compute that is a stall, ns.
+/// Minimum length of a stall, in nanoseconds.
 const STALL_NS: i64 = 1_000_000;
-/// Compute of less than a share of this of a stretch does not end it.
+/// Compute below 1 / this of a stretch does not end the stretch.
 const BUSY_SHARE: i64 = 100;
 
-/// A stretch without compute that may go on.
+/// A stretch without compute that may continue.
 #[derive(Clone, Copy)]
 struct Stretch {
     start_ns: i64,
@@ -28,40 +28,40 @@ struct Stretch {
     communication_ns: i64,
     memory_ns: i64,
     compute_ns: i64,
-    /// Compute behind its end.
+    /// Compute after its end.
     tail_ns: i64,
-    /// Time in which the compute that ended it, or a part of it, had not been launched; `None`: not known.
+    /// Time in which the compute after it, or after a part of it, had not been launched; `None` if unknown.
     not_launched_ns: Option<i64>,
-    /// Number of the name of the compute that ended it.
+    /// Number of the name of the compute kernel that ended it.
     before: i32,
 }
 
-/// Where in a step a stretch without compute comes again: before which kernel, and why.
+/// Place of a recurring stretch without compute in a step: the kernel after it, and the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// Number of the kernel's name in the log.
     pub before: i32,
-    /// Why, as far as this rank alone can tell.
+    /// Cause, as far as the data of this rank shows it.
     pub cause: StallCause,
 }
 
-/// Streams and stretches of one rank's devices.
+/// Gaps and stretches of one rank's devices.
 #[derive(Default)]
 pub struct Gaps {
     /// End of the last work by stream.
     ends: FxHashMap<u32, i64>,
-    /// Until when there was compute.
+    /// End of all compute so far.
     computed_until: Option<i64>,
-    /// Communication and memory work that reaches beyond that.
+    /// Communication and memory work that extends beyond that end.
     communication: Union,
     memory: Union,
     open: Option<Stretch>,
-    /// Stretches of any length that are over: end, place, length.
+    /// Completed stretches of any length: end, place and length.
     pub stretches: VecDeque<(i64, Place, i64)>,
 }
 
 impl Gaps {
-    /// A work ran, whose name has this number. Why its stream did nothing before it, and for how long.
+    /// Adds device work whose name has the number `name`. Returns why its stream was idle before it, and for how long.
     #[allow(clippy::too_many_arguments, reason = "what is known of a work, once per work")]
     pub fn work(
         &mut self,
@@ -107,13 +107,13 @@ impl Gaps {
         stalls: &mut Vec<StallRow>,
     ) {
         let told = self.computed_until;
-        // What reaches beyond the first compute, which is still to come, may fill what follows it.
+        // Work that extends beyond the first compute, which has not arrived yet, may fill a stretch after it.
         let asked_from = told.unwrap_or(start_ns);
         match class {
             WorkClass::Communication => self.communication.add(start_ns, end_ns, asked_from),
             WorkClass::Memory => self.memory.add(start_ns, end_ns, asked_from),
             WorkClass::Compute => {
-                // Before the first compute nothing has stalled.
+                // Before the first compute there is no stall.
                 let until = told.unwrap_or(start_ns);
                 if start_ns > until {
                     self.gap(until, start_ns, launch_ns, name, stalls);
@@ -129,7 +129,7 @@ impl Gaps {
         }
     }
 
-    /// There was no compute between two moments.
+    /// Adds an interval without compute.
     fn gap(&mut self, from: i64, to: i64, launch_ns: Option<i64>, before: i32, stalls: &mut Vec<StallRow>) {
         let piece = Stretch {
             start_ns: from,
@@ -142,7 +142,7 @@ impl Gaps {
             before,
         };
         self.open = Some(match self.open.take() {
-            // Joined across what is less than a hundredth of the whole.
+            // Intervals are joined if the compute between them is less than a hundredth of the whole.
             Some(open)
                 if (open.compute_ns + open.tail_ns).saturating_mul(BUSY_SHARE) < to - open.start_ns =>
             {
@@ -203,7 +203,7 @@ impl Gaps {
         });
     }
 
-    /// Nothing comes any more.
+    /// Closes the last stretch.
     pub fn finish(&mut self, stalls: &mut Vec<StallRow>) {
         if let Some(open) = self.open.take() {
             self.close(open, stalls);
@@ -211,14 +211,14 @@ impl Gaps {
     }
 }
 
-/// A union of intervals that come in the order of their begins.
+/// A union of intervals that arrive in order of their starts.
 #[derive(Default)]
 struct Union {
     pieces: VecDeque<(i64, i64)>,
 }
 
 impl Union {
-    /// One more; what ends before a moment is not asked for any more.
+    /// Adds an interval, and removes pieces that end by `until`: they are no longer needed.
     fn add(&mut self, start: i64, end: i64, until: i64) {
         while self.pieces.front().is_some_and(|piece| piece.1 <= until) {
             self.pieces.pop_front();
@@ -229,7 +229,7 @@ impl Union {
         }
     }
 
-    /// How much of an interval it covers.
+    /// Returns the length of the part of `from..to` that is in the union.
     fn inside(&self, from: i64, to: i64) -> i64 {
         let parts = self
             .pieces
@@ -264,12 +264,12 @@ mod tests {
         use WorkClass::Compute;
         let (idle, _) = run(&[
             (7, Compute, 0, 100 * US, Some(-5)),
-            // Launched after the last one ended.
+            // Launched after the previous one ended.
             (7, Compute, 110 * US, 200 * US, Some(105 * US)),
             (7, Compute, 210 * US, 300 * US, Some(150 * US)),
             (7, Compute, 400 * US, 500 * US, Some(150 * US)),
             (7, Compute, 600 * US, 700 * US, None),
-            // Another stream, and one that overlaps.
+            // A different stream, and work that overlaps.
             (8, Compute, 600 * US, 650 * US, None),
             (7, Compute, 690 * US, 800 * US, None),
         ]);
@@ -294,7 +294,7 @@ mod tests {
             (7, Compute, 0, MS, Some(0)),
             (9, Communication, MS / 2, 4 * MS, Some(0)),
             (7, Compute, 4 * MS, 5 * MS, Some(0)),
-            // 0.9 ms are none.
+            // A stretch of 0.9 ms is no stall.
             (7, Compute, 5 * MS + 900 * US, 7 * MS, Some(0)),
             // The host was late.
             (7, Compute, 9 * MS, 10 * MS, Some(9 * MS - 10 * US)),
@@ -323,7 +323,7 @@ mod tests {
             (9, Communication, MS, MS + 100 * US, Some(0)),
             (7, Compute, MS, 5 * MS, Some(0)),
             (9, Communication, 2 * MS, 4 * MS, Some(0)),
-            // One that begins hidden and reaches into the stretch.
+            // Communication that starts hidden and extends into the stretch.
             (9, Communication, 4 * MS + 500 * US, 5 * MS + 200 * US, Some(0)),
             (7, Compute, 7 * MS, 8 * MS, Some(7 * MS - 10 * US)),
         ]);
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(told, [(MS, 5 * MS, 10 * US, StallCause::Unknown)]);
     }
 
-    /// What a moment of a hundredth of a millisecond held.
+    /// Activity of one hundredth of a millisecond.
     #[derive(Clone, Copy, Default)]
     struct Tick {
         compute: bool,
@@ -383,10 +383,10 @@ mod tests {
 
     type Work = (u32, WorkClass, i64, i64, Option<i64>);
 
-    /// Begin, end, communication, memory and compute in it, time not launched, cause.
+    /// Start, end, communication, memory and compute in it, time not launched, cause.
     type Told = (i64, i64, [i64; 3], Option<i64>, StallCause);
 
-    /// The same by looking at every moment.
+    /// Computes the same by examining every tick.
     fn stalls_by_moments(works: &[Work]) -> Vec<Told> {
         let last = works.iter().map(|work| work.3 / TICK).max().unwrap_or(0) as usize;
         let mut ticks = vec![Tick::default(); last];
@@ -460,7 +460,7 @@ mod tests {
         out
     }
 
-    /// The same by all earlier works of the stream.
+    /// Computes the same from all earlier work of the stream.
     fn idle_by_looking_back(works: &[Work]) -> Vec<(IdleCause, i64)> {
         let of = |at: usize| {
             let (stream, _, start, _, launch) = works[at];

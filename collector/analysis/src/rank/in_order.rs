@@ -1,21 +1,21 @@
-//! Puts in order what comes nearly in order: in runs, of which each lies mostly behind the one before.
+//! Sorts items that arrive nearly in order: in runs, most of which are later than the run before.
 
 use std::collections::VecDeque;
 
-/// What has a moment by which it is put in order.
+/// An item with a time by which it is ordered.
 pub trait Moment {
-    /// When, ns.
+    /// Returns the time, in nanoseconds.
     fn moment_ns(&self) -> i64;
 }
 
-/// Places from the end at which one that comes is put where it belongs, without sorting.
+/// Maximum distance from the end at which a new item is inserted directly, without sorting.
 const NEAR: usize = 16;
 
-/// Things that wait for their turn. Those of one moment keep the order in which they came.
+/// A queue of items in order of time. Items of the same time keep their order of arrival.
 pub struct InOrder<T> {
     sorted: VecDeque<T>,
     fresh: Vec<T>,
-    /// Kept for their memory.
+    /// Scratch buffers, kept for their memory.
     behind: Vec<T>,
     places: Vec<(i64, usize)>,
 }
@@ -32,10 +32,10 @@ impl<T> Default for InOrder<T> {
 }
 
 impl<T: Moment> InOrder<T> {
-    /// One more.
+    /// Adds an item.
     #[inline]
     pub fn push(&mut self, one: T) {
-        // Of equal ones those in `sorted` came first.
+        // Among items of equal time those in `sorted` arrived first.
         if !self.fresh.is_empty() {
             self.fresh.push(one);
             return;
@@ -49,17 +49,18 @@ impl<T: Moment> InOrder<T> {
         }
     }
 
-    /// How many wait.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.sorted.len() + self.fresh.len()
     }
 
-    /// All that wait, in any order.
+    /// Iterates over all items in any order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.sorted.iter().chain(&self.fresh)
     }
 
-    /// The first one, if its moment has come: none that is pushed later lies before `until_ns`.
+    /// Removes and returns the first item if its time is at most `until_ns`. No item that is pushed later may be before
+    /// `until_ns`.
     #[inline]
     pub fn next_until(&mut self, until_ns: i64) -> Option<T> {
         if !self.fresh.is_empty() {
@@ -69,14 +70,15 @@ impl<T: Moment> InOrder<T> {
         if is_due { self.sorted.pop_front() } else { None }
     }
 
-    /// Sorts what is new by moments and places: the things are several times as long, and are moved once.
+    /// Sorts the new items by (time, position). Items are several times as large as these pairs and are moved only
+    /// once.
     fn sort_fresh(&mut self) {
         self.places.clear();
         self.places
             .extend(self.fresh.iter().map(T::moment_ns).zip(0usize..));
         self.places.sort_unstable();
         for at in 0..self.places.len() {
-            // What stood in a place that was filled before has gone to where its own thing came from.
+            // The item of a position that was filled before moved to where that position's new item came from.
             let mut from = self.places[at].1;
             while from < at {
                 from = self.places[from].1;
@@ -86,7 +88,7 @@ impl<T: Moment> InOrder<T> {
         }
     }
 
-    /// What lies before the first of those that are new stays where it is.
+    /// Merges the new items. Items before the first new one stay in place.
     fn sort(&mut self) {
         self.sort_fresh();
         let first = self.fresh[0].moment_ns();
@@ -132,7 +134,7 @@ mod tests {
                     all.push(One(from + offset, all.len()));
                     order.push(all[all.len() - 1]);
                 }
-                // Nothing that comes later lies before the next run's begin.
+                // No later item is before the start of the next run.
                 while let Some(one) = order.next_until(from + 9) {
                     out.push(one);
                 }

@@ -1,13 +1,13 @@
-//! Per thread: when it was blocked for communication, and up to when that is known.
+//! Tracks for each thread when it was blocked for communication, and until when this is known.
 //!
-//! The records of one lane are disjoint and ordered, so once a record that was left at `t` is read, everything the
+//! The records of a lane are disjoint and ordered. So after a record with leave time `t` was read, everything that the
 //! thread did before `t` is known.
 
 use crate::model::operation::Blocked;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Blocked intervals kept behind the point that is still asked for.
+/// Number of intervals that are kept before the oldest time still needed.
 const KEPT_BEHIND: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,12 @@ struct Lane {
     known_until: Option<i64>,
     blocked: VecDeque<Interval>,
     blocked_ever: u64,
-    /// Where the last question was answered: questions go forward with the operations.
+    /// Position of the last result. Queries advance with the operations.
     cursor: Cell<usize>,
 }
 
 impl Lane {
-    /// The first interval that ends after `ns`.
+    /// Returns the index of the first interval that ends after `ns`.
     #[inline]
     fn first_after(&self, ns: i64) -> usize {
         let mut at = self.cursor.get().min(self.blocked.len());
@@ -46,7 +46,7 @@ impl Lane {
 #[derive(Default)]
 pub struct Lanes {
     lanes: Vec<Lane>,
-    /// The lane with the most blocked intervals: where DistributedDataParallel waits, whichever thread issues.
+    /// Lane with the most blocked intervals. DistributedDataParallel waits there, whichever thread issues.
     main: usize,
 }
 
@@ -59,17 +59,17 @@ impl Lanes {
         &mut self.lanes[lane]
     }
 
-    /// The lane's thread did nothing unknown before `ns`.
+    /// Records that everything the lane's thread did before `ns` is known.
     #[inline]
     pub fn known_until(&mut self, lane: u32, ns: i64) {
         let lane = self.lane(lane);
         lane.known_until = Some(lane.known_until.map_or(ns, |known| known.max(ns)));
     }
 
-    /// The lane's thread was blocked, for `object` or (0) for no operation in particular.
+    /// Records that the lane's thread was blocked, for `object` or for no specific operation (0).
     pub fn blocked(&mut self, lane: u32, start: i64, end: i64, object: u64) {
         let state = self.lane(lane);
-        // An inner wait was committed before the outer one that holds it: the outer one says it all.
+        // An inner wait is recorded before the outer one that contains it. The outer one suffices.
         while state.blocked.back().is_some_and(|last| last.start >= start) {
             state.blocked.pop_back();
         }
@@ -81,7 +81,7 @@ impl Lanes {
         }
     }
 
-    /// The lane in which an operation issued on `lane` is waited for.
+    /// Returns the lane that waits for operations issued on `lane`.
     fn waiting_lane(&self, lane: u32) -> Option<&Lane> {
         let own = self.lanes.get(lane as usize)?;
         if own.blocked_ever > 0 {
@@ -91,13 +91,14 @@ impl Lanes {
         }
     }
 
-    /// True if all that blocked the program before `ns`, for an operation issued on `lane`, is known.
+    /// Returns true if every block of the program before `ns`, for an operation issued on `lane`, is known.
     pub fn knows(&self, lane: u32, ns: i64) -> bool {
         let lane = self.waiting_lane(lane).or_else(|| self.lanes.get(lane as usize));
         lane.is_none_or(|lane| lane.known_until.is_some_and(|known| known >= ns))
     }
 
-    /// When the program was blocked because of the operation `object`, issued on `lane`, between two moments.
+    /// Returns the intervals between two times in which the program was blocked because of operation `object`, issued
+    /// on `lane`.
     pub fn blocked_for(&self, lane: u32, object: u64, from: i64, to: i64) -> Blocked {
         let mut out = Blocked::default();
         if let Some(lane) = self.waiting_lane(lane) {
@@ -115,7 +116,7 @@ impl Lanes {
         out
     }
 
-    /// End of the blocked interval that holds `ns`, else `ns` itself.
+    /// Returns the end of the blocked interval that contains `ns`, or `ns` itself.
     pub fn blocked_end(&self, lane: u32, ns: i64) -> i64 {
         let Some(lane) = self.waiting_lane(lane) else {
             return ns;
@@ -127,7 +128,7 @@ impl Lanes {
             .map_or(ns, |interval| interval.end)
     }
 
-    /// Forgets what ended before `ns`.
+    /// Removes intervals that ended before `ns`, except the last few.
     pub fn forget_before(&mut self, ns: i64) {
         for lane in &mut self.lanes {
             let done = lane.blocked.partition_point(|interval| interval.end < ns);

@@ -1,32 +1,34 @@
-//! What runs as one on the device: the calls of a group on one communicator (METRICS.md, section 1). NCCL makes kernels
-//! for each communicator, so two of them in one group are two launches; and it orders all streams that a communicator's
-//! calls name around one of them, so they are one.
+//! Launches: the calls of a group on one communicator, which run as one unit on the device (METRICS.md, section 1).
+//!
+//! NCCL creates kernels per communicator, so two communicators in one group are two launches. NCCL orders all streams
+//! of a communicator's calls around one of them, so these calls are one launch.
 
 use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
 use rankscope_ranklog::{Operation, Pattern};
 
-/// Of a call that is in no group.
+/// Launch number of a call outside of any group.
 pub const ALONE: u32 = u32::MAX;
 
-/// Groups that are open at once: one per thread. Of more, the oldest end was not recorded.
+/// Maximum number of (group, communicator) pairs that are open at once. Each thread has one group. On overflow the
+/// older half is closed, because the ends of these groups were not recorded.
 const MOST_OPEN: usize = 1024;
-/// Launches that are remembered, with those of captured calls, whose replays may come at any time.
+/// Maximum number of stored launches. Captured calls count too, because their replays may occur at any time.
 const MOST: usize = 1 << 20;
 
-/// A launch, as far as its calls were read.
+/// A launch, based on the calls that were read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// Number of its first collective on the communicator; 0 if it has none.
+    /// Sequence number of its first collective on the communicator; 0 if it has none.
     pub first: u32,
-    /// Its calls.
+    /// Number of its calls.
     pub operations: u16,
-    /// Collectives among them that have a number.
+    /// Number of collectives among them that have a sequence number.
     pub collectives: u16,
-    /// When it began, ns, once that is known.
+    /// Start, in nanoseconds; `None` until it is known.
     pub began_ns: Option<i64>,
-    /// Calls that are still held.
+    /// Number of calls that are still held.
     pub held: u32,
-    /// None of its calls was handed on yet.
+    /// True until one of its calls is emitted.
     pub is_untouched: bool,
     is_template: bool,
     is_open: bool,
@@ -48,7 +50,7 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// A call was read; the number of its launch.
+    /// Records a call and returns the number of its launch.
     pub fn called(&mut self, record: &Record, group: u32) -> u32 {
         if group == 0 {
             return ALONE;
@@ -106,7 +108,7 @@ impl Launches {
         Some(self.slots.len() as u32 - 1)
     }
 
-    /// A group has ended: its launches grow no more.
+    /// Closes the launches of a group that ended.
     pub fn ended(&mut self, group: u32) {
         let (slots, free) = (&mut self.slots, &mut self.free);
         self.open.retain(|&(place, number)| {
@@ -118,19 +120,19 @@ impl Launches {
         });
     }
 
-    /// What is known of a launch.
+    /// Returns a launch.
     pub fn of(&self, number: u32) -> Option<Launch> {
         self.slots.get(number as usize).copied()
     }
 
-    /// It is known when it began.
+    /// Records the start of a launch.
     pub fn began(&mut self, number: u32, began_ns: i64) {
         if let Some(launch) = self.slots.get_mut(number as usize) {
             launch.began_ns = Some(began_ns);
         }
     }
 
-    /// One of its calls is handed on.
+    /// Records that one of its calls is emitted.
     pub fn released(&mut self, number: u32) {
         let Some(launch) = self.slots.get_mut(number as usize) else {
             return;
@@ -184,7 +186,7 @@ mod tests {
             launches.released(first);
         }
         launches.released(other);
-        // Their places are used again, but not a template's.
+        // Their slots are reused, but not those of a template.
         let captured = Record {
             flags: FLAG_CAPTURED,
             ..reduce(8, 7)
@@ -196,7 +198,7 @@ mod tests {
         let next = launches.called(&reduce(9, 7), 3);
         assert_ne!(next, template);
         assert_eq!(launches.of(template).map(|launch| launch.first), Some(8));
-        // One that was handed on before its group had ended is free when it has.
+        // A launch whose calls were emitted before its group ended is freed at the end of the group.
         launches.released(next);
         launches.ended(3);
         assert_eq!(launches.called(&reduce(10, 7), 4), next);

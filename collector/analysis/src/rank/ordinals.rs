@@ -1,15 +1,15 @@
-//! Ordinals that were used up by operations that never ran: what only one rank simulated, or what its library refused as
-//! a group, must not shift its later operations against the other ranks'.
+//! Corrects ordinals for operations that never ran. If one rank only simulated a group, or its library refused one, the
+//! ordinals of its later operations must not shift against other ranks.
 
 use crate::model::operation::RankOperation;
 use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
 use rustc_hash::FxHashMap;
 
-/// What is counted together: collectives of a communicator, its messages by direction and peer, its one-sided calls by
+/// Identity of a counter: collectives of a communicator, its messages by direction and peer, its one-sided calls by
 /// operation.
 type Counted = (u32, u8, i32);
 
-/// How far each count of one rank runs ahead of what ran.
+/// How far each counter of one rank is ahead of the operations that ran.
 #[derive(Default)]
 pub struct Ordinals {
     ahead: FxHashMap<Counted, u32>,
@@ -27,7 +27,7 @@ fn counted(operation: &RankOperation) -> Counted {
 }
 
 impl Ordinals {
-    /// The operation never ran.
+    /// Records that the operation never ran.
     pub fn take_back(&mut self, operation: &mut RankOperation) {
         if operation.flags & FLAG_SEQUENCE_UNKNOWN == 0 {
             *self.ahead.entry(counted(operation)).or_insert(0) += 1;
@@ -35,7 +35,7 @@ impl Ordinals {
         }
     }
 
-    /// Numbers an operation as if those had not been.
+    /// Corrects the ordinal of an operation as if those had never been called.
     pub fn correct(&self, operation: &mut RankOperation) {
         if !self.ahead.is_empty()
             && let Some(ahead) = self.ahead.get(&counted(operation))

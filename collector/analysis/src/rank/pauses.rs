@@ -1,4 +1,4 @@
-//! Named times of a rank's host, until the step in which they lie is known.
+//! Collects named times of a rank's host until their step is known.
 
 use crate::model::pauses::{COUNT, KINDS, counts, kind_of, position};
 use rankscope_formats::session::{PauseKind, PauseRow};
@@ -6,37 +6,37 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Named times that wait for their step; with more the oldest are told without one.
+/// Maximum number of named times that wait for their step. On overflow they are emitted without a step.
 const MOST_PENDING: usize = 1 << 14;
 
-/// What was named of a rank's host, over the whole log.
+/// Sums of named host time over a whole log.
 #[derive(Clone, Debug, Default)]
 pub struct PauseSums {
-    /// How many of each kind, in the order of [`KINDS`].
+    /// Number of named times by kind, in the order of [`KINDS`].
     pub count: [u64; COUNT],
-    /// Their time on threads that do not train, ns; times that overlap count each.
+    /// Time on threads that do not train, in nanoseconds. Overlapping times are added.
     pub elsewhere_ns: [i64; COUNT],
-    /// On those that do: in whole steps, and in all, ns. Each moment counts once.
+    /// Time on training threads inside whole steps, in nanoseconds. Each moment counts once.
     pub in_steps_ns: [i64; COUNT],
-    /// See `in_steps_ns`.
+    /// Time on training threads in the whole run, in nanoseconds. Each moment counts once.
     pub in_run_ns: [i64; COUNT],
-    /// What the program counted in whole steps.
+    /// Units that the program counted in whole steps, such as tokens.
     pub counted: BTreeMap<&'static str, u64>,
 }
 
-/// What the text of a mark says.
+/// Meaning of the text of a mark.
 #[derive(Clone, Copy, Default)]
 pub struct Said {
-    /// A named time.
+    /// Kind of named time.
     pub kind: Option<PauseKind>,
-    /// Something that is counted by the number behind the text.
+    /// Unit that the number after the text counts.
     pub counts: Option<&'static str>,
 }
 
-/// Named times and counts on their way.
+/// Named times and counts whose step is not yet known.
 #[derive(Default)]
 pub struct Pauses {
-    /// By number of the text.
+    /// Meanings by number of the text.
     said: FxHashMap<u32, Said>,
     pending: Vec<PauseRow>,
     counted: Vec<(i64, &'static str, u64)>,
@@ -45,7 +45,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// What the text with this number says.
+    /// Returns the meaning of the text with this number.
     pub fn said(&mut self, number: u32, text: &str) -> Said {
         *self.said.entry(number).or_insert_with(|| Said {
             kind: kind_of(text),
@@ -53,7 +53,7 @@ impl Pauses {
         })
     }
 
-    /// A named time is over. `out` gets what cannot wait any longer.
+    /// Adds a named time. Overflowing ones are appended to `out`.
     pub fn take(&mut self, row: PauseRow, out: &mut Vec<PauseRow>) {
         let at = position(row.kind);
         self.sums.count[at] += 1;
@@ -66,7 +66,7 @@ impl Pauses {
         self.pending.push(row);
     }
 
-    /// The program counted something.
+    /// Adds a count of the program.
     pub fn count(&mut self, at_ns: i64, what: &'static str, number: u64) {
         if self.counted.len() >= MOST_PENDING {
             self.counted.remove(0);
@@ -74,7 +74,8 @@ impl Pauses {
         self.counted.push((at_ns, what, number));
     }
 
-    /// A step is over, or a time in none: hands out what began before its end. What was counted is kept of training.
+    /// Ends a step, or a time outside of steps. Emits the named times that started before its end. Counts are kept only
+    /// for training steps.
     pub fn cut(
         &mut self,
         step: Option<u32>,
@@ -102,7 +103,7 @@ impl Pauses {
     }
 }
 
-/// A row of a named time whose step is not known yet.
+/// Creates the row of a named time without a step.
 pub fn row(
     kind: PauseKind,
     (start_ns, end_ns): (i64, i64),
@@ -121,7 +122,7 @@ pub fn row(
     }
 }
 
-/// The kinds with their sums.
+/// Returns the kinds with their sums.
 pub fn by_kind<T: Copy>(sums: &[T; COUNT]) -> impl Iterator<Item = (PauseKind, T)> {
     KINDS.into_iter().zip(sums.iter().copied())
 }

@@ -1,9 +1,9 @@
-//! How much of the time in which devices' work was recorded the recorder took for itself, on whichever thread.
+//! Measures how much time the recorder itself used, on any thread, while device activity was recorded.
 
 use super::in_order::{InOrder, Moment};
 use std::collections::VecDeque;
 
-/// Time that the recorder took of some thread.
+/// An interval that the recorder used on some thread.
 struct Taken {
     start_ns: i64,
     end_ns: i64,
@@ -15,34 +15,36 @@ impl Moment for Taken {
     }
 }
 
-/// Sums what was taken, at once on several threads counted once, in bounded memory.
+/// Sums the recorder's intervals in bounded memory. Time on several threads at once counts once.
 #[derive(Default)]
 pub struct RecorderTime {
     waiting: InOrder<Taken>,
-    /// The union of what is in order, in order, not counted yet.
+    /// Ordered union of the intervals that are not yet counted.
     union: VecDeque<(i64, i64)>,
-    /// Intervals in which all was recorded, in order, merged: those that are still asked for.
+    /// Intervals in which all activity was recorded, ordered and merged. Older ones are removed.
     recorded: VecDeque<(i64, i64)>,
     total_ns: i64,
 }
 
 impl RecorderTime {
-    /// The recorder took this. In any order, but after [`Self::count`] not before its `until_ns`.
+    /// Adds an interval of the recorder, in any order. After [`Self::count`] it must not start before that call's
+    /// `until_ns`.
     pub fn took(&mut self, start_ns: i64, end_ns: i64) {
         self.waiting.push(Taken { start_ns, end_ns });
     }
 
-    /// All was recorded between these moments; in order.
+    /// Adds an interval in which all activity was recorded, in order.
     pub fn recorded(&mut self, start_ns: i64, end_ns: i64) {
         extend(&mut self.recorded, start_ns, end_ns);
     }
 
-    /// What began before is complete, and it is known what was recorded until then.
+    /// Counts all intervals that end by `until_ns`. Intervals that start before `until_ns` must be complete, and the
+    /// recorded intervals until then known.
     pub fn count(&mut self, until_ns: i64) {
         while let Some(taken) = self.waiting.next_until(until_ns) {
             extend(&mut self.union, taken.start_ns, taken.end_ns);
         }
-        // What ends later may grow yet.
+        // An interval that ends later may still be extended.
         while let Some((start, end)) = self.union.pop_front_if(|taken| taken.1 <= until_ns) {
             while self
                 .recorded
@@ -57,7 +59,7 @@ impl RecorderTime {
         }
     }
 
-    /// What was counted.
+    /// Returns the counted time, in nanoseconds.
     pub fn total_ns(&self) -> i64 {
         self.total_ns
     }
@@ -76,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// One nanosecond after another.
+        /// Compares with a count of every nanosecond.
         #[test]
         fn the_time_is_that_of_the_moments_in_which_something_was_taken_and_all_recorded(
             taken in proptest::collection::vec((0i64..200, 0i64..40), 0..30),
@@ -103,7 +105,7 @@ mod tests {
                     time.took(start, end);
                 }
                 for &(start, end) in &intervals {
-                    // Told in pieces, as the log does.
+                    // In pieces, as in the log.
                     let (start, end) = (start.max(told), end.min(until));
                     if start < end {
                         time.recorded(start, end);

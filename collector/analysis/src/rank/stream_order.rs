@@ -1,9 +1,12 @@
-//! Kernels of communication that no number links to a call: of those of a stream the n-th is of the n-th launch that was
-//! put on it. Before CUPTI 12.6 that is all of them; later those that NCCL launches by threads of its own.
+//! Joins communication kernels with their launches by order, if no correlation ID links them. The n-th kernel of a
+//! stream belongs to the n-th launch on it.
 //!
-//! A launch has a kernel, or several in a row: what begins before the next one was asked for is the same one's. Names of
-//! kernels tell the operation; where they contradict the order, what was passed over is given up. Where records were
-//! lost, nothing is put in order any more until recording begins anew.
+//! Before CUPTI 12.6 this applies to all communication kernels. Later it applies to those that NCCL launches from its
+//! own threads.
+//!
+//! A launch has one kernel or several in a row: a kernel that starts before the next launch was requested belongs to
+//! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
+//! over are given up. After lost records no order is assumed until recording restarts.
 
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{LinkedTo, peer_of};
@@ -17,23 +20,24 @@ use rankscope_ranklog::record::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Launches of a stream that wait for their kernels; of more the oldest is given up.
+/// Maximum number of launches per stream that wait for their kernels. On overflow the oldest is given up.
 const MOST_WAITING: usize = 1 << 12;
-/// Launches that are looked through for one that a kernel's name fits.
+/// Maximum number of launches that are searched for one that fits a kernel's name.
 const MOST_PASSED: usize = 64;
-/// Groups that are open at once: one per thread. Of more, the oldest end was not recorded.
+/// Maximum number of (group, communicator) pairs that are open at once. Each thread has one group. On overflow the
+/// older half is dropped, because the ends of these groups were not recorded.
 const MOST_OPEN: usize = 1024;
-/// What was asked for so shortly before recording began may have been launched when it had begun.
+/// Time before the start of recording, in nanoseconds. A launch requested in it may have run after recording started.
 const STRADDLE_NS: i64 = 50_000_000;
-/// Kernels by which it is found out how many did.
+/// Maximum number of kernels and launches that are examined to determine how many did.
 const MOST_AHEAD: usize = 1024;
-/// Launches that are remembered to be linked.
+/// Maximum number of stored launches that are known to be linked.
 const MOST_LINKED: usize = 1 << 16;
 
-/// Operations, as bits by their number.
+/// A set of operations, one bit per operation number.
 type Operations = u64;
 
-/// The operations that a kernel may be of, by its name, mangled or not; `None`: any.
+/// Returns the operations that a kernel may belong to by its name, mangled or not. `None` means any.
 pub fn operations_of(name: &str) -> Option<Operations> {
     const PREFIXES: [&str; 4] = [
         "ncclDevKernel_",
@@ -70,7 +74,7 @@ const fn bit(operation: u8) -> Operations {
     1 << (operation & 63)
 }
 
-/// True if without such a record a kernel would be taken for another launch's.
+/// Returns true if the loss of such a record could assign kernels to wrong launches.
 pub fn shifts_orders(loss: &Loss) -> bool {
     matches!(
         loss.kind,
@@ -78,11 +82,11 @@ pub fn shifts_orders(loss: &Loss) -> bool {
     )
 }
 
-/// What was put on a stream as one.
+/// A launch on a stream.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
     to: LinkedTo,
-    /// No kernel of it began before, ns.
+    /// Time of the request, in nanoseconds. No kernel of it starts earlier.
     asked_ns: i64,
     operations: Operations,
 }
@@ -92,49 +96,49 @@ struct Open {
     group: u32,
     communicator: u32,
     operations: Operations,
-    /// Streams that its calls name, in the order in which they were named first. NCCL launches on the one that came last
-    /// to its list (2.18 to 2.28, ncclTaskAppend), and has the others wait for it.
+    /// Streams of its calls, in order of first use. NCCL launches on the one that was last added to its list (2.18 to
+    /// 2.28, ncclTaskAppend), and makes the others wait for it.
     streams: Vec<u32>,
 }
 
 #[derive(Default)]
 struct Waiting {
     launches: VecDeque<Launch>,
-    /// The launch that the last kernel was of.
+    /// Launch of the last kernel.
     current: Option<Launch>,
-    /// When the last launches were asked for that have no kernel because they were not recorded, ns.
+    /// Request times of the last launches without a recorded kernel, in nanoseconds.
     passed: VecDeque<i64>,
-    /// How many launches were asked for just before recording began; `None` once it is known how many have kernels.
+    /// Number of launches requested just before recording started; `None` once it is known how many have kernels.
     straddling: Option<u32>,
-    /// Kernels to come that are of those.
+    /// Number of the next kernels that belong to those launches.
     of_earlier: u32,
 }
 
 /// The streams of one rank.
 pub struct StreamOrder {
-    /// Index of the definition by context and number.
+    /// Index of a stream's definition by context and number.
     defined: FxHashMap<(u32, u32), u32>,
-    /// The same by the program's handles, as they are now.
+    /// The same by the program's current handles.
     handles: FxHashMap<u64, u32>,
     waiting: BTreeMap<u32, Waiting>,
     open: Vec<Open>,
     linked: FxHashSet<LinkedTo>,
     linked_order: VecDeque<LinkedTo>,
-    /// From when to when records were lost, ns.
+    /// Interval in which records were lost, in nanoseconds.
     lost: Option<(i64, i64)>,
-    /// Recording began so late.
+    /// Start of recording, in nanoseconds.
     begun_ns: i64,
     is_recording: bool,
-    /// What was said of recording, for which works have not been told so far: what was put on a stream before the moment
-    /// and has no kernel by then has none; whether recording begins then.
+    /// Changes of recording that device work has not yet reached: time, and whether recording starts then. A launch
+    /// before that time without a kernel by then has none.
     ahead: VecDeque<(i64, bool)>,
-    /// Launches of which no kernel is expected any more.
+    /// Launches for which no kernel is expected any more.
     pub given_up: Vec<LinkedTo>,
 }
 
 impl StreamOrder {
-    /// For a log with these streams; in the interval `lost`, ns, records were lost without which orders shift
-    /// ([`shifts_orders`]).
+    /// Creates the order for a log with these streams. In the interval `lost` (ns), records were lost whose loss shifts
+    /// orders ([`shifts_orders`]).
     pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<(i64, i64)>) -> Self {
         Self {
             defined: streams
@@ -153,7 +157,7 @@ impl StreamOrder {
         }
     }
 
-    /// A handle means a stream from now on.
+    /// Binds a handle to a stream from now on.
     pub fn named(&mut self, handle: u64, context: u32, number: u32) {
         // A stream on which nothing ever ran has no definition.
         match self.defined.get(&(context, number)) {
@@ -162,12 +166,13 @@ impl StreamOrder {
         };
     }
 
-    /// Index of the stream that a handle means.
+    /// Returns the index of the stream of a handle.
     pub fn stream_of(&self, handle: u64) -> Option<u32> {
         self.handles.get(&handle).copied()
     }
 
-    /// A call of `members` ranks was read, which began at `asked_ns`. True if a kernel of it may be found by its order.
+    /// Adds a call on a communicator of `members` ranks, requested at `asked_ns`. Returns true if its kernel may be
+    /// found by order.
     pub fn called(&mut self, record: &Record, members: u32, asked_ns: i64) -> bool {
         let enqueued = Enqueued::from_aux(record.aux);
         let unfit = FLAG_CAPTURED | FLAG_FAILED | FLAG_SEQUENCE_UNKNOWN;
@@ -228,7 +233,8 @@ impl StreamOrder {
         });
     }
 
-    /// A group's end began at `asked_ns`: its launches, in the order in which its communicators were named first.
+    /// Adds the launches of a group whose end was requested at `asked_ns`, in order of first use of their
+    /// communicators.
     pub fn group_ended(&mut self, record: &Record, asked_ns: i64) {
         let group = record.object as u32;
         let has_launched = record.flags & (FLAG_FAILED | FLAG_SIMULATED) == 0;
@@ -268,7 +274,7 @@ impl StreamOrder {
         waiting.launches.push_back(launch);
     }
 
-    /// What was launched for a call is linked to it: it is not looked for by its order.
+    /// Records that CUPTI links the launch of a call. It is not searched by order.
     pub fn linked(&mut self, to: LinkedTo) {
         if self.linked.insert(to) {
             self.linked_order.push_back(to);
@@ -280,7 +286,7 @@ impl StreamOrder {
         }
     }
 
-    /// Such work began: what was put on its stream before has begun, or never will.
+    /// Records that linked work started. Earlier launches on its stream have started, or never will.
     pub fn linked_ran(&mut self, stream: u32, to: LinkedTo) {
         let Some(waiting) = self.waiting.get_mut(&stream) else {
             return;
@@ -295,7 +301,7 @@ impl StreamOrder {
         }
     }
 
-    /// The log says whether activity was recorded in an interval.
+    /// Records whether activity was recorded in an interval.
     pub fn covered(&mut self, start_ns: i64, end_ns: i64, is_recorded: bool) {
         if !is_recorded {
             self.ahead.push_back((end_ns, false));
@@ -305,10 +311,10 @@ impl StreamOrder {
         self.is_recording = is_recorded;
     }
 
-    /// All works that began before this have been told.
+    /// Advances to a time before which all device work has arrived.
     pub fn reached(&mut self, ns: i64) {
         if !self.is_recording && self.ahead.is_empty() && self.begun_ns != i64::MIN {
-            // Nothing is recorded until the log says so: nothing of it comes.
+            // Nothing is recorded until the log says so, so no kernel of these launches will arrive.
             self.ahead.push_back((ns, false));
         }
         while let Some(&(from, begins)) = self.ahead.front().filter(|(from, _)| *from <= ns) {
@@ -339,15 +345,18 @@ impl StreamOrder {
         }
     }
 
-    /// True if [`StreamOrder::settle`] is to be told what comes.
+    /// Returns true if [`StreamOrder::settle`] must be called for the stream.
     pub fn is_unsettled(&self, stream: u32) -> bool {
         self.waiting
             .get(&stream)
             .is_some_and(|waiting| waiting.straddling.is_some())
     }
 
-    /// Recording began while something was being launched. `starts`: when the next kernels of a stream begin, in order.
-    /// Kernels that begin before the launch was asked for that would be theirs show how many are of earlier ones.
+    /// Determines how many of the next kernels belong to launches from before the start of recording. `starts` contains
+    /// the starts of the next kernels of the stream in order.
+    ///
+    /// If a kernel starts before the request of the launch that the order assigns to it, it belongs to an earlier
+    /// launch.
     pub fn settle(&mut self, stream: u32, starts: &[i64]) {
         let Some(waiting) = self.waiting.get_mut(&stream) else {
             return;
@@ -367,8 +376,7 @@ impl StreamOrder {
         waiting.of_earlier = too_many.max().unwrap_or(0).min(straddling);
     }
 
-    /// A kernel of communication began on a stream that nothing links. Of what call it is. Kernels of a stream come in
-    /// order.
+    /// Returns the call of an unlinked communication kernel. The kernels of a stream must arrive in order.
     pub fn kernel(&mut self, stream: u32, start_ns: i64, operations: Option<Operations>) -> Option<LinkedTo> {
         self.reached(start_ns);
         let waiting = self.waiting.get_mut(&stream)?;
@@ -400,7 +408,7 @@ impl StreamOrder {
             .take_while(|launch| launch.asked_ns <= start_ns)
             .position(|launch| fits(launch) && !self.linked.contains(&launch.to));
         let Some(position) = position else {
-            // One more of the last.
+            // One more kernel of the last launch.
             return waiting.current.filter(fits).map(|current| current.to);
         };
         for passed in waiting.launches.drain(..position) {
@@ -532,7 +540,7 @@ mod tests {
         order.group_ended(&end, 200);
         assert_eq!(order.kernel(0, 190, any), None);
         assert_eq!(order.kernel(0, 201, any), Some(LinkedTo::Group(5)));
-        // One that failed has none.
+        // A failed group has no kernel.
         order.called(&call(Operation::AllReduce, 2, 6), 2, 300);
         let failed = Record {
             object: 6,
@@ -546,7 +554,7 @@ mod tests {
     #[test]
     fn what_is_linked_takes_no_others_place() {
         let mut order = order(None);
-        // The second one's kernel is linked; the first one's comes from a thread of NCCL's own.
+        // The kernel of the second call is linked. That of the first is launched by one of NCCL's threads.
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
         order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
         order.called(&call(Operation::AllReduce, 2, 0), 2, 120);
@@ -596,7 +604,7 @@ mod tests {
             ..call(Operation::AllReduce, 3, 0)
         };
         assert!(!order.called(&elsewhere, 2, 100), "a stream that nothing names");
-        // What was asked for before recording began has no kernel here.
+        // Calls before recording started have no kernel here.
         assert!(order.called(&call(Operation::AllReduce, 4, 0), 2, 100));
         order.covered(200, 210, false);
         order.reached(209);
@@ -607,7 +615,7 @@ mod tests {
 
     #[test]
     fn kernels_of_what_was_asked_for_before_recording_began_take_no_others_place() {
-        // The host runs ahead by two.
+        // The host is two launches ahead.
         let starts = [340, 350, 360, 371, 381];
         for (straddles, expected) in [
             (true, [None, Some(1), Some(2), Some(3), Some(4)]),

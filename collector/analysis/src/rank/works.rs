@@ -1,40 +1,41 @@
-//! c10d's work objects: from issue to execution to the wait that sees them done, joined on (address, time).
+//! Tracks c10d's work objects from issue to execution to the wait that observes completion. They are joined by address
+//! and time.
 
 use rustc_hash::FxHashMap;
 
-/// Works kept while nobody waits for them. Beyond it the map is emptied: the addresses of a program that never waits
-/// would fill it.
+/// Maximum number of open work objects; on overflow all are removed. A program that never waits would otherwise fill
+/// the map with addresses.
 const MOST_OPEN: usize = 1 << 18;
 
-/// A work that was issued.
+/// A work object that was issued.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// When, ns.
+    /// Time of the issue, in nanoseconds.
     pub issue_ns: i64,
-    /// Lane of the thread that asked.
+    /// Lane of the issuing thread.
     pub lane: u32,
-    /// Its c10d operation as a number, 0 if unknown.
+    /// Number of its c10d operation; 0 if unknown.
     pub operation: u8,
     calls: u32,
     ran: bool,
     waited: bool,
 }
 
-/// The open works of one log.
+/// The open work objects of one log.
 #[derive(Default)]
 pub struct Works {
     open: FxHashMap<u64, Work>,
-    /// Operations of works that ran and whose address was used again before anybody waited: DistributedDataParallel
-    /// keeps a future and lets the work go, and waits for all of them at the end.
+    /// Operations of work objects that ran and whose address was reused before any wait. DistributedDataParallel keeps
+    /// only the future of a work object and waits for all futures at the end.
     gone: u64,
-    /// Operations of works that were seen to be waited for.
+    /// Operations with an observed wait.
     pub waited: u64,
-    /// Operations of works that nobody was seen to wait for.
+    /// Operations without an observed wait.
     pub unwaited: u64,
 }
 
 impl Works {
-    /// A work was queued. An address that is still open belonged to a work that is gone.
+    /// Records an issue. If the address is still open, its previous work object was freed.
     pub fn issued(&mut self, object: u64, issue_ns: i64, lane: u32, operation: u8) {
         let work = Work {
             issue_ns,
@@ -61,7 +62,8 @@ impl Works {
         *counter += u64::from(work.calls);
     }
 
-    /// A library call was made for a work: its issue, if it is known and was not after the call.
+    /// Records a library call for a work object. Returns the work object if it is known and was not issued after the
+    /// call.
     pub fn called(&mut self, object: u64, enter_ns: i64) -> Option<Work> {
         let work = self
             .open
@@ -71,7 +73,7 @@ impl Works {
         Some(*work)
     }
 
-    /// A worker is done with a work. The address may already name the next one, which was issued later.
+    /// Records the end of an execution. The address may already belong to the next work object, which was issued later.
     pub fn executed(&mut self, object: u64, enter_ns: i64) {
         if let Some(work) = self
             .open
@@ -87,7 +89,7 @@ impl Works {
         }
     }
 
-    /// A thread waited until `leave_ns`: for one work, or (0) for all that were issued before.
+    /// Records a wait that ended at `leave_ns`: for one work object, or for all issued before if `object` is 0.
     pub fn waited(&mut self, object: u64, leave_ns: i64) {
         if object == 0 {
             let mut done = 0;
@@ -116,7 +118,7 @@ impl Works {
         }
     }
 
-    /// Counts what is still open. Returns the works that never ran: those whose log ended first.
+    /// Counts the open work objects. Returns those that never ran because the log ended first.
     pub fn finish(&mut self) -> Vec<Work> {
         let mut rest: Vec<Work> = self.open.drain().map(|(_, work)| work).collect();
         rest.sort_by_key(|work| work.issue_ns);
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!(works.called(7, 110).map(|work| work.issue_ns), Some(100));
         works.waited(7, 150);
         works.issued(7, 160, 0, 1);
-        // The worker's record of the first work comes after the second was issued.
+        // The worker's record of the first execution arrives after the second issue.
         works.executed(7, 105);
         assert_eq!(works.called(7, 170).map(|work| work.issue_ns), Some(160));
         works.executed(7, 165);

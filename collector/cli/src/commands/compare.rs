@@ -24,29 +24,30 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope compare base/ -- new/                         all runs in base/ with all runs in new/
-  rankscope compare a1 a2 a3 -- b1 b2 b3                  three runs a side
+  rankscope compare base/ -- new/                         compare all runs of two directories
+  rankscope compare a1 a2 a3 -- b1 b2 b3                  three runs per side
   rankscope compare base/ -- new/ --fail-on 'step_time>+2%' --fail-on 'busbw[all-reduce *]<-10%'
   rankscope compare base/ -- new/ --markdown comment.md --html page.html --junit gate.xml
   rankscope compare --baseline git:baselines --branch main -- new/
-                                                          the last five entries of a baseline with all runs in new/
+                                                          compare with the last five entries of a baseline
   rankscope run --repeat 5 --against 'python old.py' -o cmp -- python new.py   record in turns, then compare
 
-Exit status: 0 nothing declared is worse, 1 a regression, 2 wrong usage or unreadable input, 3 inconclusive.";
+Exit status: 0 no declared limit exceeded, 1 a regression, 2 wrong usage or unreadable input, 3 inconclusive.";
 
-/// Compare runs: did a change make training or communication worse, where, and how sure is that?
+/// Compare runs: whether a change made training or communication worse, where, and with which certainty.
 ///
-/// Each side is one or several runs: run directories that were merged, session directories, or directories of these. Only
-/// declared limits fail a comparison (--fail-on; by default step_time>+2%, exposed_wait>+2%step, exposed_transfer>+2%step). A limit
-/// passes if a change beyond it can be excluded, fails if the change is proven to be beyond it, and is inconclusive otherwise.
+/// Each side is one or several runs: run directories that were merged, session directories, or directories of these.
+/// Only declared limits fail a comparison (--fail-on; by default step_time>+2%, exposed_wait>+2%step,
+/// exposed_transfer>+2%step). A limit passes if a change beyond it can be excluded. It fails if the change is proven to
+/// be beyond it. Otherwise it is inconclusive.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "rankscope compare [OPTIONS] BASE… -- NEW… [OPTIONS]")]
 pub struct Compare {
-    /// Runs to compare with.
+    /// Base runs.
     #[arg(value_name = "BASE", required_unless_present_any = ["baseline", "metrics", "schema"])]
     base: Vec<PathBuf>,
 
-    /// Runs that are judged: what follows -- stands for them.
+    /// New runs, which are judged. The arguments after `--` become values of this option.
     #[arg(long, value_name = "NEW", num_args = 1.., hide = true)]
     new: Vec<PathBuf>,
 
@@ -59,49 +60,50 @@ pub struct Compare {
     )]
     baseline: Option<String>,
 
-    /// Entries of the baseline that are taken at most.
+    /// Maximum number of entries to use from the baseline.
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Baseline", value_parser = clap::value_parser!(u32).range(1..))]
     last: u32,
 
-    /// Branch of the baseline; without it any.
+    /// Branch of the baseline entries (default: any).
     #[arg(long, value_name = "NAME", help_heading = "Baseline")]
     branch: Option<String>,
 
-    /// Machine of the baseline; without it that of the new runs.
+    /// Machine of the baseline entries (default: the machine of the new runs).
     #[arg(long, value_name = "NAME", help_heading = "Baseline")]
     machine: Option<String>,
 
-    /// Job of the baseline; without it that of the new runs.
+    /// Job of the baseline entries (default: the job of the new runs).
     #[arg(long, value_name = "NAME", help_heading = "Baseline")]
     job: Option<String>,
 
-    /// Fail if a change beyond this limit is proven: METRIC>+AMOUNT, or METRIC<-AMOUNT where more is better. The amount is a share of the metric (%),
-    /// a share of the step time (%step), or in the metric's unit. METRIC[SUBJECT] takes * for any text.
+    /// Fail if a change beyond this limit is proven: METRIC>+AMOUNT, or METRIC<-AMOUNT if more is better. The amount is
+    /// a share of the metric (%), a share of the step time (%step), or a value in the metric's unit. METRIC[SUBJECT]
+    /// takes * for any text.
     #[arg(long, value_name = "LIMIT")]
     fail_on: Vec<Gate>,
 
-    /// What becomes of a result that noise leaves open: exit status 3 (say), 0 (pass) or 1 (fail). What has no data or cannot be
-    /// compared never passes.
+    /// Exit status of a result that noise leaves open: 3 (say), 0 (pass) or 1 (fail). A limit without data, or without
+    /// comparable runs, never passes.
     #[arg(long, value_name = "HOW")]
     inconclusive: Option<How>,
 
-    /// Compare although runs differ in this; may be given several times.
+    /// Compare although the runs differ in this; repeatable.
     #[arg(long, value_name = "WHAT", value_parser = clap::builder::PossibleValuesParser::new(comparable::NAMES))]
     accept: Vec<String>,
 
-    /// Highest probability in percent that any limit fails although nothing changed (default 1).
+    /// Highest probability, in percent, that any limit fails although nothing changed (default 1).
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     alpha: Option<f64>,
 
-    /// A change within this many percent is called unchanged (default 5).
+    /// Changes within this many percent count as unchanged (default 5).
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     unchanged_within: Option<f64>,
 
-    /// Settings instead of the rankscope.toml of this directory or above.
+    /// Settings file (default: rankscope.toml in this directory or its parents).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// A baseline, or runs, that only say how much runs differ: for one run a side.
+    /// Baseline or runs that supply only the noise between runs; for one run per side.
     #[arg(long, value_name = "STORE|RUN", help_heading = "Baseline")]
     noise_from: Vec<String>,
 
@@ -109,39 +111,39 @@ pub struct Compare {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Write a comment for a pull request; - for standard output instead of the text.
+    /// Write a comment for a pull request; - writes it to standard output instead of the text.
     #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "json")]
     markdown: Option<PathBuf>,
 
-    /// Write a page with pictures: distributions, the change by part, the longest steps of both sides.
+    /// Write an HTML page with charts: distributions, the change by part, the longest steps of both sides.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
 
-    /// Write the limits as test cases for any CI, in JUnit's XML.
+    /// Write the limits as test cases for CI, as JUnit XML.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     junit: Option<PathBuf>,
 
-    /// Print annotations of a GitHub workflow, and add the comment to its step summary.
+    /// Print annotations for a GitHub workflow, and add the comment to its step summary.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     github: bool,
 
-    /// List every metric, and every rank.
+    /// List all metrics and all ranks.
     #[arg(long, help_heading = "Output")]
     all: bool,
 
-    /// List all metrics and end.
+    /// List all metrics and exit.
     #[arg(long, exclusive = true)]
     metrics: bool,
 
-    /// Print the JSON Schema of what --json prints and end.
+    /// Print the JSON Schema of the output of --json and exit.
     #[arg(long, exclusive = true)]
     schema: bool,
 }
 
-/// How runs of a batch are called that failed (`rankscope run --repeat`).
+/// Name prefix of the failed runs of a batch (`rankscope run --repeat`).
 const FAILED: &str = "failed-run-";
 
-/// A command line in which `--` of `rankscope compare` is an option: what follows it are runs, and options may follow those.
+/// Turns the `--` of `rankscope compare` into the option --new, so that options may follow the new runs.
 pub fn with_sides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     if arguments.get(1).is_some_and(|command| command == "compare")
@@ -152,7 +154,7 @@ pub fn with_sides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// What becomes of an inconclusive result.
+/// Treatment of an inconclusive result.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum How {
     Say,
@@ -183,7 +185,7 @@ impl Compare {
             return Ok(Exit::Fine);
         }
         if self.new.is_empty() {
-            bail!("name the runs that are judged after --: rankscope compare BASE… -- NEW…");
+            bail!("name the new runs after --: rankscope compare BASE… -- NEW…");
         }
         let settings = self.settings()?;
         let progress = Progress::new();
@@ -202,14 +204,14 @@ impl Compare {
         let mut comparison = rankscope_compare::compare(&base, &new, &noise, &settings)?;
         comparison.base.label = label;
         drop(progress);
-        // Who reads the text may go away before its end (`| head`): the verdict stays.
+        // The verdict does not depend on the reader of the text, who may close the pipe (`| head`).
         match self.write(&comparison) {
             Err(error) if !crate::is_broken_pipe(&error) => Err(error),
             _ => Ok(exit(&comparison)),
         }
     }
 
-    /// Everything that was asked for.
+    /// Writes all requested outputs.
     fn write(&self, comparison: &Comparison) -> Result<()> {
         let file = |path: &Path, text: &str| {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -249,12 +251,14 @@ impl Compare {
         }
     }
 
-    /// Of the file, then of the command line.
+    /// Reads the settings from the file. Options of the command line override them.
     fn settings(&self) -> Result<Settings> {
         let mut settings = Settings::default();
         let found = match &self.config {
             Some(file) => Some(file.clone()),
-            None => settings::find(&std::env::current_dir().context("there is no working directory")?),
+            None => {
+                settings::find(&std::env::current_dir().context("cannot determine the working directory")?)
+            }
         };
         if let Some(file) = found {
             settings.read(&file)?;
@@ -279,7 +283,7 @@ impl Compare {
     }
 }
 
-/// How a comparison ends.
+/// Returns the exit status of a comparison.
 pub fn exit(comparison: &Comparison) -> Exit {
     match comparison.exit_status {
         0 => Exit::Fine,
@@ -288,10 +292,12 @@ pub fn exit(comparison: &Comparison) -> Exit {
     }
 }
 
-/// Compares runs by the project's own settings.
+/// Compares runs with the settings of the current project.
 pub fn of_runs(base: &[PathBuf], new: &[PathBuf]) -> Result<Comparison> {
     let mut settings = Settings::default();
-    if let Some(file) = settings::find(&std::env::current_dir().context("there is no working directory")?) {
+    if let Some(file) =
+        settings::find(&std::env::current_dir().context("cannot determine the working directory")?)
+    {
         settings.read(&file)?;
     }
     let progress = Progress::new();
@@ -301,14 +307,14 @@ pub fn of_runs(base: &[PathBuf], new: &[PathBuf]) -> Result<Comparison> {
 
 /// Runs of a baseline.
 struct Stored {
-    /// By entry.
+    /// Runs by entry.
     batches: Vec<Vec<Run>>,
-    /// Whose they are.
+    /// Branch, machine and commit of the newest entry.
     label: String,
 }
 
 impl Compare {
-    /// The last entries of a baseline that belong to the same machine and job as these runs, unless others were named.
+    /// Reads the last entries of a baseline. By default they belong to the machine and job of these runs.
     fn stored(&self, store: &str, like: &[Run]) -> Result<Stored> {
         let first = like.first().map(|run| &run.summary);
         let filter = KeyFilter {
@@ -321,7 +327,7 @@ impl Compare {
         };
         let found = baseline::open(store, None)?.batches(&filter, Some(self.last as usize))?;
         for problem in &found.problems {
-            // Nothing is left out in silence.
+            // Every omission is reported.
             warn(&format!("left out of the baseline: {problem}"));
         }
         let jobs: BTreeSet<&str> = found
@@ -332,14 +338,14 @@ impl Compare {
         if jobs.len() > 1 {
             let jobs: Vec<&str> = jobs.into_iter().collect();
             bail!(
-                "{store} has entries of several jobs, name one with --job: {}",
+                "{store} has entries of several jobs; name one with --job: {}",
                 jobs.join(", ")
             );
         }
         let Some((_, newest)) = found.entries.last() else {
             let machine = filter.machine.as_deref().unwrap_or("any machine");
             bail!(
-                "{store} has no entry for {machine}; rankscope baseline list --store {store} shows what it has"
+                "{store} has no entry for {machine}; rankscope baseline list --store {store} lists its entries"
             );
         };
         let commit = newest
@@ -355,7 +361,7 @@ impl Compare {
         if branches.len() > 1 {
             let branches: Vec<&str> = branches.into_iter().collect();
             bail!(
-                "{store} has entries of several branches, name one with --branch: {}",
+                "{store} has entries of several branches; name one with --branch: {}",
                 branches.join(", ")
             );
         }
@@ -372,7 +378,7 @@ impl Compare {
         })
     }
 
-    /// Batches of runs that say how much runs differ.
+    /// Returns batches of runs that supply the noise between runs.
     fn noise(&self, source: &str, like: &[Run], progress: &Progress) -> Result<Vec<Vec<Run>>> {
         let is_store = baseline::store::is_git(source) || Path::new(source).join(baseline::ENTRIES).is_dir();
         if is_store {
@@ -382,7 +388,7 @@ impl Compare {
     }
 }
 
-/// All runs that these paths mean.
+/// Reads all runs in these paths.
 fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
     let mut sessions = Vec::new();
     for path in paths {
@@ -392,13 +398,14 @@ fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
     for (at, (shown, directory)) in sessions.iter().enumerate() {
         progress.tell("reading runs", Some(at as f64 / sessions.len() as f64));
         let summarised = rankscope_compare::summarise::summarise(directory, &shown.display().to_string())
-            .with_context(|| format!("{} cannot be compared", shown.display()))?;
+            .with_context(|| format!("cannot compare {}", shown.display()))?;
         out.push(Run::of_session(summarised));
     }
     Ok(out)
 }
 
-/// A run, or the runs in a directory of runs, in the order of their names: as people call them, and where their sessions are.
+/// Returns the run at `path`, or the runs in this directory of runs, by name. Each has the path as typed and the
+/// session's path.
 fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let alone = session::locate(path);
     if let Ok(directory) = alone {
@@ -417,7 +424,7 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         }
         match session::locate(&run) {
             Ok(directory) => found.push((run, directory)),
-            // A run that was recorded and never merged must not be missing in silence.
+            // A run without a session must not be missing silently.
             Err(_) if run.is_dir() && run_directory::logs(&run).is_ok_and(|logs| !logs.is_empty()) => {
                 let run = run.display();
                 warn(&format!("left out: {run} was not merged (rankscope merge {run})"));
@@ -433,11 +440,11 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
 }
 
 fn warn(what: &str) {
-    // Nobody is left to read it if this fails.
+    // A failed write is ignored: nobody reads the output any more.
     let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }
 
-/// All metrics, for people.
+/// Returns the list of all metrics as text.
 fn list() -> String {
     let mut out = String::new();
     for metric in metrics::ALL {

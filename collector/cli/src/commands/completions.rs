@@ -11,11 +11,11 @@ Examples:
   rankscope completions zsh > \"${fpath[1]}/_rankscope\"
   rankscope completions fish > ~/.config/fish/completions/rankscope.fish";
 
-/// Print a script that lets a shell complete rankscope's commands and options.
+/// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Completions {
-    /// The shell.
+    /// Shell that reads the script.
     shell: Shell,
 }
 

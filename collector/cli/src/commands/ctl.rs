@@ -12,21 +12,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const EXAMPLES: &str = "\
 Examples:
   rankscope ctl shared/run1 --kernels=all       record all kernels from now on
-  rankscope ctl shared/run1 --kernels=all@+10   for the next ten seconds
-  rankscope ctl shared/run1 --kernels=off       no more";
+  rankscope ctl shared/run1 --kernels=all@+10   record all kernels for the next ten seconds
+  rankscope ctl shared/run1 --kernels=off       stop recording kernels";
 
-/// Tell a running job what to record, through its run directory: all processes of it look there every second, or every
-/// four where nothing was asked for so far.
+/// Change what a running job records, through its run directory. Its processes poll the directory every second, or
+/// every four seconds before the first request.
 ///
-/// A process that was started without --kernels begins with its next call of NCCL.
+/// A process that was started without --kernels begins with its next NCCL call.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ctl {
-    /// The run directory that the job records into.
+    /// Run directory of the job.
     #[arg(value_name = "RUN")]
     directory: PathBuf,
 
-    /// What of the devices' work is to be recorded (see `rankscope run --help`); windows of seconds count from now.
+    /// Device activity to record (see `rankscope run --help`). Windows in seconds count from now.
     #[arg(long, value_name = "WHAT", require_equals = true, value_parser = kernels::wanted)]
     kernels: String,
 }
@@ -45,14 +45,14 @@ impl Ctl {
             .count();
         if logs == 0 {
             bail!(
-                "{} holds no logs: name the directory that `rankscope run` records into",
+                "{} has no logs: name the directory that `rankscope run` records into",
                 self.directory.display()
             );
         }
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos());
-        // What is asked for twice is done twice: the moment makes it another text.
+        // The time makes a repeated request a new text, so that the processes act on it again.
         let text = format!("kernels={}\nasked_unix_ns={now}\n", self.kernels);
         let path = self.directory.join(CONTROL_FILE);
         let unfinished = self.directory.join(format!("{CONTROL_FILE}.unfinished"));
@@ -60,7 +60,7 @@ impl Ctl {
             .and_then(|()| fs::rename(&unfinished, &path))
             .with_context(|| format!("cannot write {}", path.display()))?;
         print::text(&format!(
-            "asked for kernels={}; processes that record into {} see it within a second, or four\n",
+            "requested kernels={}; processes that record into {} apply it within one second, or four\n",
             self.kernels,
             self.directory.display()
         ))?;

@@ -11,42 +11,42 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope doctor                        is the library found, does anything lie around?
-  rankscope doctor -- torchrun train.py   would this command be recorded?
-  rankscope doctor --clean                bring in or remove the live areas of processes that are gone";
+  rankscope doctor                        check the library and list leftovers of earlier runs
+  rankscope doctor -- torchrun train.py   check whether this command can be recorded
+  rankscope doctor --clean                collect or remove the live areas of dead processes";
 
-/// Tell whether recording would work here, and what lies around from earlier runs.
+/// Check whether recording would work here, and list leftovers of earlier runs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
-    /// Complete logs from live areas of processes that are gone; remove areas whose run directory is gone.
+    /// Complete the logs from live areas of dead processes, and remove areas whose run directory no longer exists.
     #[arg(long)]
     clean: bool,
 
-    /// Print what was found as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 
-    /// Run directory into which you mean to record; without it the working directory is examined.
+    /// Run directory to record into (default: the working directory is checked).
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// A command that you mean to record.
+    /// Command to record.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 #[derive(Serialize)]
 struct Examination {
-    /// The library that would be preloaded.
+    /// Path of the library that would be preloaded.
     library: Option<String>,
-    /// Why there is none.
+    /// Reason why no library was found.
     library_problem: Option<String>,
-    /// The command's file.
+    /// File of the command.
     command: Option<String>,
-    /// Why the command would not be recorded.
+    /// Reason why the command would not be recorded.
     command_problem: Option<String>,
-    /// Why there is no room to record into the directory.
+    /// Reason why the directory lacks the capacity for a recording.
     room_problem: Option<String>,
     /// Live areas on this machine.
     live_areas: Vec<LiveArea>,
@@ -60,7 +60,7 @@ struct LiveArea {
     is_running: bool,
     command_line: Option<String>,
     run_directory: Option<String>,
-    /// What to do about it, or what was done.
+    /// Advice on the area, or the action that was taken.
     advice: String,
 }
 
@@ -93,7 +93,7 @@ impl Doctor {
                     command_problem = program::reach(&file).warning(&file);
                     command = Some(file.display().to_string());
                 }
-                None => command_problem = Some(format!("there is no command {}", name.to_string_lossy())),
+                None => command_problem = Some(format!("command not found: {}", name.to_string_lossy())),
             }
         }
         let room_problem = room::warning(self.output.as_deref().unwrap_or(Path::new(".")), None);
@@ -142,10 +142,10 @@ impl Examination {
             line("BAD", problem);
         }
         if self.live_areas.is_empty() {
-            line("ok", "no live areas lie around on this machine");
+            line("ok", "no live areas are left on this machine");
         }
         for area in &self.live_areas {
-            let state = if area.is_running { "runs" } else { "is gone" };
+            let state = if area.is_running { "runs" } else { "is dead" };
             line(
                 if area.is_running { "ok" } else { "note" },
                 &format!(

@@ -1,17 +1,17 @@
-//! What a command's exit status means.
+//! Exit status of a command.
 
 use std::process::ExitCode;
 
-/// How a command ends.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything is well.
+    /// Success.
     Fine = 0,
-    /// Something is worse that was declared to fail on.
+    /// A declared limit was exceeded.
     Regression = 1,
-    /// Wrong usage, or input that cannot be read.
+    /// Wrong usage or unreadable input.
     Unusable = 2,
-    /// The figures contradict themselves: no conclusion can be drawn from them.
+    /// The figures contradict each other or leave the question open. No conclusion is possible.
     Inconclusive = 3,
 }
 

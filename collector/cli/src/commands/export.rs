@@ -15,16 +15,16 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope export --perfetto shared/run1                         trace.pftrace beside the session
+  rankscope export --perfetto shared/run1                         trace.pftrace next to the session
   rankscope export --perfetto shared/run1 --ranks 0-3 -o four.pftrace
   rankscope export --perfetto shared/run1 --range 10s..12s --max-bytes 200M
-Open the file at https://ui.perfetto.dev with 'Open trace file'; it stays on your machine.";
+Open the file at https://ui.perfetto.dev with 'Open trace file'; the file stays on your machine.";
 
-/// Write a session in a format that other tools open.
+/// Write a session in the format of another tool.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
-    /// A run directory that was merged, or a session directory.
+    /// Run directory that was merged, or session directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
@@ -32,23 +32,23 @@ pub struct Export {
     #[arg(long)]
     perfetto: bool,
 
-    /// The file; without it trace.pftrace beside the session.
+    /// Output file (default: trace.pftrace next to the session).
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Only these ranks, for example 0-3,8.
+    /// Export only these ranks, for example 0-3,8.
     #[arg(long, value_name = "LIST")]
     ranks: Option<RankList>,
 
-    /// Only this time since the session's start, for example 10s..12.5s.
+    /// Export only this interval since the start of the session, for example 10s..12.5s.
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     range: Option<TimeRange>,
 
-    /// About how large the file may become; the page still opens 1GiB.
+    /// Approximate maximum size of the file. ui.perfetto.dev still opens 1GiB.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     max_bytes: Size,
 
-    /// Print what was written as JSON.
+    /// Print a summary of the written file as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +56,7 @@ pub struct Export {
 impl Export {
     pub fn run(self) -> Result<Exit> {
         if !self.perfetto {
-            bail!("say which format to write: --perfetto");
+            bail!("name the output format: --perfetto");
         }
         let (path, session) = session::read(&self.directory)?;
         let beside = path.parent().unwrap_or(&path);
@@ -96,16 +96,16 @@ impl Export {
     }
 }
 
-/// What was written.
+/// Summary of the written file.
 #[derive(Serialize)]
 struct Told {
     file: String,
     bytes: u64,
     ranks: u32,
     operations: u64,
-    /// Operations and spans that the format cannot hold where they lie.
+    /// Number of operations and spans that overlap in a way that the format cannot represent.
     dropped: u64,
-    /// From here on some rank is cut off.
+    /// Time from which the records of some ranks are missing because of the size limit, in nanoseconds.
     cut_off_ns: Option<i64>,
 }
 
@@ -120,7 +120,7 @@ impl Told {
         );
         if self.dropped > 0 {
             text.push_str(&format!(
-                "{} overlap in a way that the format cannot hold; left out\n",
+                "{} overlap in a way that the format cannot represent; they were left out\n",
                 self.dropped
             ));
         }
@@ -128,17 +128,17 @@ impl Told {
             text.push_str(&format!("{cut}\n"));
         }
         text.push_str(
-            "open it at https://ui.perfetto.dev with 'Open trace file'; it stays on your machine\n",
+            "open it at https://ui.perfetto.dev with 'Open trace file'; the file stays on your machine\n",
         );
         text
     }
 }
 
-/// That the trace is not whole, and how to see the rest.
+/// Returns a warning that the trace is truncated, with advice on how to see the rest.
 pub fn cut_off(cut_off_ns: Option<i64>) -> Option<String> {
     let from = units::time(cut_off_ns?);
     Some(format!(
-        "the trace would be too large: cut off from {from} on for some ranks; \
-         choose a part with rankscope export --perfetto --ranks or --range, or allow more with --max-bytes"
+        "the trace reached the size limit: the records of some ranks are missing after {from}; choose a part with \
+         rankscope export --perfetto --ranks or --range, or raise the limit with --max-bytes"
     ))
 }

@@ -22,79 +22,79 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   rankscope heatmap shared/run1                                all maps, into shared/run1/heatmaps/
-  rankscope heatmap shared/run1 --kind wait -o wait.png        who waited when
+  rankscope heatmap shared/run1 --kind wait -o wait.png        waits by rank and step
   rankscope heatmap shared/run1 --kind traffic --value bandwidth -o links.svg
   rankscope heatmap shared/run1 --kind delay --ranks 0-63 --steps 100-200 -o zoom.png
-  rankscope heatmap shared/run1 --json | jq '.maps[].scale'    scale and place of every cell, to read pictures back";
+  rankscope heatmap shared/run1 --json | jq '.maps[].scale'    scale, and position of every cell";
 
 const MEANING: &str = "\
 Kinds:
-  wait           rank × step: exposed wait for peers
-  communication  rank × step: exposed communication, waiting included
-  step-time      rank × step: time of the step
+  wait           rank × step: exposed wait for other ranks
+  communication  rank × step: exposed communication, waits included
+  step-time      rank × step: duration of the step
   delay          rank × step: own delay against the median of the peers
-  busbw          operation × size: bus bandwidth of launches that hardly waited
-  traffic        rank × rank: bytes, or bandwidth; one map of what was recorded (messages, what NCCL's proxies measured,
-                 collectives between ranks whose messages were seen), one of what is modelled by a ring or tree
+  busbw          operation × size: bus bandwidth of transfer-bound launches
+  traffic        rank × rank: bytes, or bandwidth; one map of recorded traffic (messages, NCCL's proxies,
+                 collectives between ranks whose messages were seen), one modelled by ring or tree
 
-Colours (cividis) are readable with any colour vision. A place without a value is striped, which is not zero. Where a map has
-more rows or columns than pixels, neighbours share one by a rule that stands in the picture.
+Colours (cividis) are readable with any colour vision. A striped cell has no value; this is not zero. Where a map has
+more rows or columns than pixels, neighbours share a pixel. The picture names the rule.
 
-Exit status: 0 written, 2 wrong usage, unreadable input, or nothing of it can be drawn.";
+Exit status: 0 written, 2 wrong usage, unreadable input, or no map could be drawn.";
 
-/// Draw who waited when, who sends to whom and how fast, as PNG or SVG.
+/// Draw waits over time, traffic between ranks, and bandwidth, as PNG or SVG.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{MEANING}"))]
 pub struct Heatmap {
-    /// A run directory that was merged, or a session directory.
+    /// Run directory that was merged, or session directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// What to draw; without it everything.
+    /// Map to draw (default: all).
     #[arg(long, value_enum, value_name = "KIND")]
     kind: Option<Chart>,
 
-    /// Where to write: FILE.png or FILE.svg for one map, else a directory; without it heatmaps/ beside the session.
+    /// Output: FILE.png or FILE.svg for one map, else a directory (default: heatmaps/ next to the session).
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
 
-    /// Format of files in a directory.
+    /// Format of the files in a directory.
     #[arg(long, value_enum, default_value_t = Format::Png)]
     format: Format,
 
-    /// What traffic shows; without it bytes, and both where everything is drawn.
+    /// Value of the traffic map (default: bytes; both if all maps are drawn).
     #[arg(long, value_enum)]
     value: Option<Value>,
 
-    /// Only these ranks, for example 0-3,8.
+    /// Draw only these ranks, for example 0-3,8.
     #[arg(long, value_name = "LIST")]
     ranks: Option<RankList>,
 
-    /// Only these steps, for example 100-200.
+    /// Draw only these steps, for example 100-200.
     #[arg(long, value_name = "FROM-TO", value_parser = steps)]
     steps: Option<RangeInclusive<u32>>,
 
-    /// Only steps in this time since the session's start, for example 10s..12.5s.
+    /// Draw only steps in this interval since the start of the session, for example 10s..12.5s.
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     range: Option<TimeRange>,
 
-    /// How colours are spread; auto: by the logarithm where traffic or bandwidth differs by more than 100 times.
+    /// Colour scale. auto: logarithmic if traffic or bandwidth differs by more than a factor of 100.
     #[arg(long, value_enum, default_value_t = Spreading::Auto)]
     scale: Spreading,
 
-    /// End the scale at the 99th percentile where a few values are far beyond all others; they get its last colour.
+    /// End the scale at the 99th percentile if a few values are far beyond all others. They get the last colour.
     #[arg(long)]
     clip: bool,
 
-    /// Pixels for the cells of a map at most.
+    /// Maximum size of the cells of a map, in pixels.
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1600x1200", value_parser = size)]
     size: (u32, u32),
 
-    /// Paper; auto: light, and as SVG what the viewer prefers.
+    /// Colour theme. auto: light for PNG; SVG follows the preference of the program that shows it.
     #[arg(long, value_enum, default_value_t = Paper::Auto)]
     theme: Paper,
 
-    /// Print what was written as JSON, with the scales and the places of the cells.
+    /// Print the written maps as JSON, with the scales and the positions of the cells.
     #[arg(long)]
     json: bool,
 }
@@ -136,7 +136,7 @@ enum Paper {
     Dark,
 }
 
-/// Largest side, px: a map of it takes some hundred MiB to draw.
+/// Largest side, in pixels. A map of this size takes some hundred MiB to draw.
 const MOST_PIXELS: u32 = 8_192;
 
 fn size(text: &str) -> Result<(u32, u32), String> {
@@ -155,7 +155,7 @@ fn size(text: &str) -> Result<(u32, u32), String> {
 }
 
 fn steps(text: &str) -> Result<RangeInclusive<u32>, String> {
-    let wrong = || format!("'{text}' is no range of steps; write it as 100-200, 100- or 7");
+    let wrong = || format!("'{text}' is not a range of steps; write it as 100-200, 100- or 7");
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let first: u32 = first.trim().parse().map_err(|_| wrong())?;
     let last: u32 = match last.trim() {
@@ -169,7 +169,7 @@ fn steps(text: &str) -> Result<RangeInclusive<u32>, String> {
     }
 }
 
-/// A file to be written.
+/// File to write.
 struct Target {
     path: PathBuf,
     is_svg: bool,
@@ -213,7 +213,7 @@ impl Heatmap {
         let progress = Progress::new();
         progress.tell("reading the session", None);
         let made = heatmap::pictures(&path, &session, &kinds, &chosen, self.size.0 as usize)
-            .context("the session cannot be used; make it anew with rankscope merge")?;
+            .context("invalid session; merge the run again with rankscope merge")?;
         let count = made.len();
         let mut told = Told {
             maps: Vec::new(),
@@ -226,7 +226,7 @@ impl Heatmap {
                     let drawn = picture::draw(&made, &look);
                     drawn
                         .map(|drawn| (made, drawn))
-                        .ok_or_else(|| "there is nothing to draw".to_owned())
+                        .ok_or_else(|| "no data for this map".to_owned())
                 }
                 Err(reason) => Err(reason),
             };
@@ -256,7 +256,7 @@ impl Heatmap {
                 .iter()
                 .map(|not| format!("{}: {}", not.kind.name(), not.reason))
                 .collect();
-            bail!("nothing was drawn\n  {}", reasons.join("\n  "));
+            bail!("no map was drawn\n  {}", reasons.join("\n  "));
         }
         if self.json {
             print::json(&told)?;
@@ -274,7 +274,7 @@ impl Heatmap {
         }
     }
 
-    /// What is asked for; a choice that says nothing about it is refused.
+    /// Returns the requested kinds. Options without an effect on the kind are refused.
     fn kinds(&self) -> Result<Vec<Kind>> {
         let Some(chart) = self.kind else {
             return Ok(Kind::ALL
@@ -283,13 +283,13 @@ impl Heatmap {
                     (Kind::Traffic, Some(Value::Bandwidth)) => false,
                     (Kind::TrafficBandwidth, Some(Value::Bytes)) => false,
                     (Kind::Busbw, _) if self.ranks.is_some() => false,
-                    // Sums over the run would not be of the steps that were chosen.
+                    // A sum over the whole run would not describe the chosen steps.
                     _ => kind.of_steps().is_some() || !self.chooses_steps(),
                 })
                 .collect());
         };
         if self.value.is_some() && chart != Chart::Traffic {
-            bail!("--value is for --kind traffic: the other maps show one thing");
+            bail!("--value requires --kind traffic: the other maps have only one value");
         }
         let kind = match (chart, self.value) {
             (Chart::Wait, _) => Kind::Wait,
@@ -302,12 +302,12 @@ impl Heatmap {
         };
         if kind.of_steps().is_none() && self.chooses_steps() {
             bail!(
-                "--steps and --range choose steps; {} is a sum over the whole run",
+                "--steps and --range select steps, but {} is a sum over the whole run",
                 kind.name()
             );
         }
         if kind == Kind::Busbw && self.ranks.is_some() {
-            bail!("--ranks chooses rows of ranks; busbw has a row per operation");
+            bail!("--ranks selects rows of ranks, but busbw has one row per operation");
         }
         Ok(vec![kind])
     }
@@ -334,7 +334,7 @@ impl Heatmap {
         };
         if kinds.len() > 1 {
             bail!(
-                "{} is one file, and there are {} maps: choose one with --kind, or name a directory",
+                "{} is one file, but there are {} maps: choose one with --kind, or name a directory",
                 output.display(),
                 kinds.len()
             );
@@ -343,7 +343,7 @@ impl Heatmap {
     }
 }
 
-/// The directory of maps beside a session.
+/// Name of the directory of maps, next to the session.
 const DIRECTORY: &str = "heatmaps";
 
 enum Targets {
@@ -375,7 +375,7 @@ impl Targets {
     }
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically: the whole file or nothing.
 fn write(target: &Target, drawn: &Drawn, theme: Theme) -> Result<()> {
     let bytes = if target.is_svg {
         svg::file(&drawn.scene, theme).into_bytes()
@@ -397,7 +397,7 @@ fn write(target: &Target, drawn: &Drawn, theme: Theme) -> Result<()> {
     fs::rename(&unfinished, path).with_context(cannot)
 }
 
-/// What was written.
+/// Summary of the written files.
 #[derive(Serialize)]
 struct Told {
     maps: Vec<Map>,
@@ -437,7 +437,9 @@ impl Told {
         for not in &self.not_drawn {
             text.push_str(&format!("– {}: {}\n", not.kind.name(), not.reason));
         }
-        text.push_str("look closer with --kind KIND and --ranks, --steps or --range; the same maps are in report.html\n");
+        text.push_str(
+            "zoom in with --kind KIND and --ranks, --steps or --range; report.html has the same maps\n",
+        );
         text
     }
 }

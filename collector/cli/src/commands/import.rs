@@ -14,18 +14,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The run directory that is made inside a folder of traces.
+/// Name of the run directory inside a folder of traces.
 const FOLDER: &str = "rankscope";
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope import kineto log/                       the traces that torch.profiler wrote there, one per rank
+  rankscope import kineto log/                       import traces of torch.profiler, one per rank
   rankscope import kineto rank0.json.gz rank1.json.gz -o imported
-  rankscope import kineto log/ --compat hta          also what Holistic Trace Analysis says, digit by digit
-  rankscope import nsys node0.sqlite node1.sqlite -o imported      exported with nsys export --type sqlite
-What is made is a run directory like any other: rankscope report, export, heatmap, compare and view take it.";
+  rankscope import kineto log/ --compat hta          reproduce the figures of Holistic Trace Analysis exactly
+  rankscope import nsys node0.sqlite node1.sqlite -o imported      import exports of nsys export --type sqlite
+The result is a run directory for rankscope report, export, heatmap, compare and view.";
 
-/// Turn what another profiler recorded into a run like any other.
+/// Convert a recording of another profiler to a run.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Import {
@@ -39,7 +39,7 @@ enum From {
     Nsys(Nsys),
 }
 
-/// Reports of Nsight Systems, exported with `nsys export --type sqlite`, one per host.
+/// Import reports of Nsight Systems, exported with `nsys export --type sqlite`, one per host.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct Nsys {
@@ -47,35 +47,35 @@ struct Nsys {
     #[arg(required = true, value_name = "FILE")]
     reports: Vec<PathBuf>,
 
-    /// The run directory to make.
+    /// Run directory to create.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Print the session's summary as JSON.
+    /// Print the summary of the session as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Whose figures to compute besides.
+/// Tools whose figures can be reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Compat {
     /// Holistic Trace Analysis: overlap, temporal breakdown, idle times.
     Hta,
 }
 
-/// Traces of torch.profiler: JSON, plain or gzipped, of any version of PyTorch, one per rank.
+/// Import traces of torch.profiler: JSON, plain or gzipped, of any PyTorch version, one per rank.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct Kineto {
-    /// Traces, or folders that hold them.
+    /// Traces, or directories with traces.
     #[arg(required = true, value_name = "DIR|FILE")]
     traces: Vec<PathBuf>,
 
-    /// The run directory to make; without it `rankscope` inside a single folder of traces.
+    /// Run directory to create (default for a single directory of traces: `rankscope` inside it).
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Compute another tool's figures too, by its own definitions; the exact ones stand beside them.
+    /// Also compute the figures of another tool, by its definitions. The report lists them next to the exact ones.
     #[arg(long, value_name = "TOOL")]
     compat: Option<Compat>,
 
@@ -83,11 +83,11 @@ struct Kineto {
     #[arg(long)]
     operators: bool,
 
-    /// All ranks ran on one host, and so by one clock. Traces before 2025 do not name their host.
+    /// Assume that all ranks ran on one host and so share one clock. Traces before 2025 do not name their host.
     #[arg(long)]
     one_host: bool,
 
-    /// Print the session's summary as JSON.
+    /// Print the summary of the session as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -107,7 +107,7 @@ impl Kineto {
         let output = match (&self.output, self.traces.as_slice()) {
             (Some(output), _) => output.clone(),
             (None, [only]) if only.is_dir() => only.join(FOLDER),
-            (None, _) => bail!("files need a place for what is made of them: -o DIR"),
+            (None, _) => bail!("several inputs need an output directory: -o DIR"),
         };
         let options = ImportOptions {
             files,
@@ -134,7 +134,7 @@ impl Nsys {
     }
 }
 
-/// Reads files with `read`, merges what is made of them, and prints the summary.
+/// Reads files with `read`, merges the resulting logs, and prints the summary.
 fn import(
     options: &ImportOptions,
     json: bool,
@@ -151,7 +151,7 @@ fn import(
         merge::abandon(&abandoned);
         let _ = writeln!(
             io::stderr().lock(),
-            "rankscope: stopped; the traces are untouched, import them again"
+            "rankscope: interrupted; the traces are intact, import them again"
         );
         Ending::Signal(signal).end_likewise()
     });
@@ -163,7 +163,8 @@ fn import(
             }
         })
         .inspect_err(|_| {
-            // A directory that was made for them goes if nothing came of them; only an empty one can be removed so.
+            // A directory that this import created is removed if the import failed. `remove_dir` removes only empty
+            // directories.
             if !was_there {
                 let _ = std::fs::remove_dir(output);
             }
@@ -174,7 +175,7 @@ fn import(
     Ok(merged.exit())
 }
 
-/// Takes away the logs of an earlier import. What was recorded is never touched.
+/// Removes the logs of an earlier import. Recorded logs are never touched.
 fn clear(output: &Path) -> Result<()> {
     if !output.is_dir() {
         return Ok(());
@@ -186,7 +187,7 @@ fn clear(output: &Path) -> Result<()> {
         });
         if !is_ours {
             bail!(
-                "{} holds a recording ({}): name another directory with -o",
+                "{} has a recording ({}): name another directory with -o",
                 output.display(),
                 path.display()
             );

@@ -1,13 +1,13 @@
-//! What of the devices' work is asked for, as an option's value.
+//! Value of the option --kernels.
 
 use rankscope_ranklog::wanted::Wanted;
 
-/// The value, if it means something.
+/// Validates the value.
 pub fn wanted(text: &str) -> Result<String, String> {
     match Wanted::parse(text) {
         Some(_) => Ok(text.to_owned()),
         None => Err(
-            "say off, communication or all, with a window if you like: all@30+10 (seconds), all@step100+20"
+            "use off, communication or all, with an optional window: all@30+10 (seconds), all@step100+20"
                 .to_owned(),
         ),
     }

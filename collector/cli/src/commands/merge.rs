@@ -21,24 +21,24 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The trace's name in a run directory.
+/// File name of the trace in a run directory.
 pub const TRACE: &str = "trace.pftrace";
-/// The report's name in a run directory.
+/// File name of the report in a run directory.
 pub const REPORT: &str = "report.html";
-/// A session that is being written; renamed when it is whole.
+/// Name of a session that is being written. It is renamed once it is complete.
 const UNFINISHED: &str = "session.unfinished";
 
 const EXAMPLES: &str = "\
 Examples:
   rankscope merge shared/run1                       after a recording without `rankscope run`, or an interrupted merge
-  rankscope merge node0/run node1/run -o merged     directories of nodes that share no file system
+  rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
-                                                    what a run that still goes on did in its last five seconds
+                                                    the last five seconds of a run that still records
   rankscope merge shared/run1 --json | jq .findings";
 
-/// Merge the logs of all ranks into one session, a trace and a report; print the summary.
+/// Merge the logs of all ranks into one session, a trace and a report, and print the summary.
 ///
-/// Merging again gives the same result: the logs stay as they are, what was merged before is replaced.
+/// Merging again gives the same result. The logs do not change, and the new session replaces the old one.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Merge {
@@ -46,31 +46,31 @@ pub struct Merge {
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
 
-    /// Where to write; a single run directory keeps its own session without this.
+    /// Directory to write to. The default for a single run directory is that directory.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Make the session and its index alone, no trace and no page: for looking at a run that still goes on.
+    /// Make only the session and its index, without trace and report. Use this for a run that still records.
     #[arg(long)]
     only_session: bool,
 
-    /// Merge the last part of the run alone: 5s, 500ms. What reaches over its begin is left out, and counted; the rest of
-    /// the logs is not read.
+    /// Merge only the last part of the run, for example 5s or 500ms. Records that cross its start are left out and
+    /// counted. The rest of the logs is not read.
     #[arg(long, value_name = "TIME", value_parser = length_ns, requires = "only_session")]
     last: Option<i64>,
 
-    /// The same, so long that it has about so many records over all ranks.
+    /// Merge only the last N records (approximate, over all ranks).
     #[arg(long, value_name = "RECORDS", requires = "only_session")]
     last_records: Option<u64>,
 
-    /// Print the session's summary as JSON.
+    /// Print the summary of the session as JSON.
     #[arg(long)]
     json: bool,
 }
 
 fn length_ns(text: &str) -> Result<i64, String> {
     let length = time_ns(text).filter(|&ns| ns > 0);
-    length.ok_or_else(|| format!("'{text}' is not a length of time; write it as 5s or 500ms"))
+    length.ok_or_else(|| format!("'{text}' is not a duration; write it as 5s or 500ms"))
 }
 
 impl Merge {
@@ -78,20 +78,21 @@ impl Merge {
         let output = match (&self.output, self.directories.as_slice()) {
             (Some(output), _) => output.clone(),
             (None, [only]) => only.clone(),
-            (None, _) => bail!("several directories need a place for what is merged from them: -o DIR"),
+            (None, _) => bail!("several run directories need an output directory: -o DIR"),
         };
         let last = Last {
             time_ns: self.last,
             records: self.last_records,
         };
-        // A part is of a run that goes on: nobody waits for its end, and what lies where stays there.
+        // A partial merge is for a run that still records. It must not wait for the end of the run or touch existing
+        // files.
         if last == Last::default() {
             self.collect()?;
         }
         let abandoned = output.clone();
         let _watch = StopWatch::start(move |signal| {
             abandon(&abandoned);
-            warn("stopped; the recording is untouched, merge again to go on");
+            warn("interrupted; the recording is intact, merge again to complete it");
             Ending::Signal(signal).end_likewise()
         });
         let merged = if self.only_session {
@@ -103,7 +104,7 @@ impl Merge {
         Ok(merged.exit())
     }
 
-    /// Brings what dead processes left into their logs, and tells of those that still run.
+    /// Moves the records of dead processes from their live areas to their logs. Warns about processes that still run.
     fn collect(&self) -> Result<()> {
         for directory in &self.directories {
             let recording: Vec<_> = record::read_all(directory)
@@ -112,7 +113,7 @@ impl Merge {
                 .collect();
             for launch in &recording {
                 warn(&format!(
-                    "{} still records into {} ({}); what it did until now is merged",
+                    "{} still records into {} ({}); the session has its records so far",
                     launch.launcher.host,
                     directory.display(),
                     launch.command_line
@@ -120,12 +121,14 @@ impl Merge {
             }
             let found = live::collect_all(directory, &recording)?;
             for process in &found.running {
-                warn(&format!("{process} still runs; what it did until now is merged"));
+                warn(&format!(
+                    "{process} still runs; the session has its records so far"
+                ));
             }
             for log in &found.missing {
                 warn(&format!(
-                    "{} has no end and its live area is not on this machine: \
-                     its last seconds are missing unless you merge on the machine that recorded it",
+                    "{} is incomplete and its live area is not on this machine: its last seconds are missing unless \
+                     you merge on the machine that recorded it",
                     log.display()
                 ));
             }
@@ -137,16 +140,16 @@ impl Merge {
     }
 }
 
-/// What a merge made.
+/// Result of a merge.
 pub struct Merged {
-    /// Its summary.
+    /// Summary of the session.
     pub session: Session,
-    /// Where the rest is.
+    /// Paths of the session, the trace and the report.
     pub places: Places,
 }
 
 impl Merged {
-    /// Prints the summary, as JSON or for people.
+    /// Prints the summary, as JSON or as text.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
             let document = rankscope_report::document::document(&self.session, &self.places.session)?;
@@ -159,7 +162,7 @@ impl Merged {
         ))
     }
 
-    /// Figures that contradict themselves allow no conclusion.
+    /// Returns the exit status. Contradictory figures allow no conclusion.
     pub fn exit(&self) -> Exit {
         if findings::contradictory(&self.session).is_empty() {
             Exit::Fine
@@ -175,19 +178,19 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let whole = Last::default();
     let (Merged { session, mut places }, _lock) = merge_session(directories, output, whole, &progress)?;
     write_report(&session, output, &mut places)?;
-    // A session without a trace is still a session.
+    // A missing trace does not invalidate the session.
     match write_trace(&places.session, &session, output, &progress) {
         Ok(trace) => places.trace = Some(trace),
         Err(error) => {
-            // An older one would show another session.
+            // An older trace would show another session.
             let _ = fs::remove_file(output.join(TRACE));
-            warn(&format!("there is no trace: {error:#}"));
+            warn(&format!("no trace was written: {error:#}"));
         }
     }
     Ok(Merged { session, places })
 }
 
-/// The same without a trace: for runs that are compared, of which hardly any is looked at.
+/// Merges without a trace. Compared runs are numerous, and hardly any of their traces would be opened.
 pub fn merge_without_trace(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let progress = Progress::new();
     let (Merged { session, mut places }, _lock) =
@@ -204,8 +207,8 @@ fn write_report(session: &Session, output: &Path, places: &mut Places) -> Result
     Ok(())
 }
 
-/// Merges run directories, or the last part of them, into the session in `output`, with the viewer's index. Nobody else
-/// merges there until the lock is let go.
+/// Merges run directories, or their last part, into the session in `output`, with the viewer's index. No other process
+/// can merge there until the returned lock is dropped.
 fn merge_session(
     directories: &[PathBuf],
     output: &Path,
@@ -221,9 +224,9 @@ fn merge_session(
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        bail!("there are no rank logs (*.rslog) in {}", shown.join(", "));
+        bail!("no rank logs (*.rslog) in {}", shown.join(", "));
     }
-    fs::create_dir_all(output).with_context(|| format!("cannot make {}", output.display()))?;
+    fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
     let lock = MergeLock::take(output)?;
     let unfinished = output.join(UNFINISHED);
     remove_directory(&unfinished)?;
@@ -242,7 +245,7 @@ fn merge_session(
         session: finished,
         ..Places::default()
     };
-    // Made now, the viewer opens at once; it makes what is missing by itself.
+    // With an index the viewer opens at once. The viewer makes missing parts itself.
     let ranks = 0..session.ranks.len() as u32;
     let indexed = index::ensure(&places.session, &session, ranks, &mut |done, all| {
         progress.tell(
@@ -267,15 +270,15 @@ fn write_trace(directory: &Path, session: &Session, output: &Path, progress: &Pr
     Ok(options.output)
 }
 
-/// Prints the summary where a job's output cannot be mistaken for it.
+/// Prints the summary to standard error, where it cannot be confused with the job's output.
 pub fn print_to_stderr(merged: &Merged) {
     let text = rankscope_report::summary_text(&merged.session, &merged.places, &Look::of_stderr());
     let mut stderr = io::stderr().lock();
-    // Nobody is left to read it if this fails.
+    // A failed write is ignored: nobody reads the output any more.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Takes away what an interrupted merge of this directory leaves; the recording is not touched.
+/// Removes the incomplete output of an interrupted merge of this directory. The recording is not touched.
 pub fn abandon(output: &Path) {
     if MergeLock::is_own(output) {
         let _ = fs::remove_dir_all(output.join(UNFINISHED));

@@ -1,4 +1,4 @@
-//! The command line: one file per command.
+//! Commands of the command line, one module each.
 
 mod baseline;
 mod compare;
@@ -32,36 +32,36 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   rankscope run -- torchrun --nproc-per-node 8 train.py   record a job, merge, print the summary
-  rankscope run -o shared/run1 -- python train.py         the same, into a directory of your choice
+  rankscope run -o shared/run1 -- python train.py         record into a directory of your choice
   rankscope report shared/run1                            print the summary again, write report.html
-  rankscope rules                                         what findings mean, and when there is none
+  rankscope rules                                         list all findings, with their conditions
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
-  rankscope import kineto log/                            the same from traces of torch.profiler
-  rankscope compare base/ -- new/                         did a change make it worse?
-  rankscope view shared/run1                              a window: the timeline of all ranks
-  rankscope heatmap shared/run1                           pictures: who waited when, who sends to whom, bandwidth
-  rankscope baseline add shared/run1                      keep a summary, to compare later runs with it
-  rankscope doctor -- torchrun train.py                   would this be recorded?";
+  rankscope import kineto log/                            import traces of torch.profiler as a run
+  rankscope compare base/ -- new/                         check whether a change made it worse
+  rankscope view shared/run1                              open a window with the timeline of all ranks
+  rankscope heatmap shared/run1                           draw waits, traffic between ranks, and bandwidth
+  rankscope baseline add shared/run1                      store a summary for later comparisons
+  rankscope doctor -- torchrun train.py                   check whether this command can be recorded";
 
 const WITHOUT_THE_LAUNCHER: &str = "\
-Without the launcher, the same recording:
+Record without the launcher:
   LD_PRELOAD=/path/to/librankscope.so RANKSCOPE_DIR=/shared/run1 python train.py
   rankscope merge /shared/run1
 
-On several nodes, start `rankscope run -o DIR` once per node with one shared DIR: the last to end merges. \
+On several nodes, start `rankscope run -o DIR` once per node with one shared DIR. The last node to finish merges. \
 Or forward LD_PRELOAD and RANKSCOPE_DIR to all ranks (mpirun -x, srun --export, a container's environment) and merge \
 afterwards.
 
-Exit status: 0 fine (for `run`: that of the job), 1 a finding that you asked to fail on, 2 wrong usage or unreadable \
+Exit status: 0 success (for `run`: the status of the job), 1 a declared limit was exceeded, 2 wrong usage or unreadable \
 input, 3 inconclusive.
 
 Environment:
-  RANKSCOPE_LIBRARY    the librankscope.so to preload, instead of the one beside this program
-  RANKSCOPE_BASELINES  where `rankscope baseline` keeps entries: a directory, or git:BRANCH
+  RANKSCOPE_LIBRARY    the librankscope.so to preload, instead of the one next to this program
+  RANKSCOPE_BASELINES  the store of `rankscope baseline`: a directory, or git:BRANCH
   RANKSCOPE_LOG        rankscope's own log on standard error, for example debug
   NO_COLOR             no colours";
 
-/// See what a distributed training job really does: what every rank communicated, who waited for whom, what it cost.
+/// Show what a distributed training job really does: communication of every rank, waits between ranks, and their cost.
 #[derive(Debug, Parser)]
 #[command(name = "rankscope", version, propagate_version = true, after_help = EXAMPLES)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{WITHOUT_THE_LAUNCHER}"))]
@@ -88,7 +88,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked for.
+    /// Runs the chosen command.
     pub fn run(self) -> Result<Exit> {
         match self.command {
             Command::Run(run) => run.run(),

@@ -1,4 +1,4 @@
-//! Text for people and for programs, to standard output.
+//! Output to standard output, as text or JSON.
 
 use anyhow::{Context, Result};
 use serde::Serialize;

@@ -1,16 +1,16 @@
-//! Progress on standard error: shown to people who wait longer than a second, never written into a file.
+//! Progress on standard error. It appears only on a terminal, and only after one second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// How long something may take before it is worth a word.
+/// Shortest duration for which progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Finer than a terminal shows.
+/// Resolution of the bar. It is finer than any terminal shows.
 const STEPS: u64 = 1_000;
 
-/// One line that says what is being done and how far it is.
+/// One line with the current stage and its progress.
 pub struct Progress {
     bar: ProgressBar,
     since: Instant,
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing to see yet.
+    /// Creates a hidden line.
     pub fn new() -> Self {
         Self {
             bar: ProgressBar::hidden(),
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// A stage, and the share of it that is done, where that can be told.
+    /// Shows a stage, and its completed share if it is known.
     pub fn tell(&self, stage: &'static str, share: Option<f64>) {
         if self.bar.is_hidden() {
             if self.since.elapsed() < PATIENCE || !io::stderr().is_terminal() {

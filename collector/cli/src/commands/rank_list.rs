@@ -1,8 +1,8 @@
-//! Ranks as people type them: `0-3,8`.
+//! List of ranks as typed by users: `0-3,8`.
 
 use rankscope_formats::session::Session;
 
-/// Numbers of ranks, ascending, none twice.
+/// Rank numbers in ascending order, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankList(pub Vec<u32>);
 
@@ -29,7 +29,7 @@ impl std::str::FromStr for RankList {
 }
 
 impl RankList {
-    /// Positions in the session of the ranks that people call by these numbers.
+    /// Returns the positions in the session of the ranks with these numbers.
     pub fn positions(&self, session: &Session) -> anyhow::Result<Vec<u32>> {
         let mut positions = Vec::new();
         for number in &self.0 {

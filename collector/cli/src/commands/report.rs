@@ -26,35 +26,35 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope report shared/run1                  print the summary, write shared/run1/report.html
   rankscope report shared/run1 --html out.html  write the page elsewhere
-  rankscope report shared/run1 --timeline       with a picture of the timeline, made by the viewer
+  rankscope report shared/run1 --timeline       add a picture of the timeline, drawn by the viewer
   rankscope report shared/run1 --json | jq .coverage
-  rankscope report shared/run1 --by host        sums by host: time, waiting, traffic; also rank, device, role
-  rankscope report shared/run1 --range 10s..12s what happened in this window of time: --ranks 0-3 of some ranks
+  rankscope report shared/run1 --by host        print sums by host; also rank, device, role
+  rankscope report shared/run1 --range 10s..12s print only this interval; --ranks 0-3: only these ranks
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
-                                                judge bandwidth and latency by what the machine can do";
+                                                score bandwidth and latency against the machine's limits";
 
-/// Print a session's summary and write its report.html.
+/// Print the summary of a session and write its report.html.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Report {
-    /// A run directory that was merged, or a session directory.
+    /// Run directory that was merged, or session directory.
     #[arg(value_name = "DIR", required_unless_present = "schema")]
     directory: Option<PathBuf>,
 
-    /// Where to write the page, instead of report.html beside the session.
+    /// File for the HTML page (default: report.html next to the session).
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Put a picture of the timeline on the page; it takes rankscope-viewer, but no display.
+    /// Add a picture of the timeline to the page. This needs rankscope-viewer, but no display.
     #[arg(long, conflicts_with = "range")]
     timeline: bool,
 
-    /// Print the summary as JSON; writes a page only if --html names one.
+    /// Print the summary as JSON. Without --html no page is written.
     #[arg(long)]
     json: bool,
 
-    /// Print the JSON Schema of what --json prints, every field documented, and nothing else; --schema=range that of what
-    /// --range --json prints.
+    /// Print the JSON Schema of the output of --json, with documentation of all fields. --schema=range describes the
+    /// output of --range --json.
     #[arg(
         long,
         value_name = "OF",
@@ -65,27 +65,27 @@ pub struct Report {
     )]
     schema: Option<Printed>,
 
-    /// Highest bus bandwidth that the paths can have, in GB/s (or MB/s, Gbit/s): of all scopes, or of inside-host,
-    /// across-hosts or mixed ones. Without it there is no score for bandwidth.
+    /// Highest possible bus bandwidth of the paths, in GB/s (or MB/s, Gbit/s): for all scopes, or for inside-host,
+    /// across-hosts or mixed. Without it bandwidth has no score.
     #[arg(long, value_name = "[SCOPE=]GB/s", value_parser = stated::peak)]
     peak_busbw: Vec<ForScope>,
 
-    /// Longest time that a transfer of at most 64 KiB may take, with its unit (us, ms): of all scopes or of one. Without it
-    /// there is no score for latency.
+    /// Longest acceptable time of a transfer of at most 64 KiB, with its unit (us, ms): for all scopes or for one.
+    /// Without it latency has no score.
     #[arg(long, value_name = "[SCOPE=]TIME", value_parser = stated::latency_limit)]
     latency_limit: Vec<ForScope>,
 
-    /// Tokens that all ranks together train in a step: tells figures for each token. Without it these are told where the
-    /// program marks `tokens N`.
+    /// Number of tokens that all ranks together train in a step. Adds figures per token. Without it they appear only if
+    /// the program marks `tokens N`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     tokens_per_step: Option<u64>,
 
-    /// Print sums by rank, device or host, or of operations by the role of their communicators, instead of the summary.
+    /// Print sums by rank, device or host, or operations by the role of their communicators, instead of the summary.
     #[arg(long, value_name = "WHAT")]
     by: Option<Level>,
 
-    /// Print what happened in this time since the session's start instead, for example 10s..12.5s: where the ranks' time
-    /// went, operations, stalls, who was last.
+    /// Print only this interval since the start of the session, for example 10s..12.5s: breakdown, operations, stalls,
+    /// last ranks.
     #[arg(
         long,
         value_name = "FROM..TO",
@@ -94,19 +94,19 @@ pub struct Report {
     )]
     range: Option<TimeRange>,
 
-    /// With --range: only these ranks, for example 0-3,8, and operations on communicators with one of them.
+    /// With --range: include only these ranks, for example 0-3,8, and operations on communicators with one of them.
     #[arg(long, value_name = "LIST", requires = "range")]
     ranks: Option<RankList>,
 }
 
-/// What JSON is described.
+/// Documents that have a JSON Schema.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Printed {
     Summary,
     Range,
 }
 
-/// What sums are printed by.
+/// Groups of the sums.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Level {
     Rank,
@@ -157,7 +157,7 @@ impl Report {
             peaks: self.peak_busbw,
             latency_limits: self.latency_limit,
         };
-        // The session stays as it was merged: what is stated belongs to this report.
+        // The session stays as merged. Declared values belong only to this report.
         if !stated.is_empty() {
             findings::state(&mut session, &stated);
             session.scorecard = Some(scorecard::scorecard(&session, &stated));
@@ -200,7 +200,7 @@ impl Report {
     }
 }
 
-/// Sums up a window of the session in `path`. What of the index is missing or of another session is made first.
+/// Computes the summary of an interval of the session in `path`. Missing or outdated parts of the index are made first.
 fn select(
     path: &Path,
     session: &Session,
@@ -216,7 +216,7 @@ fn select(
             Some(f64::from(done) / f64::from(all.max(1))),
         );
     })?;
-    progress.tell("summing up", None);
+    progress.tell("computing the summary", None);
     let wanted = Wanted {
         window: range.window(session),
         ranks,

@@ -9,16 +9,16 @@ use std::fmt::Write;
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope rules                 all findings there can be
-  rankscope rules late-rank       one of them
-  rankscope rules --markdown      the same as a page
+  rankscope rules                 explain all findings
+  rankscope rules late-rank       explain one finding
+  rankscope rules --markdown      write Markdown
   rankscope rules --json | jq '.[].id'";
 
-/// Explain the findings of a report: what each means, when it fires, when it does not.
+/// Explain the findings of a report: meaning, condition, and limits of each rule.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Rules {
-    /// Rules to explain; all without one.
+    /// Rules to explain (default: all).
     #[arg(value_name = "RULE")]
     rules: Vec<String>,
 
@@ -40,7 +40,7 @@ impl Rules {
                 .iter()
                 .find(|id| !RULES.iter().any(|rule| rule.id == **id))
             {
-                bail!("there is no rule {unknown}; rankscope rules lists them");
+                bail!("unknown rule {unknown}; rankscope rules lists all rules");
             }
             rules.retain(|rule| self.rules.iter().any(|id| *id == rule.id));
         }
@@ -53,7 +53,7 @@ impl Rules {
     }
 }
 
-/// The rules as text or Markdown.
+/// Formats the rules as text or Markdown.
 fn page(rules: &[&Rule], is_markdown: bool, is_whole: bool) -> String {
     let mut out = String::new();
     let part = |out: &mut String, name: &str, text: &str| {
@@ -64,7 +64,7 @@ fn page(rules: &[&Rule], is_markdown: bool, is_whole: bool) -> String {
         };
     };
     if is_markdown {
-        out.push_str("# What rankscope finds\n\nPrinted by `rankscope rules --markdown`.\n\n");
+        out.push_str("# Findings of rankscope\n\nPrinted by `rankscope rules --markdown`.\n\n");
     }
     for rule in rules {
         let _ = if is_markdown {
@@ -76,15 +76,15 @@ fn page(rules: &[&Rule], is_markdown: bool, is_whole: bool) -> String {
         part(&mut out, "fires", rule.fires);
         part(&mut out, "silent", rule.silent);
         if rule.of_stated.is_some() {
-            part(&mut out, "needs", "what is stated to rankscope report");
+            part(&mut out, "needs", "values declared to rankscope report");
         }
         out.push('\n');
     }
     if is_whole {
         out.push_str(if is_markdown {
-            "# What it cannot find yet\n\n"
+            "# Not detected yet\n\n"
         } else {
-            "What it cannot find yet\n"
+            "Not detected yet\n"
         });
         for (what, why) in NOT_YET {
             part(&mut out, what, why);
@@ -93,7 +93,7 @@ fn page(rules: &[&Rule], is_markdown: bool, is_whole: bool) -> String {
     out
 }
 
-/// Lines of at most a hundred columns, set in.
+/// Wraps text to indented lines of at most 100 columns.
 fn indented(text: &str) -> String {
     const WIDTH: usize = 100;
     let mut lines: Vec<String> = Vec::new();

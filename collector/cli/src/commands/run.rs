@@ -27,45 +27,45 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope run -- torchrun --nproc-per-node 8 train.py
   rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 0 … train.py   on node 0
-  rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last to end merges
+  rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last node to finish merges
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
-  rankscope run --kernels=all@30+10 -- torchrun train.py      all kernels of ten seconds
+  rankscope run --kernels=all@30+10 -- torchrun train.py      record all kernels of ten seconds
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*
-  rankscope run --repeat 5 -o runs/main -- torchrun train.py  five runs, to compare or to keep
+  rankscope run --repeat 5 -o runs/main -- torchrun train.py  record five runs, for comparisons
   rankscope run --repeat 5 --against 'torchrun old.py' -o runs/ab -- torchrun train.py
-                                                              five of each; old.py is the base";
+                                                              record five runs of each; old.py is the base";
 
 const MANY_RUNS: &str = "\
 Many runs (--repeat):
-  Runs are recorded one after the other, into DIR/run-1 to DIR/run-N. DIR must be new or empty.
-  With --against two commands take turns, ABBA ABBA: what drifts on the machine reaches both.
+  Runs are recorded one after the other in DIR/run-1 to DIR/run-N. DIR must be new or empty.
+  With --against two commands alternate, ABBA ABBA, so that a drift of the machine affects both.
     A  the command of --against, the base    in DIR/base/run-1 to DIR/base/run-N
     B  CMD, which is compared with the base  in DIR/new/run-1 to DIR/new/run-N
-  One command starts the whole job: torchrun on one node, mpirun, srun.
-  All are merged after the last run: a merge in between would disturb the next one.
-  No traces are written. Make one of a run that you look at: rankscope export --perfetto RUN
+  The command must start the whole job: torchrun on one node, mpirun, srun.
+  All runs are merged after the last one: a merge in between would disturb the next run.
+  No traces are written. To write the trace of one run: rankscope export --perfetto RUN
   A run fails if its exit status is not 0 or if nothing was recorded. It is moved to failed-run-N.
-  A failed run ends the batch, unless --keep-going is given. The runs before it are merged.
-  Ctrl-C ends the run and the batch. Whole runs stay, and a message says how to merge them.
+  A failed run ends the batch, unless --keep-going is given. The runs before it are still merged.
+  Ctrl-C ends the run and the batch. Complete runs stay, and a message says how to merge them.
 
 Exit status with --repeat:
-  0 all is well; that of the job that ended the batch; 3 if too few runs are whole to compare.";
+  0 success; the status of the job that ended the batch; 3 if too few runs are complete for a comparison.";
 
-/// Live area of each process where devices' work is recorded, in MiB.
+/// Default size of the live area of each process that records device activity, in MiB.
 const LIVE_MIB_WITH_KERNELS: u32 = 32;
 
-/// Run a command and record its communication; merge and print the summary when it has ended.
+/// Run a command and record its communication. After the command has ended, merge the logs and print the summary.
 ///
-/// The command gets this terminal, its input, its output and its signals as if rankscope were not there, and rankscope
-/// ends with its exit status. Everything rankscope says goes to standard error, after the command has ended: also after
-/// Ctrl-C, a crash or a kill. A second Ctrl-C stops the merge; the recording stays, and `rankscope merge` goes on
-/// with it.
+/// The command gets this terminal, its input, its output and its signals as without rankscope. The exit status of
+/// rankscope is that of the command. rankscope prints to standard error, and only after the command has ended. It also
+/// merges after Ctrl-C, a crash or a kill. A second Ctrl-C stops the merge. The recording stays, and `rankscope merge`
+/// completes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{MANY_RUNS}"))]
 pub struct Run {
-    /// Run directory; made if it is not there. An earlier run's directory is extended, but not with --repeat.
+    /// Run directory; created if it does not exist. The directory of an earlier run is extended, except with --repeat.
     ///
-    /// Without it: RANKSCOPE_DIR if that is set, else a new directory rankscope-DATE-TIME-xxxx below the working
+    /// The default is RANKSCOPE_DIR if it is set, else a new directory rankscope-DATE-TIME-xxxx below the working
     /// directory. Several nodes of one job share one directory.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -74,15 +74,16 @@ pub struct Run {
     #[arg(long)]
     no_merge: bool,
 
-    /// Size of each process's live area in MiB (default 8, with --kernels 32); more helps against losses with cause no-chunk.
+    /// Size of the live area of each process in MiB (default 8, with --kernels 32). A larger area reduces losses with
+    /// cause no-chunk.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     live_mib: Option<u32>,
 
-    /// Directory for live areas instead of /dev/shm; must be memory or a local disk.
+    /// Directory for live areas instead of /dev/shm; must be in memory or on a local disk.
     #[arg(long, value_name = "DIR")]
     live_dir: Option<PathBuf>,
 
-    /// Stop recording a process when its log has this size (default 4GiB).
+    /// Stop recording a process when its log reaches this size (default 4GiB).
     #[arg(long, value_name = "SIZE")]
     max_disk: Option<Size>,
 
@@ -90,48 +91,50 @@ pub struct Run {
     #[arg(long, value_name = "SIZE")]
     min_free: Option<Size>,
 
-    /// Record what NCCL's proxies move to and from each peer, and what they wait for (NCCL 2.27 and later). Several events
-    /// for each buffer that goes over the network: for an hour of searching, not for every day.
+    /// Record the transfers of NCCL's proxies to and from each peer, and their waits (NCCL 2.27 and later). This
+    /// records several events per network buffer. Use it for an hour of investigation, not permanently.
     #[arg(long)]
     nccl_traffic: bool,
 
-    /// Time NCCL's launches by events where it tells no times itself (before 2.27).
+    /// Time NCCL's launches with CUDA events if NCCL reports no times (before 2.27).
     ///
-    /// At most N per second and communicator (default 2000), of more every 2nd, 4th, … Each puts two events on the program's
-    /// own stream, never on one that is being captured into a graph. With --kernels they stand in for CUPTI where it
-    /// cannot be had, as while another profiler has it; 0: not even then.
+    /// At most N per second and communicator are timed (default 2000). Above this rate only every 2nd, 4th, … is timed.
+    /// Each puts two events on the program's own stream, but never during capture into a graph. With --kernels the
+    /// events replace CUPTI if it is not available, for example because another profiler uses it. 0 disables this, too.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "2000",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     nccl_events: Option<u32>,
 
-    /// Record what the devices do, by CUPTI: kernels, copies, graphs, and the calls that launched them.
+    /// Record device activity with CUPTI: kernels, copies, graphs, and the calls that launched them.
     ///
-    /// `all` (the default of the option), `communication` to keep only NCCL's, `off` to be switched on later by `rankscope
-    /// ctl`; with @START+LENGTH only in a window of seconds (all@30+10) or of the program's own numbered marks of steps
-    /// (all@step100+20). Another profiler in the job goes before: rankscope waits until it is done, and says so.
+    /// `all` is the default value. `communication` keeps only NCCL's activity. `off` starts without recording;
+    /// `rankscope ctl` can start it later. With @START+LENGTH only a window is recorded: of seconds (all@30+10), or of
+    /// the program's own numbered step marks (all@step100+20). Another profiler in the job has priority: rankscope
+    /// waits until it is done, and reports it.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           value_parser = kernels::wanted)]
     kernels: Option<String>,
 
     /// Record the command N times, one run after the other.
     ///
-    /// A comparison needs several runs a side: one run cannot say how much two runs of the same program differ.
+    /// A comparison needs several runs per side: one run cannot show how much two runs of the same program differ.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
 
-    /// Record this command, too, as often, in turns with CMD: the base that CMD is compared with. A shell runs it (sh -c).
+    /// Also record this command, equally often and alternating with CMD. It is the base that CMD is compared with. A
+    /// shell runs it (sh -c).
     #[arg(long, value_name = "BASE", requires = "repeat", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     against: Option<String>,
 
-    /// Go on with the next run if one fails.
+    /// Continue with the next run if one fails.
     #[arg(long, requires = "repeat")]
     keep_going: bool,
 
-    /// Say what is done, also before the command starts.
+    /// Print each action, also before the command starts.
     #[arg(short, long)]
     verbose: bool,
 
-    /// The command, with its arguments.
+    /// Command with its arguments.
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -142,7 +145,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The command that is to be run.
+    /// Returns the command to run.
     #[cfg(test)]
     pub fn command(&self) -> &[OsString] {
         &self.command
@@ -155,7 +158,7 @@ impl Run {
         }
         let directory = RunDirectory::prepare(self.output.as_deref())?;
         let arguments = shown(&self.command);
-        // What was asked of an earlier job in this directory is not asked of this one.
+        // A request to an earlier job in this directory must not affect this job.
         let _ = std::fs::remove_file(directory.path.join(CONTROL_FILE));
         let mut launch = LaunchRecord::new(&arguments);
         launch.write(&directory.path)?;
@@ -176,28 +179,31 @@ impl Run {
                 }
             };
         let ending = job.accompany();
-        // From here on nothing keeps us from ending as the job ended.
+        // From here on no failure changes the exit status of the job.
         let directory_path = directory.path.clone();
         let _watch = StopWatch::start(move |_signal| {
             merge::abandon(&directory_path);
-            say_how_to_go_on("stopped; the recording is complete", &directory_path);
+            say_how_to_go_on(
+                "interrupted; the recording is complete, to merge it",
+                &directory_path,
+            );
             ending.end_likewise()
         });
-        // A person may still put us into the background, or want a core of us.
+        // The user may still stop this process or request a core dump of it.
         Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
         if let Err(error) = self.after(&directory, &mut launch, ending) {
             say(&format!("{error:#}"));
-            say_how_to_go_on("the recording is there", &directory.path);
+            say_how_to_go_on("the recording is intact, to merge it", &directory.path);
         }
         ending.end_likewise()
     }
 
-    /// The command with everything that makes it record.
+    /// Builds the command with everything that makes it record.
     fn prepare(&self, words: &[OsString], library: &Path, directory: &Path, launch: &str) -> Command {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         let reach = program::resolve(&words[0]).map(|file| program::reach(&file));
-        // A loader of another C library would try ours, and end the program over it.
+        // The loader of another C library would try to load the library and terminate the program on failure.
         if !matches!(
             reach,
             Some(program::Reach::OtherLibc(_) | program::Reach::OtherMachine)
@@ -231,7 +237,7 @@ impl Run {
         if let Some(wanted) = &self.kernels {
             command.env("RANKSCOPE_KERNELS", wanted);
         }
-        // Devices tell of far more than libraries.
+        // Devices produce far more records than libraries.
         let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);
         if let Some(mib) = self.live_mib.or(default) {
             command.env("RANKSCOPE_LIVE_MIB", mib.to_string());
@@ -258,7 +264,7 @@ impl Run {
         let found = live::collect_all(&directory.path, &others)?;
         report_live_areas(&found);
         if let Some(short) = room::warning(&directory.path, self.min_free.map(|size| size.0)) {
-            say(&format!("the recording may be cut short: {short}"));
+            say(&format!("the recording may stop early: {short}"));
         }
         let logs = run_directory::logs(&directory.path)?.len();
         if logs == directory.earlier_logs {
@@ -269,7 +275,7 @@ impl Run {
         }
         if directory.earlier_logs > 0 && others.is_empty() {
             say(&format!(
-                "{} logs were in {} before; they are merged too",
+                "{} logs were already in {}; they are merged, too",
                 directory.earlier_logs,
                 directory.path.display()
             ));
@@ -277,10 +283,10 @@ impl Run {
         if !others.is_empty() {
             let hosts: Vec<&str> = others.iter().map(|other| other.launcher.host.as_str()).collect();
             say(&format!(
-                "still recording into this directory: {}; the last to end merges",
+                "still recording into this directory: {}; the last launch to finish merges",
                 hosts.join(", ")
             ));
-            say_how_to_go_on("should it not", &directory.path);
+            say_how_to_go_on("if it does not", &directory.path);
             return Ok(());
         }
         if self.no_merge {
@@ -296,7 +302,7 @@ impl Run {
     }
 }
 
-/// Says why the command could not be started, as a shell does; returns the exit status that a shell gives.
+/// Prints why the command could not be started, as a shell does. Returns the exit status that a shell would return.
 fn complain(program: &OsStr, error: &io::Error) -> i32 {
     const NOT_FOUND: i32 = 127;
     const NOT_RUNNABLE: i32 = 126;
@@ -307,7 +313,7 @@ fn complain(program: &OsStr, error: &io::Error) -> i32 {
         (ErrorKind::NotFound, Some(file)) => (
             NOT_FOUND,
             format!(
-                "{} exists, but the interpreter or loader that it names does not",
+                "{} exists, but its interpreter or loader does not",
                 file.display()
             ),
         ),
@@ -321,19 +327,19 @@ fn complain(program: &OsStr, error: &io::Error) -> i32 {
     status
 }
 
-/// Why nothing was recorded.
+/// Returns the reason why nothing was recorded.
 fn why_nothing(program: &OsStr) -> String {
     let file = program::resolve(program);
     let warning = file.and_then(|file| program::reach(&file).warning(&file));
     let why = warning.unwrap_or_else(|| {
-        "no process of this command used a communication library that rankscope intercepts; \
-         remote ranks need LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"
+        "no process of this command used a communication library that rankscope intercepts; remote ranks need \
+         LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"
             .to_owned()
     });
     format!("nothing was recorded: {why}")
 }
 
-/// A command as people read it.
+/// Returns a command in readable form.
 fn shown(command: &[OsString]) -> Vec<String> {
     let parts = command.iter();
     parts.map(|part| part.to_string_lossy().into_owned()).collect()
@@ -342,7 +348,7 @@ fn shown(command: &[OsString]) -> Vec<String> {
 fn report_live_areas(found: &LiveAreas) {
     for process in &found.running {
         say(&format!(
-            "{process} still runs and goes on recording; what it did until now is merged"
+            "{process} still runs and records; the session has its records so far"
         ));
     }
     for failure in &found.failed {
@@ -354,7 +360,7 @@ fn report_live_areas(found: &LiveAreas) {
 }
 
 fn say(what: &str) {
-    // A job whose standard error is gone still gets its exit status.
+    // The job's exit status must be returned even if standard error is closed.
     let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }
 

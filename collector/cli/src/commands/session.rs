@@ -1,13 +1,13 @@
-//! Which session is meant by a directory.
+//! Resolution of a directory to a session.
 
 use anyhow::{Context, Result, bail};
 use rankscope_formats::session::{SUMMARY_FILE, Session};
 use std::path::{Path, PathBuf};
 
-/// The session inside a run directory.
+/// Name of the session's directory inside a run directory.
 pub const FOLDER: &str = "session";
 
-/// The session directory meant by `directory`: itself, or that of a run.
+/// Returns the session directory: `directory` itself, or the session inside a run directory.
 pub fn locate(directory: &Path) -> Result<PathBuf> {
     for candidate in [directory.to_path_buf(), directory.join(FOLDER)] {
         if candidate.join(SUMMARY_FILE).is_file() {
@@ -15,21 +15,21 @@ pub fn locate(directory: &Path) -> Result<PathBuf> {
         }
     }
     if !directory.is_dir() {
-        bail!("there is no directory {}", directory.display());
+        bail!("directory not found: {}", directory.display());
     }
     bail!(
-        "{} holds no session yet; make one from its recordings: rankscope merge {}",
+        "{} has no session yet; merge its logs first: rankscope merge {}",
         directory.display(),
         directory.display()
     )
 }
 
-/// Reads the summary of the session meant by `directory`.
+/// Reads the summary of the session in `directory`.
 pub fn read(directory: &Path) -> Result<(PathBuf, Session)> {
     let path = locate(directory)?;
     let session = Session::read(&path).with_context(|| {
         format!(
-            "the session cannot be used; make it anew: rankscope merge {}",
+            "invalid session; merge the run again: rankscope merge {}",
             directory.display()
         )
     })?;

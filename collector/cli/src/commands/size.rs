@@ -1,11 +1,11 @@
-//! Sizes as people type them: `800M`, `4GiB`, `1.5g`. All are powers of 1024.
+//! Sizes as typed by users: `800M`, `4GiB`, `1.5g`. All units are powers of 1024.
 
-/// Bytes.
+/// Size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
 impl Size {
-    /// Whole MiB, at least one.
+    /// Returns the size in whole MiB, at least one.
     pub fn mebibytes(self) -> u64 {
         self.0.div_ceil(1 << 20).max(1)
     }

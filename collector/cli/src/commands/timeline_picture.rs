@@ -1,4 +1,4 @@
-//! A picture of the timeline for the page, made by the viewer: it needs no display.
+//! Picture of the timeline for the HTML page. The viewer draws it, and needs no display.
 
 use super::progress::Progress;
 use super::view::{WHERE_FROM, program};
@@ -6,19 +6,19 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// As wide as the page.
+/// Size of the picture, in pixels. The width is that of the page.
 const SIZE: &str = "1280x560";
 
-/// The timeline of the session in `path`, as PNG.
+/// Draws the timeline of the session in `path` as PNG.
 pub fn take(path: &Path) -> Result<Vec<u8>> {
     take_range(path, None)
 }
 
-/// The same of a part of its time, from and to, ns on its axis.
+/// Draws an interval of the timeline: start and end, in nanoseconds on the session's axis.
 pub fn take_range(path: &Path, range_ns: Option<(i64, i64)>) -> Result<Vec<u8>> {
     let progress = Progress::new();
     progress.tell("drawing the timeline", None);
-    let folder = tempfile::tempdir().context("no room for a picture")?;
+    let folder = tempfile::tempdir().context("cannot create a temporary directory for the picture")?;
     let picture = folder.path().join("timeline.png");
     let program = program();
     let output = Command::new(&program)
@@ -36,5 +36,5 @@ pub fn take_range(path: &Path, range_ns: Option<(i64, i64)>) -> Result<Vec<u8>> 
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    std::fs::read(&picture).with_context(|| format!("{} cannot be read", picture.display()))
+    std::fs::read(&picture).with_context(|| format!("cannot read {}", picture.display()))
 }

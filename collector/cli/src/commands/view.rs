@@ -10,27 +10,27 @@ use std::process::Command;
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
-  rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
+  rankscope view shared/run1                      open a window; ? shows all keys
+  rankscope view shared/run1 --range 1.5s..2s     select an interval; the panels describe it
   rankscope view log/                             traces of torch.profiler, imported first
   rankscope view after --compare before           two runs, aligned by step
   rankscope view shared/run1 --follow             a run that is still being recorded
   rankscope view shared/run1 --screenshot run.png --size 1920x1080
-                                                  a picture, without display or graphics card
+                                                  write a picture; needs no display or graphics card
   rankscope-viewer --help                         all options";
 
-/// The program that has the window: it needs libraries that a machine without a display may lack.
+/// Name of the viewer. It is a separate program because its libraries may be missing on a machine without a display.
 const PROGRAM: &str = "rankscope-viewer";
 
-/// What to do where it is not found.
-pub const WHERE_FROM: &str = "The viewer is a program of its own: build it with `make viewer`, or put it beside rankscope or \
-                              on the PATH";
+/// Advice for the case that the viewer is not found.
+pub const WHERE_FROM: &str = "The viewer is a separate program: build it with `make viewer`, or put it next to \
+    rankscope or on the PATH";
 
-/// Look at a run: a native viewer of runs, sessions and traces of torch.profiler.
+/// Open a run in the viewer: a run, a session, or traces of torch.profiler.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct View {
-    /// A run, a session, or traces of torch.profiler; then the options of rankscope-viewer.
+    /// Run, session, or traces of torch.profiler; then the options of rankscope-viewer.
     #[arg(
         required = true,
         value_name = "RUN|SESSION|TRACE",
@@ -43,13 +43,13 @@ pub struct View {
 impl View {
     pub fn run(self) -> Result<Exit> {
         let program = program();
-        // It takes this process's place: signals and the exit status are its own.
+        // The viewer replaces this process. It receives the signals, and its exit status is the result.
         let error = Command::new(&program).args(&self.arguments).exec();
         bail!("cannot start {}: {error}. {WHERE_FROM}", program.display())
     }
 }
 
-/// The viewer: that beside this program, else that on the path.
+/// Returns the path of the viewer: next to this program if it exists there, else on the `PATH`.
 pub fn program() -> PathBuf {
     std::env::current_exe()
         .ok()

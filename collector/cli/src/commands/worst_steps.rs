@@ -1,4 +1,4 @@
-//! Pictures of the longest steps of both sides, made by the viewer, for the page of a comparison.
+//! Pictures of the longest steps of both sides, drawn by the viewer, for the HTML page of a comparison.
 
 use super::{session, timeline_picture};
 use rankscope_formats::comparison::{Comparison, RunUsed};
@@ -6,10 +6,10 @@ use rankscope_report::compare::{Picture, Side};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Steps of each side.
+/// Maximum number of steps per side.
 const MOST: usize = 2;
 
-/// As many as can be made. Without the viewer there are none, and the page says how to see them.
+/// Draws the pictures. Without the viewer the list is empty, and the page explains how to see the steps.
 pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
     let mut out = Vec::new();
     for (side, runs) in [
@@ -19,7 +19,7 @@ pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
         for (run, step) in longest(runs) {
             let used = &runs[run];
             let worst = used.worst_steps[step];
-            // A step needs some room to be seen in.
+            // The margin makes the start and the end of the step visible.
             let margin = worst.end_ns.saturating_sub(worst.start_ns) / 20;
             let range = (
                 worst.start_ns.saturating_sub(margin),
@@ -47,7 +47,7 @@ pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
     out
 }
 
-/// The longest steps of a side's runs: run, and position among its longest.
+/// Returns the longest steps of a side's runs, as pairs of run and position among the run's longest steps.
 fn longest(runs: &[RunUsed]) -> Vec<(usize, usize)> {
     let steps = runs
         .iter()

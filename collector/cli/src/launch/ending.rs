@@ -1,4 +1,4 @@
-//! How the job ended, and ending the same way.
+//! How a job ended, and how this process ends in the same way.
 
 use super::signals::{self, Signals};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// With an exit status.
+    /// Exit with this status.
     Status(i32),
-    /// By a signal.
+    /// Termination by this signal.
     Signal(i32),
 }
 
 impl Ending {
-    /// From what `waitpid` tells.
+    /// Converts a status of `waitpid`.
     pub fn from_wait_status(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {
             Self::Signal(libc::WTERMSIG(status))
@@ -28,7 +28,7 @@ impl Ending {
         match self {
             Self::Status(status) => std::process::exit(status),
             Self::Signal(signal) => {
-                // The job's core dump, if there is one, must not be replaced by ours.
+                // The core dump of the job, if any, must not be replaced by one of this process.
                 // SAFETY: plain calls; with the default action the last one does not return.
                 unsafe {
                     libc::prctl(libc::PR_SET_DUMPABLE, 0);

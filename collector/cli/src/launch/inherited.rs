@@ -1,22 +1,23 @@
-//! What we inherited and the job must inherit unchanged: the signal mask, and the dispositions that our own runtime or
-//! we ourselves change.
+//! Inherited signal state that the job must inherit unchanged: the signal mask, and the dispositions that Rust's
+//! runtime or rankscope changes.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True if the signal was ignored when this process started.
+/// Whether the signal was ignored when this process started.
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 static CHILD_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Rust's runtime ignores SIGPIPE before `main`, and the job must not inherit that: looked up before the runtime runs.
+/// Reads the dispositions before Rust's runtime starts. The runtime ignores SIGPIPE before `main`, and the job must not
+/// inherit that.
 extern "C" fn look_before_the_runtime() {
     PIPE_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
     CHILD_IGNORED.store(is_ignored(libc::SIGCHLD), Ordering::Relaxed);
 }
 
-// SAFETY: the section holds pointers to functions without arguments that are called once, before `main`; this one
-// reads two dispositions and writes two atomics.
+// SAFETY: the section holds pointers to functions without arguments that are called once, before `main`. This one reads
+// two dispositions and writes two atomics.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look_before_the_runtime;
@@ -29,7 +30,7 @@ fn is_ignored(signal: i32) -> bool {
     read == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// The signal state that the job gets.
+/// Signal state that the job gets.
 #[derive(Clone, Copy)]
 pub struct Inherited {
     mask: libc::sigset_t,
@@ -38,7 +39,7 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Reads it. To be called before any signal is blocked.
+    /// Reads the signal state. Must be called before any signal is blocked.
     pub fn read() -> Self {
         let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: a null set only reads the mask into valid memory.
@@ -51,7 +52,7 @@ impl Inherited {
         }
     }
 
-    /// Restores it, in the job's process between fork and exec: system calls only.
+    /// Restores the signal state in the job's process between fork and exec. Uses system calls only.
     pub fn restore(&self) -> io::Result<()> {
         let disposition = |ignored| if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
         // SAFETY: plain dispositions; the mask was read from the system.

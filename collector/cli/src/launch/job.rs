@@ -1,4 +1,4 @@
-//! The job's process: started, accompanied, and its end waited for.
+//! Process of the job: start, signals, and end.
 
 use super::ending::Ending;
 use super::inherited::Inherited;
@@ -9,41 +9,43 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Signals by which people and schedulers ask a job to end.
+/// Signals by which users and schedulers request the end of a job.
 const TO_END: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// The job's first process, which stays in our process group.
+/// First process of the job. It stays in the process group of rankscope.
 pub struct Job {
     pid: i32,
     signals: Signals,
-    /// None where no process could be had for it: then every signal is passed on.
+    /// Observer of signals to the group. Without it, because its process could not be started, every signal is
+    /// forwarded.
     witness: Option<Witness>,
-    /// The terminal asked the group to stop: whatever then stops the job stops us too.
+    /// Whether the terminal requested a stop of the group. Then a stop of the job also stops this process.
     asked_to_stop: bool,
-    /// Somebody asked the job to end, by this signal.
+    /// Signal that requested the end of the job, if any.
     asked_to_end: Option<i32>,
 }
 
-/// What became of a job.
+/// End of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accompanied {
-    /// How it ended.
+    /// How the job ended.
     pub ending: Ending,
-    /// The signal by which somebody asked it to end, whatever it made of that.
+    /// Signal that requested the end of the job, whether or not the job obeyed it.
     pub asked_to_end: Option<i32>,
 }
 
 impl Job {
-    /// Starts the command. From here on signals wait for [`Job::accompany`].
+    /// Starts the command. From here on signals stay pending until [`Job::accompany`].
     pub fn start(command: &mut Command) -> io::Result<Self> {
         Self::start_with(command, Inherited::read())
     }
 
-    /// The same, of one job after the other: signals stay blocked between them, and what we inherited was read before the first.
+    /// Starts one of several jobs in sequence. Signals stay blocked between them, and the inherited state was read
+    /// before the first.
     pub fn start_with(command: &mut Command, inherited: Inherited) -> io::Result<Self> {
         let signals = Signals::of_a_job();
         signals.block();
-        // If our parent ignores SIGCHLD the kernel would reap the job before we can ask how it ended.
+        // If the parent ignored SIGCHLD, the kernel would reap the job before its status can be read.
         // SAFETY: a default disposition.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let witness = Witness::start(&signals)
@@ -66,22 +68,23 @@ impl Job {
         }
     }
 
-    /// Passes on what is meant for the job until it ends.
+    /// Forwards signals to the job until it ends.
     pub fn accompany(self) -> Ending {
         self.accompany_and_note().ending
     }
 
-    /// The same; notes whether somebody asked the job to end.
+    /// Forwards signals to the job until it ends, and records whether its end was requested.
     pub fn accompany_and_note(mut self) -> Accompanied {
         loop {
             let received = self.signals.wait();
             if received.signal == libc::SIGCHLD {
-                // One SIGCHLD may stand for several changes.
+                // One SIGCHLD may represent several changes.
                 while let Some(change) = self.next_change() {
                     match change {
                         Change::Ended(ending) => {
                             let late = asked_meanwhile();
-                            // Meant for the job, which is gone; a Ctrl-C from now on stops the merge.
+                            // Pending signals were meant for the job, which has ended. From now on Ctrl-C stops the
+                            // merge.
                             self.signals.forget_pending();
                             return Accompanied {
                                 ending,
@@ -107,16 +110,16 @@ impl Job {
         if self.has_reached_the_job(&received) {
             return;
         }
-        tracing::debug!(signal = received.signal, pid = self.pid, "passing a signal on");
+        tracing::debug!(signal = received.signal, pid = self.pid, "forwarding a signal");
         match received.value {
-            // SAFETY: the child is not reaped yet, so that the id is its own.
+            // SAFETY: the child is not reaped yet, so the process id is still its own.
             Some(value) => unsafe { libc::sigqueue(self.pid, received.signal, value) },
             // SAFETY: as above.
             None => unsafe { libc::kill(self.pid, received.signal) },
         };
     }
 
-    /// True if the signal went to the whole group: sent by its terminal, or seen by the witness.
+    /// Whether the signal went to the whole group: the terminal sent it, or the witness received it, too.
     fn has_reached_the_job(&mut self, received: &Received) -> bool {
         let by_the_terminal = received.from_kernel
             && matches!(
@@ -154,26 +157,28 @@ impl Job {
         }
     }
 
-    /// Ctrl-Z stops the job; the shell takes the terminal back only when we stop too.
+    /// Stops this process together with the job. After Ctrl-Z the shell takes the terminal back only when both have
+    /// stopped.
     fn stop_like_the_job(&mut self, signal: i32) {
         let asked = std::mem::take(&mut self.asked_to_stop);
         let by_the_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
-        // Somebody who stops just this one process (SIGSTOP) will wake just that one.
+        // A sender that stops only the job (SIGSTOP) will also continue only the job.
         if !asked && !by_the_terminal {
             return;
         }
         let signal = if by_the_terminal { signal } else { libc::SIGTSTP };
         let only = Signals::none().with(signal);
-        // What the terminal sent to us as well has had its effect by this.
+        // The stop handles the terminal's signal to this process.
         only.forget_pending();
-        // The default action; in an orphaned group, where nobody could wake us, the kernel ignores it.
+        // This is the default action. In an orphaned group, where no process could continue this one, the kernel
+        // ignores it.
         // SAFETY: plain calls.
         unsafe { libc::raise(signal) };
         only.unblock();
-        // Stopped here, until somebody goes on with us.
+        // This process is stopped here until it is continued.
         only.block();
         if self.is_stopped() {
-            // SAFETY: the child is not reaped yet, so that the id is its own.
+            // SAFETY: the child is not reaped yet, so the process id is still its own.
             unsafe { libc::kill(self.pid, libc::SIGCONT) };
         }
     }
@@ -186,7 +191,7 @@ impl Job {
     }
 }
 
-/// The signal by which somebody asks the next job to end that is not started yet.
+/// Returns the pending signal that requests the end of the next job, before that job has started.
 pub fn asked_meanwhile() -> Option<i32> {
     TO_END.into_iter().find(|&signal| Signals::is_pending(signal))
 }

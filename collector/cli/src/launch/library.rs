@@ -1,20 +1,20 @@
-//! Which `librankscope.so` is preloaded.
+//! Location of the `librankscope.so` to preload.
 
 use anyhow::{Context, Result, bail};
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Name of the library's file.
+/// File name of the library.
 pub const LIBRARY: &str = "librankscope.so";
-/// Names another library than the one that belongs to this program.
+/// Environment variable that replaces the library next to this program.
 pub const LIBRARY_VARIABLE: &str = "RANKSCOPE_LIBRARY";
 
-/// Where the library may lie, the first place first.
+/// Returns the possible paths of the library, in order of preference.
 pub fn places() -> Result<Vec<PathBuf>> {
     if let Some(named) = env::var_os(LIBRARY_VARIABLE).filter(|value| !value.is_empty()) {
         return Ok(vec![PathBuf::from(named)]);
     }
-    let program = env::current_exe().context("cannot tell where this program lies")?;
+    let program = env::current_exe().context("cannot determine the path of this program")?;
     let beside = program.parent().unwrap_or(Path::new("/"));
     Ok(vec![
         beside.join(LIBRARY),
@@ -23,7 +23,7 @@ pub fn places() -> Result<Vec<PathBuf>> {
     ])
 }
 
-/// The library to preload, as an absolute path that LD_PRELOAD can carry.
+/// Returns the library to preload, as an absolute path that is valid in LD_PRELOAD.
 pub fn find() -> Result<PathBuf> {
     let places = places()?;
     let Some(found) = places.iter().find(|place| place.is_file()) else {
@@ -32,8 +32,8 @@ pub fn find() -> Result<PathBuf> {
             .map(|place| format!("  {}", place.display()))
             .collect();
         bail!(
-            "{LIBRARY} is not where it should be; looked for\n{}\n\
-             build it (cargo build -p rankscope-interpose), or name it in {LIBRARY_VARIABLE}",
+            "{LIBRARY} was not found; searched\n{}\nbuild it (cargo build -p rankscope-interpose), or name it in \
+             {LIBRARY_VARIABLE}",
             looked.join("\n")
         );
     };
@@ -44,7 +44,7 @@ pub fn find() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The loader separates the entries of LD_PRELOAD at spaces and colons and knows no way to quote them.
+/// Rejects paths that LD_PRELOAD cannot hold. The loader splits LD_PRELOAD at spaces and colons, and has no quoting.
 fn check_name(path: &Path) -> Result<()> {
     let name = path.to_string_lossy();
     if name.contains([' ', ':', '\t', '\n']) {

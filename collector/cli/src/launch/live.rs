@@ -1,4 +1,4 @@
-//! Live areas of this node's processes, brought into the run directory when the job has ended.
+//! Collection of the live areas of this node's processes into the run directory, after the end of the job.
 
 use super::record::LaunchRecord;
 use super::run_directory;
@@ -9,24 +9,25 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the rest of a job may take to follow its first process: launchers that are interrupted leave their ranks
+/// Time limit for the remaining processes of a job to end after the first one. An interrupted launcher gives its ranks
 /// a moment to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What collecting found.
+/// Result of the collection.
 #[derive(Debug, Default)]
 pub struct LiveAreas {
-    /// Processes that still run, as people know them. They go on recording.
+    /// Readable names of processes that still run and record.
     pub running: Vec<String>,
-    /// Logs completed from their live areas: processes that were killed or crashed.
+    /// Number of logs completed from their live areas. Their processes were killed or crashed.
     pub completed: usize,
-    /// Logs without an end whose live area is not on this machine.
+    /// Incomplete logs whose live area is not on this machine.
     pub missing: Vec<PathBuf>,
-    /// What went wrong, with what to do.
+    /// Failures, with advice.
     pub failed: Vec<String>,
 }
 
-/// Completes every log of the directory whose process is gone, but for those of `others`, which still record.
+/// Completes every log of the directory whose process is dead. Logs of `others` are skipped because these launches
+/// still record.
 pub fn collect_all(run_dir: &Path, others: &[LaunchRecord]) -> Result<LiveAreas> {
     let deadline = Instant::now() + GRACE;
     loop {

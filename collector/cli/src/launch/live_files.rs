@@ -1,4 +1,4 @@
-//! Live areas that lie around on this machine: of processes that record now, and of those that nobody collected.
+//! Live areas on this machine: of processes that record now, and of dead processes that were not collected.
 
 use super::run_directory;
 use rankscope_ranklog::collect::{Collected, collect};
@@ -13,25 +13,26 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A live area's file, and whose it is.
+/// File of a live area, and its process.
 #[derive(Debug)]
 pub struct LiveFile {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file.
     pub bytes: u64,
-    /// Process id as its own namespace saw it.
+    /// Process id in the namespace of the process.
     pub pid: u32,
-    /// True if that process lives.
+    /// Whether the process is alive.
     pub is_running: bool,
-    /// Its command line, secrets redacted.
+    /// Command line of the process, with secrets redacted.
     pub command_line: Option<String>,
-    /// Where its log is.
+    /// Run directory of the process's log.
     pub run_directory: Option<PathBuf>,
     nonce: u64,
 }
 
-/// This user's live areas in the places where they are put; RANKSCOPE_LIVE_DIR names another, as for recording.
+/// Returns the live areas of this user in their usual directories. RANKSCOPE_LIVE_DIR names another directory, as for
+/// recording.
 pub fn find() -> Vec<LiveFile> {
     // SAFETY: getuid cannot fail.
     let uid = unsafe { libc::getuid() };
@@ -85,7 +86,7 @@ impl LiveFile {
         Ok(Self {
             bytes: file.metadata()?.len(),
             pid,
-            // A process that was killed before it could say when it started is gone if its number is.
+            // A process that was killed before it recorded its start time is dead if no process has its id.
             is_running: process::start_time(&pid.to_string())
                 .is_some_and(|found| start_time.is_none_or(|start| *start == found)),
             command_line: properties.remove("command_line"),
@@ -95,39 +96,39 @@ impl LiveFile {
         })
     }
 
-    /// What to do about it.
+    /// Returns advice on the live area.
     pub fn advice(&self) -> String {
         match (&self.run_directory, self.log()) {
-            _ if self.is_running => "nothing to do: it is recording".to_owned(),
+            _ if self.is_running => "no action needed: it is recording".to_owned(),
             (Some(directory), Some(_)) => {
                 format!(
                     "not collected yet: rankscope merge {}, or rankscope doctor --clean",
                     directory.display()
                 )
             }
-            _ => "its log is gone: rankscope doctor --clean removes it".to_owned(),
+            _ => "its log no longer exists: rankscope doctor --clean removes it".to_owned(),
         }
     }
 
-    /// Collects or removes it, if its process is gone; says what was done.
+    /// Collects or removes the live area if its process is dead. Returns a description of the action.
     pub fn clean(&self) -> String {
         if self.is_running {
             return self.advice();
         }
         match self.log().map(|log| (collect(&log), log)) {
             Some((Ok(Collected::Completed), log)) => return format!("collected into {}", log.display()),
-            Some((Err(error), _)) => return format!("left where it is: {error}"),
-            Some((Ok(Collected::StillRunning), _)) => return "left where it is: its process runs".to_owned(),
-            // A closed log does not need it, and without a log there is nothing to bring it into.
+            Some((Err(error), _)) => return format!("kept: {error}"),
+            Some((Ok(Collected::StillRunning), _)) => return "kept: its process runs".to_owned(),
+            // A closed log does not need the live area. Without a log there is no place to collect it into.
             Some((Ok(Collected::Nothing | Collected::Missing), _)) | None => {}
         }
         match fs::remove_file(&self.path) {
             Ok(()) => "removed".to_owned(),
-            Err(error) => format!("cannot be removed: {error}"),
+            Err(error) => format!("cannot remove it: {error}"),
         }
     }
 
-    /// The log that it belongs to.
+    /// Returns the log of the live area.
     fn log(&self) -> Option<PathBuf> {
         let ending = format!("-{:016x}", self.nonce);
         let directory: &Path = self.run_directory.as_deref()?;

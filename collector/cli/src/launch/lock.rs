@@ -1,4 +1,4 @@
-//! One merge at a time per run directory, also between nodes that share it.
+//! Lock that allows one merge at a time per run directory, also across nodes that share it.
 
 use super::record::ProcessName;
 use anyhow::{Context, Result, bail};
@@ -6,17 +6,17 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Name of the lock's file.
+/// File name of the lock.
 pub const LOCK: &str = "merging.json";
 
-/// The right to merge a directory, until dropped.
+/// Exclusive right to merge a directory, until dropped.
 #[derive(Debug)]
 pub struct MergeLock {
     path: PathBuf,
 }
 
 impl MergeLock {
-    /// Takes it; fails if another merge is at work. A lock whose holder is known to be gone is taken over.
+    /// Takes the lock. Fails if another merge runs. The lock of a dead holder is taken over.
     pub fn take(run_dir: &Path) -> Result<Self> {
         let path = run_dir.join(LOCK);
         for _ in 0..2 {
@@ -42,7 +42,7 @@ impl MergeLock {
                                 |holder| format!("process {} on {}", holder.pid, holder.host),
                             );
                             bail!(
-                                "{} is being merged by {who}; if that one is gone, remove {}",
+                                "{} is being merged by {who}; if that process is dead, remove {}",
                                 run_dir.display(),
                                 path.display()
                             );
@@ -55,7 +55,7 @@ impl MergeLock {
         bail!("{} is being merged by another rankscope", run_dir.display())
     }
 
-    /// True if this process holds it.
+    /// Whether this process holds the lock.
     pub fn is_own(run_dir: &Path) -> bool {
         let holder = fs::read(run_dir.join(LOCK))
             .ok()

@@ -1,8 +1,9 @@
-//! Starts a command with the library preloaded, and stays out of its way until it has ended.
+//! Start of a command with the library preloaded.
 //!
-//! The job keeps our process group, terminal, standard streams, signal dispositions and signal mask; what reaches only
-//! us is passed on, what the terminal sends to the whole group is not sent twice. Nothing is printed before the job
-//! starts, and what is printed afterwards goes to standard error: the job's output stays its own.
+//! The job keeps the process group, terminal, standard streams, signal dispositions and signal mask of rankscope.
+//! Signals that reach only rankscope are forwarded. Signals that the terminal sends to the whole group are not sent
+//! twice. Nothing is printed before the job starts. Later output goes to standard error, so the job's output is
+//! unchanged.
 
 pub mod ending;
 pub mod inherited;

@@ -1,16 +1,16 @@
-//! NCCL's one profiler plugin: our library, unless the user has chosen another, or none.
+//! Setting of NCCL's only profiler plugin: the preloaded library, unless the user has chosen another or none.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The variable in which NCCL looks (src/plugin/profiler.cc).
+/// Environment variable from which NCCL reads the plugin (src/plugin/profiler.cc).
 pub const PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
-/// What NCCL takes for "among what is loaded already" (src/plugin/plugin_open.cc).
+/// Value that makes NCCL search the loaded libraries (src/plugin/plugin_open.cc).
 const LOADED: &str = "STATIC_PLUGIN";
-/// Longest name that NCCL keeps whole.
+/// Length of the longest name that NCCL does not truncate, in bytes.
 const LONGEST: usize = 253;
 
-/// What NCCL's own configuration files say the variable is; a variable of the environment would go before them
+/// Returns the value of the variable in NCCL's own configuration files. An environment variable would override them
 /// (src/misc/param.cc: NCCL_CONF_FILE, else ~/.nccl.conf, then /etc/nccl.conf).
 pub fn configured() -> Option<OsString> {
     let own = std::env::var_os("NCCL_CONF_FILE")
@@ -23,7 +23,7 @@ pub fn configured() -> Option<OsString> {
         .map(OsString::from)
 }
 
-/// What a configuration file says.
+/// Returns the value in the text of a configuration file.
 fn said(text: &str) -> Option<String> {
     let values = text
         .lines()
@@ -34,8 +34,8 @@ fn said(text: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// What the variable is to be; nothing where it stays as it is. A path, because a process that drops LD_PRELOAD then
-/// still has the plugin.
+/// Returns the new value of the variable, or `None` if it stays unchanged. The value is a path, so that a process that
+/// drops LD_PRELOAD still has the plugin.
 pub fn plugin(before: Option<&OsStr>, library: &Path) -> Option<OsString> {
     if before.is_some_and(|value| !value.is_empty()) {
         return None;

@@ -1,16 +1,16 @@
-//! NVTX's one injection: our library, with whoever was named before behind it.
+//! Setting of NVTX's only injection: the preloaded library, which calls the injection that was set before.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The variable in which NVTX looks (nvtxDetail/nvtxInit.h).
+/// Environment variable from which NVTX reads the injection (nvtxDetail/nvtxInit.h).
 pub const INJECTION: &str = "NVTX_INJECTION64_PATH";
-/// The variable in which our library looks whom to call on.
+/// Environment variable from which the preloaded library reads the next injection.
 pub const NEXT: &str = "RANKSCOPE_NVTX_NEXT";
-/// A value of [`INJECTION`] that asks for no injection at all.
+/// Value of [`INJECTION`] that disables injection.
 const NOBODY: &str = "./.";
 
-/// What the two variables are to be; nothing where they stay as they are.
+/// Returns the new values of the two variables, or `None` if they stay unchanged.
 pub fn injected(before: Option<&OsStr>, library: &Path) -> Option<(OsString, Option<OsString>)> {
     match before.filter(|value| !value.is_empty()) {
         None => Some((library.into(), None)),

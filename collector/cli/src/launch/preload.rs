@@ -1,9 +1,10 @@
-//! LD_PRELOAD with our library at its end.
+//! `LD_PRELOAD` with the library at its end.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What LD_PRELOAD is to be: whatever it was, then the library. Named there already, it is not named twice.
+/// Returns the new value of LD_PRELOAD: the existing entries, then the library. A library that is already an entry is
+/// not added again.
 pub fn appended(existing: Option<&OsStr>, library: &Path) -> OsString {
     let Some(existing) = existing.filter(|value| !value.is_empty()) else {
         return library.as_os_str().to_owned();

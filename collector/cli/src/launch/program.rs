@@ -1,4 +1,4 @@
-//! The program that is to be run: where it lies, and whether a preload can reach it.
+//! File of the program to run, and whether a preload can reach it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,25 +7,25 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What the loader will do with a preloaded library.
+/// Effect of a preload on a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Load it.
+    /// The loader loads the library.
     Preloaded,
-    /// Nothing: there is no loader in a statically linked program.
+    /// No effect: a statically linked program has no loader.
     Static,
-    /// A C library of another kind (musl), into which ours cannot be loaded.
+    /// The program needs another C library (musl), which cannot load the library.
     OtherLibc(String),
-    /// 32-bit, or of another processor.
+    /// The program is 32-bit, or for another processor.
     OtherMachine,
-    /// Ignore it, because the program runs with another user's rights.
+    /// The loader ignores the library because the program runs with privileges of another user.
     Privileged,
-    /// It cannot be told (a script, an unreadable file).
+    /// The effect is not known (a script, an unreadable file).
     Unknown,
 }
 
 impl Reach {
-    /// One sentence for people, or nothing if there is nothing to say.
+    /// Returns a warning, or `None` if the preload works.
     pub fn warning(&self, program: &Path) -> Option<String> {
         let program = program.display();
         match self {
@@ -35,20 +35,20 @@ impl Reach {
                  link it dynamically, or record the dynamically linked programs that it starts"
             )),
             Self::OtherLibc(loader) => Some(format!(
-                "{program} is run by {loader}, not by glibc: librankscope.so cannot be loaded into it"
+                "{program} uses the loader {loader}, not glibc's: librankscope.so cannot be loaded into it"
             )),
             Self::OtherMachine => Some(format!(
-                "{program} is not a 64-bit program of this machine: not recorded"
+                "{program} is not a 64-bit program for this machine: not recorded"
             )),
             Self::Privileged => Some(format!(
-                "{program} runs with other rights (setuid, setgid or capabilities): \
-                 the loader ignores preloaded libraries there"
+                "{program} runs with additional privileges (setuid, setgid or capabilities): the loader ignores \
+                 preloaded libraries"
             )),
         }
     }
 }
 
-/// The file that running `name` would execute, searched as `execvp` does.
+/// Returns the file that `execvp` would execute for `name`.
 pub fn resolve(name: &OsStr) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());
@@ -68,7 +68,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Looks into the program's file.
+/// Examines the file of the program.
 pub fn reach(path: &Path) -> Reach {
     const SETUID_OR_SETGID: u32 = 0o6000;
     // SAFETY: geteuid cannot fail.

@@ -1,7 +1,8 @@
-//! One small file per `rankscope run` in the run directory: who records into it, since when, and how it ended.
+//! Files in the run directory that describe each `rankscope run`: the process that records, its start, and how the job
+//! ended.
 //!
-//! Several nodes may record into one shared directory. Each writes only its own file; whoever ends last, and so finds
-//! nobody recording any more, merges.
+//! Several nodes may record into one shared directory. Each writes only its own file. The launch that ends last, and so
+//! finds no other that records, merges.
 
 use super::ending::Ending;
 use anyhow::{Context, Result};
@@ -12,26 +13,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Folder of these files in a run directory.
+/// Name of the directory of these files in a run directory.
 pub const FOLDER: &str = "launches";
 
-/// A process, so that it can be found again and told from a later one of the same number.
+/// Identity of a process, which also distinguishes it from a later process with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessName {
-    /// Host, for people.
+    /// Name of the host.
     pub host: String,
-    /// This boot of that host.
+    /// Boot id of the host.
     pub boot_id: Option<String>,
-    /// Namespace in which `pid` counts.
+    /// Inode of the process-id namespace of `pid`.
     pub pid_namespace: Option<u64>,
     /// Process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub start_time: Option<String>,
 }
 
 impl ProcessName {
-    /// This process.
+    /// Returns the identity of this process.
     pub fn own() -> Self {
         Self {
             host: process::host_name(),
@@ -42,7 +43,7 @@ impl ProcessName {
         }
     }
 
-    /// True if it is known to be gone. A process that cannot be looked at from here counts as alive.
+    /// Whether the process is known to be dead. A process that cannot be observed from here counts as alive.
     pub fn is_gone(&self) -> bool {
         if self.boot_id.is_none() || self.boot_id != process::boot_id() {
             return false;
@@ -58,25 +59,25 @@ fn own_pid_namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid").ok().map(|meta| meta.ino())
 }
 
-/// What a launch says about itself.
+/// Description of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchRecord {
-    /// Name of this launch; the job's processes carry it in RANKSCOPE_LAUNCH.
+    /// Name of the launch; the job's processes have it in RANKSCOPE_LAUNCH.
     pub launch: String,
-    /// The launcher.
+    /// Process of the launcher.
     pub launcher: ProcessName,
-    /// The command, secrets redacted.
+    /// Command line, with secrets redacted.
     pub command_line: String,
-    /// Start, ns since 1970.
+    /// Start time, in nanoseconds since 1970.
     pub started_unix_ns: u64,
-    /// End of the job, ns since 1970; none while it runs.
+    /// End time of the job, in nanoseconds since 1970; none while it runs.
     pub ended_unix_ns: Option<u64>,
     /// How the job ended; none while it runs.
     pub ending: Option<Ending>,
 }
 
 impl LaunchRecord {
-    /// A launch that starts now.
+    /// Creates the record of a launch that starts now.
     pub fn new(arguments: &[String]) -> Self {
         let launcher = ProcessName::own();
         let started_unix_ns = now_unix_ns();
@@ -102,16 +103,16 @@ impl LaunchRecord {
         }
     }
 
-    /// The job has ended.
+    /// Records the end of the job.
     pub fn end(&mut self, ending: Ending) {
         self.ended_unix_ns = Some(now_unix_ns());
         self.ending = Some(ending);
     }
 
-    /// Writes it into the run directory, whole or not at all.
+    /// Writes the record into the run directory, atomically.
     pub fn write(&self, run_dir: &Path) -> Result<()> {
         let folder = run_dir.join(FOLDER);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let path = self.path(run_dir);
         let unfinished = path.with_extension("unfinished");
         let text = serde_json::to_vec_pretty(self)?;
@@ -120,10 +121,10 @@ impl LaunchRecord {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Takes it away again: the job never started.
+    /// Removes the record, because the job never started.
     pub fn remove(&self, run_dir: &Path) {
         let _ = fs::remove_file(self.path(run_dir));
-        // Fails, as it should, if there are others.
+        // `remove_dir` fails if there are other records, as intended.
         let _ = fs::remove_dir(run_dir.join(FOLDER));
     }
 
@@ -131,13 +132,13 @@ impl LaunchRecord {
         run_dir.join(FOLDER).join(format!("{}.json", self.launch))
     }
 
-    /// True if this launch still records, as far as can be told from here.
+    /// Whether this launch still records, as far as known on this host.
     pub fn is_recording(&self) -> bool {
         self.ending.is_none() && !self.launcher.is_gone()
     }
 }
 
-/// All launches of a run directory; files that cannot be read are left out.
+/// Reads all launches of a run directory. Unreadable files are skipped.
 pub fn read_all(run_dir: &Path) -> Vec<LaunchRecord> {
     let Ok(entries) = fs::read_dir(run_dir.join(FOLDER)) else {
         return Vec::new();
@@ -154,7 +155,7 @@ pub fn read_all(run_dir: &Path) -> Vec<LaunchRecord> {
         .collect()
 }
 
-/// Launches other than this one that still record into the directory.
+/// Returns other launches that still record into the directory.
 pub fn others_recording(run_dir: &Path, own: &str) -> Vec<LaunchRecord> {
     read_all(run_dir)
         .into_iter()

@@ -1,14 +1,15 @@
-//! Whether there is room to record: the library stops before it fills somebody's disk, and its user is told.
+//! Check of the free disk space for a recording. The library stops recording before the disk is full, and the user gets
+//! a warning.
 
 use rankscope_ranklog::place::Room;
 use std::path::Path;
 
-/// Replaces the rule, in MiB; read by the library and so by us.
+/// Environment variable that overrides the minimum free space, in MiB. The library reads it, too.
 const MIN_FREE_MIB: &str = "RANKSCOPE_MIN_FREE_MIB";
 
-/// Why recording into `directory` stops at once, and what to do; `None`: there is room, or nobody knows.
+/// Returns why recording into `directory` would stop at once, with advice. `None` means enough or unknown space.
 ///
-/// `floor_bytes` is what was asked for (`--min-free`); the directory need not be there yet.
+/// `floor_bytes` is the value of `--min-free`. The directory need not exist yet.
 pub fn warning(directory: &Path, floor_bytes: Option<u64>) -> Option<String> {
     let asked = || -> Option<u64> { std::env::var(MIN_FREE_MIB).ok()?.trim().parse().ok() };
     let floor_bytes = floor_bytes.or_else(|| asked().map(|mib| mib << 20));
@@ -18,7 +19,7 @@ pub fn warning(directory: &Path, floor_bytes: Option<u64>) -> Option<String> {
     room.is_short().then(|| {
         format!(
             "{} has {:.1} GiB free of {:.1} GiB, and recording stops below {:.1} GiB: record elsewhere (-o DIR), or \
-             allow less (--min-free SIZE)",
+             lower the limit (--min-free SIZE)",
             existing.display(),
             gibibytes(room.free_bytes),
             gibibytes(room.total_bytes),

@@ -1,4 +1,4 @@
-//! The directory that a run records into.
+//! Run directory of a recording.
 
 use super::record;
 use anyhow::{Context, Result, bail};
@@ -8,26 +8,26 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A run directory, made or found.
+/// Run directory, created or found.
 #[derive(Debug)]
 pub struct RunDirectory {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// We made it, and nobody asked for it by name: it may go again if nothing was recorded.
+    /// Whether this process created the directory under a default name. Then it is removed if nothing was recorded.
     pub is_ours: bool,
-    /// Logs that were there before.
+    /// Number of logs that existed before.
     pub earlier_logs: usize,
 }
 
 impl RunDirectory {
-    /// The directory of that name; without one that of RANKSCOPE_DIR, else a new one below the working directory.
+    /// Prepares the named directory, else that of RANKSCOPE_DIR, else a new one below the working directory.
     pub fn prepare(named: Option<&Path>) -> Result<Self> {
         let (path, is_named) = choose(named)?;
         let existed = path.exists();
         let earlier_logs = if existed { check_existing(&path)? } else { 0 };
         place::make_run_directory(&path).with_context(|| {
             format!(
-                "cannot make the run directory {}; name another with -o",
+                "cannot create the run directory {}; name another with -o",
                 path.display()
             )
         })?;
@@ -38,21 +38,22 @@ impl RunDirectory {
         })
     }
 
-    /// Takes an empty directory of ours away again.
+    /// Removes the directory if this process created it and it is empty.
     pub fn remove_if_empty(&self) {
         if self.is_ours {
-            // Fails, as it should, if there is anything in it.
+            // `remove_dir` fails if the directory has content, as intended.
             let _ = fs::remove_dir(&self.path);
         }
     }
 }
 
-/// The directory of that name; without one that of RANKSCOPE_DIR, else a new one below the working directory. Absolute; not made yet.
+/// Returns the absolute path of the named directory, else of RANKSCOPE_DIR, else of a new one below the working
+/// directory. Does not create it.
 pub fn wanted(named: Option<&Path>) -> Result<PathBuf> {
     Ok(choose(named)?.0)
 }
 
-/// The directory, and whether anybody named it.
+/// Returns the directory, and whether it was named by the user.
 fn choose(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     let inherited = env::var_os("RANKSCOPE_DIR")
         .filter(|value| !value.is_empty())
@@ -62,11 +63,11 @@ fn choose(named: Option<&Path>) -> Result<(PathBuf, bool)> {
         None => (PathBuf::from(default_name()), false),
     };
     let path = std::path::absolute(&wanted)
-        .with_context(|| format!("cannot tell what {} is relative to", wanted.display()))?;
+        .with_context(|| format!("cannot resolve the relative path {}", wanted.display()))?;
     Ok((path, is_named))
 }
 
-/// Number of logs; an error if the directory is somebody else's.
+/// Returns the number of logs. Fails if the directory is in use for something else.
 fn check_existing(path: &Path) -> Result<usize> {
     let entries =
         fs::read_dir(path).with_context(|| format!("cannot read the run directory {}", path.display()))?;
@@ -82,13 +83,13 @@ fn check_existing(path: &Path) -> Result<usize> {
     Ok(logs)
 }
 
-/// True for a rank log's name.
+/// Whether this is the name of a rank log.
 pub fn is_log(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension == SEGMENT_EXTENSION)
 }
 
-/// The rank logs in a run directory, by name.
+/// Returns the rank logs in a run directory, by name.
 pub fn logs(run_dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(run_dir)
         .with_context(|| format!("cannot read the run directory {}", run_dir.display()))?;
@@ -101,7 +102,8 @@ pub fn logs(run_dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(logs)
 }
 
-/// `rankscope-20260131-235959-1a2b`, in local time; the last part lets two runs start in one second.
+/// Returns a name such as `rankscope-20260131-235959-1a2b`, in local time. The last part lets two runs start in one
+/// second.
 fn default_name() -> String {
     // SAFETY: time without a pointer only returns; localtime_r fills in valid memory; all zero is a valid value.
     let time = unsafe {

@@ -1,10 +1,11 @@
-//! Signals that we take for the job: blocked, then received one by one with the information who sent them.
+//! Signals that this process receives for the job. They are blocked, then received one by one with information about
+//! the sender.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// Sent by a terminal or by people to steer a job. SIGCHLD is ours.
+/// Signals by which a terminal or a user controls a job. SIGCHLD is for this process.
 const FOR_THE_JOB: [i32; 15] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -23,25 +24,25 @@ const FOR_THE_JOB: [i32; 15] = [
     libc::SIGPWR,
 ];
 
-/// A signal that was received.
+/// Received signal.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Its number.
+    /// Number of the signal.
     pub signal: i32,
-    /// True if the kernel sent it: for the signals of a terminal that means to its whole foreground group.
+    /// Whether the kernel sent it. A terminal's signal from the kernel goes to its whole foreground group.
     pub from_kernel: bool,
-    /// The process that sent it, 0 if it is outside our namespace.
+    /// Process that sent it, 0 if it is outside this namespace.
     pub sender: Option<i32>,
-    /// The value that `sigqueue` sent with it.
+    /// Value that `sigqueue` sent with it.
     pub value: Option<libc::sigval>,
 }
 
-/// A set of signals.
+/// Set of signals.
 #[derive(Clone, Copy)]
 pub struct Signals(libc::sigset_t);
 
 impl Signals {
-    /// No signal.
+    /// Returns the empty set.
     pub fn none() -> Self {
         let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: the set is valid memory, and filled in by the call.
@@ -51,7 +52,7 @@ impl Signals {
         })
     }
 
-    /// Everything that steers a job, real-time signals included, and the news about our child.
+    /// Returns all signals that control a job, including real-time signals, and SIGCHLD.
     pub fn of_a_job() -> Self {
         let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
         FOR_THE_JOB
@@ -61,33 +62,33 @@ impl Signals {
             .fold(Self::none(), Self::with)
     }
 
-    /// What ends a program that a person waits for.
+    /// Returns the signals that end an interactive program.
     pub fn to_stop_us() -> Self {
         [libc::SIGINT, libc::SIGTERM, libc::SIGHUP]
             .into_iter()
             .fold(Self::none(), Self::with)
     }
 
-    /// With one more signal.
+    /// Adds a signal to the set.
     pub fn with(mut self, signal: i32) -> Self {
         // SAFETY: the set was initialised; a wrong number only fails.
         unsafe { libc::sigaddset(&raw mut self.0, signal) };
         self
     }
 
-    /// Blocks them in this thread, and in those it starts from now on.
+    /// Blocks the signals in this thread, and in threads that it starts from now on.
     pub fn block(&self) {
         // SAFETY: the set is valid for the call.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, std::ptr::null_mut()) };
     }
 
-    /// Lets them through again in this thread.
+    /// Unblocks the signals in this thread.
     pub fn unblock(&self) {
         // SAFETY: the set is valid for the call.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.0, std::ptr::null_mut()) };
     }
 
-    /// Waits for one of them, which must be blocked.
+    /// Waits for one of the signals, which must be blocked.
     pub fn wait(&self) -> Received {
         loop {
             if let Ok(received) = self.take(None) {
@@ -96,12 +97,12 @@ impl Signals {
         }
     }
 
-    /// Waits for one of them, at most `limit`.
+    /// Waits for one of the signals, at most `limit`.
     pub fn wait_at_most(&self, limit: Duration) -> Option<Received> {
         self.take(Some(limit)).ok()
     }
 
-    /// True if a blocked signal waits for this process.
+    /// Whether a blocked signal is pending for this process.
     pub fn is_pending(signal: i32) -> bool {
         let mut pending = Self::none();
         // SAFETY: the set is valid for both calls.
@@ -110,7 +111,7 @@ impl Signals {
         }
     }
 
-    /// Forgets those that wait to be received.
+    /// Discards pending signals of the set.
     pub fn forget_pending(&self) {
         while self.wait_at_most(Duration::ZERO).is_some() {}
     }
@@ -141,7 +142,7 @@ impl Signals {
     }
 }
 
-/// A signal's name, as people type it.
+/// Returns the name of a signal, as users type it.
 pub fn name(signal: i32) -> String {
     let known = match signal {
         libc::SIGHUP => "SIGHUP",

@@ -1,4 +1,4 @@
-//! A Ctrl-C during the merge: the merge stops, the recording stays, and the person hears how to go on.
+//! Handling of Ctrl-C during a merge. The merge stops, the recording stays, and a message says how to continue.
 
 use super::signals::Signals;
 use std::sync::{Arc, Mutex};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 type Farewell = Box<dyn FnOnce(i32) + Send>;
 
-/// While this lives, an interrupt runs the farewell, with the signal's number, instead of killing us on the spot. The
-/// farewell does not return.
+/// Guard that makes an interrupt call the farewell function with the signal's number instead of killing this process.
+/// The function does not return.
 pub struct StopWatch {
     farewell: Arc<Mutex<Option<Farewell>>>,
 }
 
 impl StopWatch {
-    /// Starts to watch. The signals must have been blocked before any other thread was started.
+    /// Starts the watch. The signals must have been blocked before any other thread was started.
     pub fn start(farewell: impl FnOnce(i32) + Send + 'static) -> Self {
         let signals = Signals::to_stop_us();
         signals.block();
         let shared: Arc<Mutex<Option<Farewell>>> = Arc::new(Mutex::new(Some(Box::new(farewell))));
         let taken = Arc::clone(&shared);
         let watch = move || {
-            // A dead watch must not keep a signal from its default action for ever: look up now and then.
+            // A dropped watch must not suppress the default action of a signal for ever, so the thread polls.
             loop {
                 let received = signals.wait_at_most(Duration::from_millis(100));
                 let Ok(mut farewell) = taken.lock() else { return };

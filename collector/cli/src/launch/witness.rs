@@ -1,9 +1,9 @@
-//! Tells a signal that was sent to us alone from one that went to our whole process group.
+//! Distinguishes a signal to this process alone from a signal to the whole process group.
 //!
-//! `kill PID`, a scheduler that knows only our process and a container's runtime signal us alone: the job must be
-//! told. `kill -- -GROUP`, `timeout`, and a scheduler that signals every process reach the job by themselves, and a
-//! second copy would abort the clean-up that the first one started. What arrives does not say which it was. So a
-//! process of ours that does nothing else sits in the group and counts what reaches it.
+//! `kill PID`, a scheduler that knows only this process, and a container's runtime signal only this process. Then the
+//! signal must be forwarded to the job. `kill -- -GROUP`, `timeout`, and a scheduler that signals every process reach
+//! the job directly. A second copy would abort the clean-up that the first one started. The received signal does not
+//! show the difference. Therefore a separate process in the group, the witness, counts the signals that it receives.
 
 use super::signals::{Received, Signals};
 use std::io;
@@ -11,36 +11,36 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Signal numbers end at 64.
+/// Number of counters. The highest signal number is 64.
 const COUNTERS: usize = 65;
-/// How long a signal may take from one member of a group to the next.
+/// Time limit for a signal to reach all members of a group.
 const PATIENCE: Duration = Duration::from_millis(25);
-/// How long the witness may take to answer: on a crowded machine it waits for a processor.
+/// Time limit for an answer of the witness. On a crowded machine the witness waits for a processor.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
-/// What the two processes share.
+/// Memory that both processes share.
 struct Board {
     counted: [AtomicU32; COUNTERS],
-    /// The last question that the witness has answered.
+    /// Number of the last answered question.
     answered: AtomicU32,
 }
 
-/// The process, and what it counted.
+/// Witness process and its counts.
 pub struct Witness {
     pid: i32,
     board: &'static Board,
-    /// Of what the witness counted: how many are accounted for.
+    /// Number of counted signals that are already accounted for.
     seen: [u32; COUNTERS],
-    /// Another of the same number came to us before the witness had taken the one before: the kernel may have made
-    /// one of the two for the witness.
+    /// Whether an equal signal arrived here before the witness took the previous one. The kernel may have merged the
+    /// two for the witness.
     may_be_merged: [bool; COUNTERS],
     asked: u32,
-    /// It did not answer once, so it is gone: nobody waits for it again.
+    /// Whether the witness once failed to answer. It is then assumed dead, and never waited for again.
     is_silent: bool,
 }
 
 impl Witness {
-    /// Starts it. The signals must be blocked already, and this process have one thread.
+    /// Starts the witness. The signals must be blocked already, and this process must have one thread.
     pub fn start(signals: &Signals) -> io::Result<Self> {
         // SAFETY: a new shared mapping at an address of the kernel's choice, zeroed, of at least the size of the board.
         let board = unsafe {
@@ -55,12 +55,12 @@ impl Witness {
             if address == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            // It is never unmapped; zeroed memory is a valid board of atomics.
+            // The mapping is never unmapped. Zeroed memory is a valid board of atomics.
             &*address.cast::<Board>()
         };
-        // SAFETY: asks for a number.
+        // SAFETY: the call only returns a number.
         let parent = unsafe { libc::getpid() };
-        // SAFETY: there is one thread, so that the child may go on as if nothing had happened.
+        // SAFETY: there is one thread, so the child can continue normally.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => watch(signals, board, parent),
@@ -75,11 +75,11 @@ impl Witness {
         }
     }
 
-    /// True if the signal that was just received also reached the group: the witness has counted it.
+    /// Whether the signal that was just received also reached the group, because the witness has counted it.
     ///
-    /// Equal signals that wait for one process become one, for us and for the witness at different moments. So each
-    /// answer is about all that was sent before the question, and where a merged one is possible the signal counts as
-    /// seen: the job got one of that number just now.
+    /// The kernel merges equal pending signals of a process, at different moments for this process and the witness. So
+    /// each answer covers all signals before the question. If a merged signal is possible, the signal counts as seen:
+    /// the job just received one of that number.
     pub fn has_seen(&mut self, signal: i32) -> bool {
         let deadline = Instant::now() + PATIENCE;
         let index = signal as usize % COUNTERS;
@@ -98,7 +98,7 @@ impl Witness {
                 continue;
             }
             if !Signals::is_pending(signal) {
-                // All that it counted came to us as this one.
+                // This process received all signals that the witness counted as one signal.
                 self.seen[index] = self.seen[index].wrapping_add(ahead);
             } else {
                 self.seen[index] = self.seen[index].wrapping_add(ahead.min(1));
@@ -109,7 +109,7 @@ impl Witness {
         }
     }
 
-    /// Lets the witness count all that was sent to it before this.
+    /// Makes the witness count all signals that were sent to it before this call.
     fn ask(&mut self) {
         if self.is_silent {
             return;
@@ -119,7 +119,7 @@ impl Witness {
             sival_ptr: std::ptr::without_provenance_mut(self.asked as usize),
         };
         // The highest number is received last.
-        // SAFETY: our own child, not reaped yet.
+        // SAFETY: the child of this process, not reaped yet.
         if unsafe { libc::sigqueue(self.pid, libc::SIGRTMAX(), value) } != 0 {
             return;
         }
@@ -136,7 +136,7 @@ impl Witness {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        // SAFETY: our own child, not reaped yet.
+        // SAFETY: the child of this process, not reaped yet.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
@@ -144,14 +144,14 @@ impl Drop for Witness {
     }
 }
 
-/// The witness's whole life.
+/// Runs the witness process.
 fn watch(signals: &Signals, board: &Board, parent: i32) -> ! {
     // SAFETY: plain system calls in a process of one thread; nothing here uses a descriptor.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_NAME, c"rankscope-group".as_ptr());
         libc::syscall(libc::SYS_close_range, 0u32, u32::MAX, 0u32);
-        // Our parent may have gone before it could be asked to take us along.
+        // The parent may have died before PR_SET_PDEATHSIG took effect.
         if libc::getppid() != parent {
             libc::_exit(0);
         }
@@ -167,7 +167,8 @@ fn watch(signals: &Signals, board: &Board, parent: i32) -> ! {
     }
 }
 
-/// The number of the question, if it is one: what somebody else sends under that number is counted.
+/// Returns the number of the question. A signal of the same number from another sender is not a question, and is
+/// counted.
 fn question(received: Received, parent: i32) -> Option<u32> {
     let is_ours = received.signal == libc::SIGRTMAX() && received.sender == Some(parent);
     let value = received.value.filter(|_| is_ours)?;

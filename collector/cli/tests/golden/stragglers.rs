@@ -4,7 +4,7 @@
 //! ```text
 //! a step of 200 µs, three ranks:
 //!            0   10              100            100+d 110+d              200
-//! all        [BC]                                                          the broadcast begins a step
+//! all        [BC]                                                          the broadcast starts a step
 //! in time         own work       [all-reduce··········]     own work
 //! late            own work ……………………………………………………[all-reduce]   own work
 //! ```
@@ -137,7 +137,7 @@ fn transient() {
     assert_eq!(finding.cost_ns.get(), Ok(&(8 * 60 * US)));
 }
 
-/// The ranks are late in turn, d = 40: each is the latest in thirteen of thirty-nine steps, which is what chance gives.
+/// The ranks are late in turn, d = 40: each is the latest in thirteen of thirty-nine steps, as expected by chance.
 #[test]
 fn rotating() {
     let session = job(|rank, step| {

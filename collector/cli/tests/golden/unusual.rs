@@ -176,7 +176,7 @@ fn a_name_that_is_used_again() {
 }
 
 /// Two attempts with the same ranks, tags and names. In the first rank 1 is 10 late, in the second rank 0 is 20 late.
-/// Blame has four ranks, and the time between the attempts is nobody's wait.
+/// Blame has four ranks, and the time between the attempts is no rank's wait.
 #[test]
 fn a_restart() {
     let folder = tempfile::tempdir().expect("a folder");

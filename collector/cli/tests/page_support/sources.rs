@@ -1,4 +1,4 @@
-//! Evaluation of a source of the page, from the JSON alone. `collector/src/report/source.rs` defines the syntax.
+//! Evaluation of a source of the page, from the JSON alone. `collector/report/src/source.rs` defines the syntax.
 
 use serde_json::Value;
 use std::ops::Range;

@@ -172,7 +172,7 @@ impl Job {
             problems: Problems::default(),
             tables: vec![],
         };
-        // One entry of each kind, with and without stated values.
+        // One entry of each kind, with and without given limits.
         let stated = Stated {
             peaks: Vec::new(),
             latency_limits: self

@@ -13,19 +13,19 @@
 //! joined with it by group and stream.
 
 pub mod pool;
-pub mod rate;
 
+use super::groups;
 use super::plugin;
-use super::{driver, groups};
-use crate::communicators::Entry;
-use crate::life;
-use crate::resolve;
-use crate::thread::ThreadState;
-use pool::{Found, Held, Told};
+use crate::core::communicators::Entry;
+use crate::core::configuration;
+use crate::core::life;
+use crate::core::resolve;
+use crate::core::thread::{HeldSlot, OpenLaunch, STREAMS, ThreadState};
+use crate::cuda::driver;
+use pool::{Found, Told};
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
 use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
-use rate::Rate;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Calls per second and communicator that are timed; 0: none.
@@ -41,55 +41,9 @@ const SOURCE: &str = "source.nccl_events";
 const UNKNOWN: u32 = 0;
 const REFUSED: u32 = u32::MAX;
 
-/// Streams of one group that are timed.
-pub const STREAMS: usize = 8;
-
-/// What a communicator's entry keeps for its events. Zeros are one of which nothing is known.
-#[derive(Default)]
-pub struct OfCommunicator {
-    pool: AtomicU32,
-    rate: Rate,
-}
-
-impl OfCommunicator {
-    /// Nothing known.
-    pub const fn new() -> Self {
-        Self {
-            pool: AtomicU32::new(UNKNOWN),
-            rate: Rate::new(),
-        }
-    }
-
-    /// Forgets what was.
-    pub fn reset(&self) {
-        self.pool.store(UNKNOWN, Ordering::Relaxed);
-        self.rate.reset();
-    }
-}
-
-/// A stream in the group that a thread has open, and who times it.
-#[derive(Clone, Copy)]
-pub struct Launch {
-    stream: usize,
-    communicator: u32,
-    held: Option<Held>,
-    /// Another communicator is on this stream too: their kernels cannot be told apart by events around both.
-    is_mixed: bool,
-}
-
-impl Launch {
-    /// No stream.
-    pub const NONE: Self = Self {
-        stream: 0,
-        communicator: 0,
-        held: None,
-        is_mixed: false,
-    };
-}
-
 /// A communicator was made: looks whether events are asked for, and possible. Cold.
 pub fn prepare() {
-    let wanted = life::wanted_events();
+    let wanted = configuration::wanted_events();
     if wanted > 0 && driver::is_whole() {
         WANTED.store(wanted, Ordering::Relaxed);
     }
@@ -100,7 +54,7 @@ const INSTEAD_PER_S: u32 = 2000;
 
 /// From now on CUPTI tells of NCCL's kernels, or does not though it was to. Not where the user wants no events.
 pub fn stand_in(is_needed: bool) {
-    let is_possible = is_needed && life::allows_events() && driver::is_whole();
+    let is_possible = is_needed && configuration::allows_events() && driver::is_whole();
     INSTEAD.store(if is_possible { INSTEAD_PER_S } else { 0 }, Ordering::Relaxed);
 }
 
@@ -120,7 +74,7 @@ pub fn are_on() -> bool {
 /// Reads what was timed before CUPTI told again.
 #[cold]
 pub fn read_left(thread: &'static ThreadState, entry: &'static Entry, now_ticks: u64) {
-    let known = entry.events().pool.load(Ordering::Relaxed);
+    let known = entry.event_pool().load(Ordering::Relaxed);
     if known != UNKNOWN
         && known != REFUSED
         && let Some(pool) = pool::at(known - 1)
@@ -149,7 +103,7 @@ unsafe fn pool_of(
     real: usize,
     thread: &'static ThreadState,
 ) -> Option<u32> {
-    let place = &entry.events().pool;
+    let place = entry.event_pool();
     let known = place.load(Ordering::Relaxed);
     if known == REFUSED {
         return None;
@@ -249,7 +203,7 @@ pub unsafe fn begin(
         if let Some(place) = known.into_iter().find(|place| place.get().stream == stream) {
             let launch = place.get();
             if launch.communicator != entry.index() {
-                place.set(Launch {
+                place.set(OpenLaunch {
                     is_mixed: true,
                     ..launch
                 });
@@ -270,8 +224,7 @@ pub unsafe fn begin(
         let pool = pool::at(number)?;
         let wanted = wanted_per_s();
         let is_taken = entry
-            .events()
-            .rate
+            .event_rate()
             .takes(record.sequence, record.enter_ticks, wanted);
         if is_taken || !pool.was_just_read(record.enter_ticks) {
             pool.read(thread, entry.index());
@@ -282,7 +235,7 @@ pub unsafe fn begin(
             .flatten()
     });
     if is_in_group {
-        thread.nccl_launches[open].set(Launch {
+        thread.nccl_launches[open].set(OpenLaunch {
             stream,
             communicator: entry.index(),
             held,
@@ -303,7 +256,7 @@ pub unsafe fn begin(
 
 /// A slot that is given back when its call is left in any way.
 pub struct Guard {
-    held: Held,
+    held: HeldSlot,
     thread: &'static ThreadState,
 }
 
@@ -343,7 +296,7 @@ fn start_group(thread: &'static ThreadState) {
             && (launch.is_mixed || !held.start(launch.stream))
         {
             held.give_up(thread);
-            place.set(Launch { held: None, ..launch });
+            place.set(OpenLaunch { held: None, ..launch });
         }
     }
 }
@@ -359,7 +312,7 @@ pub fn group_ended(thread: &'static ThreadState, is_launched: bool) {
 #[cold]
 fn stop_group(thread: &'static ThreadState, is_launched: bool) {
     for place in open_launches(thread) {
-        let launch = place.replace(Launch::NONE);
+        let launch = place.replace(OpenLaunch::NONE);
         match launch.held {
             Some(held) if is_launched => held.stop(launch.stream, thread),
             Some(held) => held.give_up(thread),
@@ -369,7 +322,7 @@ fn stop_group(thread: &'static ThreadState, is_launched: bool) {
     thread.nccl_launches_open.set(0);
 }
 
-fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static std::cell::Cell<Launch>> {
+fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static std::cell::Cell<OpenLaunch>> {
     let open = usize::from(thread.nccl_launches_open.get());
     thread.nccl_launches.iter().take(open)
 }
@@ -383,7 +336,7 @@ pub struct Leaving {
 
 /// A communicator is about to end; its entry is still there. Of two threads that end it one gets this.
 pub fn leaves(entry: &Entry) -> Option<Leaving> {
-    let pool = entry.events().pool.swap(REFUSED, Ordering::AcqRel);
+    let pool = entry.event_pool().swap(REFUSED, Ordering::AcqRel);
     (pool != UNKNOWN && pool != REFUSED).then(|| Leaving {
         pool: pool - 1,
         communicator: entry.index(),

@@ -6,10 +6,11 @@
 //! come as `float` milliseconds: from an event that is seconds away they are good to half a microsecond.
 
 use super::super::capture;
-use super::super::driver::{self, NOT_READY, RELAXED, SUCCESS};
 use super::super::plugin::handles::Call;
-use crate::life;
-use crate::thread::ThreadState;
+use crate::core::life;
+use crate::core::thread::{HeldSlot, ThreadState};
+use crate::cuda::driver;
+use crate::cuda::driver::{NOT_READY, RELAXED, SUCCESS};
 use rankscope_ranklog::clock::{clock_ns, ticks, ticks_per_second};
 use rankscope_ranklog::record::{
     DeviceWork, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
@@ -163,14 +164,6 @@ impl Drop for Changing {
     fn drop(&mut self) {
         IS_CHANGING.store(0, Ordering::Release);
     }
-}
-
-/// A slot of a pool that a call holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    pool: u8,
-    slot: u8,
-    generation: u16,
 }
 
 /// What a held slot tells of.
@@ -388,7 +381,7 @@ impl Pool {
     }
 
     /// Takes a slot for a call; `None` if none is free, or the last base is far away.
-    pub fn take(&self, number: u32, told: &Told) -> Option<Held> {
+    pub fn take(&self, number: u32, told: &Told) -> Option<HeldSlot> {
         let base = self.base.load(Ordering::Acquire);
         let age = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
         if !self.is_usable() || base == NO_BASE || age >= FAR_S * ticks_per_second() {
@@ -414,7 +407,7 @@ impl Pool {
             slot.state.store(FREE, Ordering::Release);
             return None;
         }
-        Some(Held {
+        Some(HeldSlot {
             pool: number as u8,
             slot: taken as u8,
             generation: self.generation.load(Ordering::Relaxed) as u16,
@@ -667,7 +660,7 @@ impl Pool {
     }
 }
 
-impl Held {
+impl HeldSlot {
     /// Number of its pool.
     pub fn pool(self) -> u32 {
         u32::from(self.pool)

@@ -1,8 +1,9 @@
 //! What is known of a communicator to which the library gave a profiler: one place per communicator, whose address is
 //! what the library hands back.
 
-use crate::communicators::{self, Entry, Identity};
-use crate::hash::Hash128;
+use crate::core::communicators;
+use crate::core::communicators::{Entry, Identity};
+use crate::core::hash::Hash128;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
 use std::cell::UnsafeCell;

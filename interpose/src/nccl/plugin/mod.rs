@@ -14,18 +14,19 @@
 pub mod abi;
 pub mod contexts;
 pub mod handles;
-pub mod pending;
 pub mod tasks;
 pub mod traffic;
 pub mod words;
 
-use crate::communicators::Entry;
-use crate::life;
-use crate::thread::{self, ThreadState};
+use crate::core::communicators::{self, Entry};
+use crate::core::configuration;
+use crate::core::life;
+use crate::core::pending::Asked;
+use crate::core::thread;
+use crate::core::thread::ThreadState;
 use abi::{Narrow, Plugin, Wide, event, state};
 use contexts::Context;
 use handles::Call;
-use pending::Asked;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
@@ -63,12 +64,14 @@ fn want(events: i32) {
 /// Asks the library for nothing, so that it does nothing for us, until [`resume`].
 pub fn pause() {
     PAUSED.store(true, Ordering::Relaxed);
+    announce_pending();
     want(0);
 }
 
 /// Asks for what was asked for before.
 pub fn resume() {
     PAUSED.store(false, Ordering::Relaxed);
+    announce_pending();
     want(WANTED.load(Ordering::Relaxed));
 }
 
@@ -88,6 +91,11 @@ pub fn version() -> u32 {
 #[inline]
 pub fn needs_pending() -> bool {
     (1..=4).contains(&version()) && !PAUSED.load(Ordering::Relaxed)
+}
+
+/// Says whether new communicators need a list of pending calls.
+fn announce_pending() {
+    communicators::need_pending(needs_pending());
 }
 
 /// Writes down that this source is active, when the recorder is ready.
@@ -112,18 +120,19 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
         life::wait_for_start();
         PROCESS.store(libc::getpid(), Ordering::Relaxed);
         let is_first = VERSION.swap(told.version, Ordering::Relaxed) == 0;
+        announce_pending();
         if is_first && let Some(set) = life::definitions() {
             define(set);
         }
         let Some(place) = contexts::open(told) else {
-            crate::communicators::count_missing_definition();
+            crate::core::communicators::count_missing_definition();
             return SUCCESS;
         };
         context.write(place.address());
         let mut wanted = event::COLL | event::P2P;
         if told.version >= FIRST_WITH_TIMES {
             wanted |= event::KERNEL_CH;
-            if life::wants_traffic() {
+            if configuration::wants_traffic() {
                 wanted |= event::PROXY_OP | event::PROXY_STEP;
             }
         }
@@ -199,7 +208,7 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     if let Some(context) = contexts::known(context) {
         if let Some(index) = context.index() {
             tasks::communicator_ended(index);
-            if life::wants_traffic() {
+            if configuration::wants_traffic() {
                 traffic::communicator_ended(index);
             }
         }
@@ -421,7 +430,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         }
     } else if !context.bypasses() {
         // The first operation of this communicator, on whatever thread: whose buffers are these?
-        let found = crate::communicators::live()
+        let found = crate::core::communicators::live()
             .filter(|(_, entry)| context.can_be(entry))
             .find_map(|(handle, entry)| take(entry).map(|call| (handle, call)));
         if let Some((handle, call)) = found
@@ -433,7 +442,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
     }
     // A communicator that hooks know and that no plugin's has met may be this one, whose calls were captured.
     let may_be_hooked = || {
-        crate::communicators::live().any(|(handle, entry)| {
+        crate::core::communicators::live().any(|(handle, entry)| {
             contexts::known(handle as *mut c_void).is_none()
                 && entry.is_of(Library::Nccl)
                 && context.can_be(entry)

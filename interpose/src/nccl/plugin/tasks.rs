@@ -2,8 +2,8 @@
 //! a table that never allocates, written by the library's own threads.
 
 use super::handles::{self, Call, Slot};
-use crate::life;
-use crate::thread;
+use crate::core::life;
+use crate::core::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{DeviceWork, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -5,8 +5,8 @@
 use super::abi::{self, state};
 use super::contexts::Context;
 use super::handles::{self, Slot};
-use crate::life;
-use crate::thread;
+use crate::core::life;
+use crate::core::thread;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;

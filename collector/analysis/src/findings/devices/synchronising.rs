@@ -1,4 +1,4 @@
-//! Calls that wait for the device, after which the device has nothing to do.
+//! Synchronising calls, after which the device is idle.
 
 use crate::findings::draft::part::{HOST, IDLE};
 use crate::findings::rule::Rule;
@@ -7,21 +7,21 @@ use crate::findings::{Draft, Facts, shown};
 use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
 use std::collections::BTreeMap;
 
-/// Idle time after such calls from which it is told, percent of the recorded steps.
+/// Minimum idle time after such calls, in percent of the recorded steps.
 const LEAST_IDLE_PERCENT: i64 = 5;
-/// Calls per step.
+/// Minimum number of gaps per step.
 const LEAST_PER_STEP: f64 = 1.0;
 
 /// Synchronising calls.
 pub const RULE: Rule = Rule {
     id: "synchronising-calls",
-    title: "The host waits for the device, and then the device for the host",
-    means: "A call returns when the device is done (cudaStreamSynchronize, a copy to the host): what comes next is launched only \
-            then, and the device stands still until it comes.",
-    fires: "Per step there is at least one gap on a stream of compute in which such a call returned and whose next kernel was \
-            launched only then, and such gaps take at least 5 % of the recorded time of the devices.",
-    silent: "Calls that wait while the next kernels are queued already, gaps for other reasons (recurring-stall), and runs \
-             without --kernels.",
+    title: "The host waits for the device, and then the device waits for the host",
+    means: "A synchronising call, such as cudaStreamSynchronize or a copy to the host, returns when the device is \
+            done. The host launches the next kernels only then, and the device is idle until they arrive.",
+    fires: "Per step, there is at least one gap on a compute stream in which such a call returned and after which \
+            the next kernel was launched. These gaps take at least 5 % of the recorded device time.",
+    silent: "Calls that wait while the next kernels are already queued. Gaps for other reasons (recurring-stall). \
+            Runs without --kernels.",
     find: Some(find),
     of_stated: None,
 };
@@ -40,7 +40,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         window += entry.window_ns;
         ranks_known += 1;
         steps += activity.steps;
-        // Gaps of several streams may lie side by side: together they are not more than what the device idled.
+        // Gaps of several streams can overlap. Their sum is limited to the idle time of the device.
         let all: i64 = activity.after_waits.values().map(|&(_, ns)| ns).sum();
         let idle = entry.idle_ns.max(0);
         for (&position, &(count, ns)) in &activity.after_waits {
@@ -70,27 +70,28 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     calls.sort_by_key(|&(_, (_, ns))| std::cmp::Reverse(ns));
     let told: Vec<String> = calls
         .iter()
-        .map(|(name, (count, ns))| format!("{name}: {count} times, {} without work after it", shown(*ns)))
+        .map(|(name, (count, ns))| format!("{name}: {count} times, {} of idle time after it", shown(*ns)))
         .collect();
-    let first = calls.first().map_or("calls that wait", |(name, _)| name);
+    let first = calls.first().map_or("synchronising calls", |(name, _)| name);
     let draft = Draft::new(
         RULE.id,
         first,
         format!(
-            "after calls that wait for the device it has nothing to do for {} of its time, {per_step:.1} times per step",
+            "after synchronising calls, the device is idle for {} of its time, {per_step:.1} times per step",
             percent(idle, window)
         ),
     )
     .evidence(some(&told))
     .evidence(format!("on {}", some(&facts.names(&ranks))))
-    .cause("the program asks for a result of the device in the middle of the step: .item(), .cpu(), print(tensor), a condition on a tensor")
+    .cause("the program reads a result of the device in the middle of the step: .item(), .cpu(), print(tensor), a \
+            condition on a tensor")
     .advice(
-        "keep results on the device, read them once per some steps or from an earlier step; torch.cuda.set_sync_debug_mode(\"warn\") \
-         names the lines",
+        "keep results on the device, and read them every N steps or from an earlier step; \
+         torch.cuda.set_sync_debug_mode(\"warn\") reports the source lines",
     )
-    .holds("such gaps per step", per_step, ">=", LEAST_PER_STEP, "")
+    .holds("gaps after synchronising calls, per step", per_step, ">=", LEAST_PER_STEP, "")
     .holds(
-        "of the devices' time",
+        "share of the devices' time",
         idle as f64 / window as f64 * 100.0,
         ">=",
         LEAST_IDLE_PERCENT as f64,
@@ -99,7 +100,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     .ranks(ranks)
     .cost(
         idle / ranks_known,
-        "time from the end of the last kernel to the begin of the next in such gaps, by the mean rank",
+        "time from the end of the last kernel to the start of the next in these gaps, mean over ranks",
         &[HOST, IDLE],
     );
     vec![draft]

@@ -1,23 +1,23 @@
-//! Devices that compute more in some steps than in others.
+//! Device utilisation that differs between steps.
 
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 
-/// Points of utilisation between which steps may swing (METRICS.md, section 10).
+/// Minimum difference between the 10th and 90th percentile, in points of utilisation (METRICS.md, section 10).
 const MOST_POINTS: f64 = 20.0;
-/// Steps whose devices must be known.
+/// Minimum number of steps with recorded device work.
 const FEWEST_STEPS: u64 = 20;
 
-/// The use of devices swings.
+/// Swings of device utilisation.
 pub const RULE: Rule = Rule {
     id: "utilisation-swings",
-    title: "The devices' utilisation swings from step to step",
-    means: "The share of a step in which a rank's devices compute differs from step to step: work of different size, or \
-            something that sometimes comes in between.",
-    fires: "Over at least 20 steps with all of the devices' work recorded, the middle four fifths of the steps (p10 to p90) lie \
-            more than 20 points of utilisation apart.",
-    silent: "A few steps aside, low but steady utilisation, and runs without --kernels.",
+    title: "Device utilisation swings from step to step",
+    means: "The share of a step in which a rank's devices compute varies between steps. The size of the work varies, \
+            or something interrupts it occasionally.",
+    fires: "The 10th and 90th percentile of a rank's device utilisation per step differ by more than 20 points, over \
+            at least 20 steps with complete device records.",
+    silent: "A few unusual steps. Low but steady utilisation. Runs without --kernels.",
     find: Some(find),
     of_stated: None,
 };
@@ -41,17 +41,23 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         RULE.id,
         "the devices' utilisation",
         format!(
-            "the devices of {} compute between {low:.0} % and {high:.0} % of a step (p10 to p90 of {count} steps)",
+            "the devices of {} compute for {low:.0} % to {high:.0} % of a step (p10 to p90 of {count} steps)",
             facts.name(widest)
         ),
     )
     .severity("warning")
-    .evidence(format!("ranks that swing so: {}", some(&facts.names(&ranks))))
-    .cause("input of uneven size, input that sometimes comes late, or other work on the device")
-    .advice("look at the steps with the lowest utilisation: what the device waits for there is in the table stalls")
-    .holds("steps with known utilisation", count as f64, ">=", FEWEST_STEPS as f64, "")
+    .evidence(format!("ranks with such swings: {}", some(&facts.names(&ranks))))
+    .cause("input of uneven size, input that is sometimes late, or other work on the device")
+    .advice("check the steps with the lowest utilisation; the table stalls lists what the device waits for")
+    .holds(
+        "steps with known utilisation",
+        count as f64,
+        ">=",
+        FEWEST_STEPS as f64,
+        "",
+    )
     .holds("points between p10 and p90", high - low, ">", MOST_POINTS, "")
     .ranks(ranks)
-    .without_cost("what steady utilisation would win is not known");
+    .without_cost("the gain of steady utilisation is unknown");
     vec![draft]
 }

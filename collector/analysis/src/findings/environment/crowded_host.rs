@@ -1,15 +1,16 @@
-//! More ranks than processors.
+//! Hosts with more ranks than processors.
 
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
 
-/// A host is crowded.
+/// More ranks than processors.
 pub const RULE: Rule = Rule {
     id: "crowded-host",
     title: "A host has more ranks than processors",
-    means: "Its ranks wait for each other's turn on a processor; what looks like waiting for a peer may be that.",
-    fires: "More ranks ran on a host than its processes may use processors.",
-    silent: "As many processors as ranks or more, however many threads each rank has; logs that do not say.",
+    means: "Ranks of this host wait for a free processor. Such a wait can look like a wait for a peer.",
+    fires: "More ranks run on a host than its processes may use processors.",
+    silent: "Hosts with at least as many processors as ranks, whatever the number of threads per rank. Logs that do \
+            not record the number of processors.",
     find: Some(find),
     of_stated: None,
 };
@@ -24,19 +25,19 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 RULE.id,
                 format!("host {name}"),
                 format!(
-                    "{ranks} ranks share {processors} processors on {name}: they wait for each other's turn"
+                    "{ranks} ranks share {processors} processors on {name}, so ranks wait for a free processor"
                 ),
             )
             .severity("note")
-            .evidence("lateness in fewer than half of the steps names nobody on such a host")
+            .evidence("on such a host, a rank that is late in fewer than half of the steps is not reported")
             .cause(
-                "the launcher started more processes than the host, or the container's limit, has processors",
+                "the launcher started more processes than the host has processors, or than the container may use",
             )
-            .advice("give every rank a processor of its own before looking for stragglers")
+            .advice("give every rank its own processor before you search for stragglers")
             .holds("ranks", ranks as f64, ">", processors as f64, "")
             .ranks(known.map(|known| known.ranks.clone()).unwrap_or_default())
             .hosts([host])
-            .without_cost("what the ranks would take on processors of their own is not known")
+            .without_cost("it is unknown how long the ranks would take on their own processors")
         })
         .collect()
 }

@@ -1,25 +1,26 @@
-//! Ranks that run different versions of what they communicate by.
+//! Ranks that run different versions of a communication library.
 
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use std::collections::BTreeMap;
 
-/// What is compared: key in the header of a log, and its name for people.
+/// Compared properties: key in the header of a log, and displayed name.
 const COMPARED: [(&str, &str); 2] = [
     ("library.nccl.version", "NCCL"),
     ("rankscope_version", "rankscope"),
 ];
 
-/// Versions differ.
+/// Different versions in one world.
 pub const RULE: Rule = Rule {
     id: "different-versions",
     title: "Ranks run different versions of a communication library",
-    means: "Libraries of different versions may choose different algorithms, protocols or defaults: the job is slow, hangs, or \
-            fails to connect.",
-    fires: "Ranks of one world state different versions of NCCL, or were recorded by different versions of rankscope.",
-    silent: "Ranks that state none (Gloo has no version to ask for), worlds of different jobs, and differences in what they do not \
-             communicate by.",
+    means: "Different versions can choose different algorithms, protocols or defaults. The job may be slow, hang, or \
+            fail to connect.",
+    fires: "Ranks of one world report different versions of NCCL, or were recorded with different versions of \
+            rankscope.",
+    silent: "Ranks that report no version (Gloo has none). Different versions in separate worlds. Differences \
+            between libraries that do not communicate.",
     find: Some(find),
     of_stated: None,
 };
@@ -50,16 +51,16 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 format!("ranks run {} different versions of {name}", groups.len()),
             )
             .severity("warning")
-            .cause(
-                "images or environments differ between hosts, or LD_LIBRARY_PATH finds another library first",
+            .cause("images or environments differ between hosts, or LD_LIBRARY_PATH selects another library")
+            .advice(
+                "run the same image on all hosts; NCCL_DEBUG=VERSION prints the version that each rank loads",
             )
-            .advice("run the same image everywhere; NCCL_DEBUG=VERSION prints what each rank loads")
             .holds("different versions", groups.len() as f64, ">", 1.0, "")
             .ranks(few);
             for (version, ranks) in &groups {
                 draft = draft.evidence(format!("{version}: {}", some(&facts.names(ranks))));
             }
-            out.push(draft.without_cost("what the same version everywhere would win is not known"));
+            out.push(draft.without_cost("it is unknown what a common version would gain"));
         }
     }
     out

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes nccl_variables.rs: which environment variables each version of NCCL reads, from its own sources.
+"""Writes nccl_variables.rs, the environment variables that each version of NCCL reads, from NCCL's sources.
 
     nccl_variables.py /path/to/nccl.git > nccl_variables.rs
 
-The argument is a clone of https://github.com/NVIDIA/nccl with its tags. A variable counts as read where the library's
-sources name it in NCCL_PARAM (and its kin), getenv, ncclGetEnv or ncclGetEnvImpl.
+The argument is a clone of https://github.com/NVIDIA/nccl with its tags. A variable counts as read if the library's
+sources name it in NCCL_PARAM or a variant of it, getenv, ncclGetEnv or ncclGetEnvImpl.
 """
 
 import re
@@ -24,7 +24,7 @@ PATTERNS = [
 ]
 
 
-# Said to the compiler, not to the library.
+# Read by the build, not by the library.
 NOT_READ = {"NCCL_USE_CMAKE"}
 
 
@@ -51,16 +51,16 @@ versions = sorted(
 reads = {version: variables("v%d.%d.%d-1" % version) for version in versions}
 names = sorted(set().union(*reads.values()))
 
-print("""//! Which environment variables which version of NCCL reads: written by nccl_variables.py from NCCL's own sources, not by
-//! hand.
+print("""//! Environment variables that each version of NCCL reads. nccl_variables.py generates this file from NCCL's sources; do
+//! not edit it.
 
-/// Versions the table was made from, as numbers like 22807.
+/// Versions of NCCL in the table, in NCCL's numeric form such as 22807.
 #[rustfmt::skip]
 pub const VERSIONS: &[u32] = &[""")
 print("    " + ", ".join("%d" % (a * 10000 + b * 100 + c) for a, b, c in versions) + ",")
 print("""];
 
-/// A variable, and the first and the last position in [`VERSIONS`] of those that read it.
+/// Variables with the first and the last position in [`VERSIONS`] of the versions that read them.
 #[rustfmt::skip]
 pub const VARIABLES: &[(&str, u8, u8)] = &[""")
 for name in names:

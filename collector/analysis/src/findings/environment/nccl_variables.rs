@@ -1,13 +1,13 @@
-//! Which environment variables which version of NCCL reads: written by nccl_variables.py from NCCL's own sources, not by
-//! hand.
+//! Environment variables that each version of NCCL reads. nccl_variables.py generates this file from NCCL's sources; do
+//! not edit it.
 
-/// Versions the table was made from, as numbers like 22807.
+/// Versions of NCCL in the table, in NCCL's numeric form such as 22807.
 #[rustfmt::skip]
 pub const VERSIONS: &[u32] = &[
     21801, 21803, 21805, 21806, 21901, 21903, 21904, 22003, 22005, 22105, 22203, 22304, 22403, 22501, 22602, 22603, 22605, 22606, 22703, 22705, 22706, 22707, 22803, 22807, 22809, 22902, 22903, 22907, 23003, 23004, 23007,
 ];
 
-/// A variable, and the first and the last position in [`VERSIONS`] of those that read it.
+/// Variables with the first and the last position in [`VERSIONS`] of the versions that read them.
 #[rustfmt::skip]
 pub const VARIABLES: &[(&str, u8, u8)] = &[
     ("NCCL_AGG_CHANNEL_SIZE", 0, 6),

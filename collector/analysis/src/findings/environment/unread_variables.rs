@@ -1,4 +1,4 @@
-//! Environment variables that are meant for NCCL, and that the loaded version does not read.
+//! NCCL environment variables that the loaded version does not read.
 
 use super::nccl_variables::{VARIABLES, VERSIONS};
 use crate::findings::rule::Rule;
@@ -6,10 +6,13 @@ use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Well known, and read by no version.
+/// Well-known variables that no version reads, and what to use instead.
 const NEVER_READ: [(&str, &str); 4] = [
-    ("NCCL_TIMEOUT", "the time limit is init_process_group(timeout=…)"),
-    ("NCCL_IB_MTU", "NCCL takes the port's own MTU"),
+    (
+        "NCCL_TIMEOUT",
+        "set the time limit with init_process_group(timeout=…)",
+    ),
+    ("NCCL_IB_MTU", "NCCL uses the MTU of the port"),
     (
         "NCCL_BLOCKING_WAIT",
         "PyTorch reads TORCH_NCCL_BLOCKING_WAIT since 2.2",
@@ -19,33 +22,34 @@ const NEVER_READ: [(&str, &str); 4] = [
         "PyTorch reads TORCH_NCCL_ASYNC_ERROR_HANDLING since 2.2",
     ),
 ];
-/// Letters by which a misspelt name may differ from a right one.
+/// Maximum edit distance between a misspelt name and a known one.
 const MOST_WRONG_LETTERS: usize = 2;
-/// Shorter names have too many neighbours.
+/// Minimum length of a name that is checked for misspelling. Shorter names resemble too many others.
 const SHORTEST_NAME: usize = 10;
 
-/// Variables that nobody reads.
+/// Set variables that are not read.
 pub const RULE: Rule = Rule {
     id: "unread-variables",
-    title: "Variables are set for NCCL that the loaded version does not read",
-    means: "A setting that was meant to change something changes nothing.",
-    fires: "A rank's environment has an NCCL_* variable that other versions of NCCL read and the loaded one does not, one that \
-            differs from a variable of this version by two letters at most, or a well-known one that no version reads. From a table \
-            made of the sources of NCCL 2.18.1 to 2.30.7.",
-    silent: "Variables that the loaded version reads, names that resemble none (plugins and build scripts have their own), programs \
-             whose NCCL did not say its version, RCCL, and versions before 2.18; of later ones than the table only what was gone \
-             before.",
+    title: "NCCL variables are set that the loaded version does not read",
+    means: "The setting has no effect.",
+    fires: "A rank's environment contains an NCCL_* variable of one of three kinds: other versions of NCCL read it \
+            and the loaded version does not; its name differs by at most two letters from a variable of the loaded \
+            version; or it is a well-known name that no version reads. The table is made from the sources of NCCL \
+            2.18.1 to 2.30.7.",
+    silent: "Variables that the loaded version reads. Names that resemble no variable of NCCL, such as those of \
+            plugins and build scripts. Programs whose NCCL version is unknown, RCCL, and versions before 2.18. For \
+            versions after the table, only variables that were removed before are reported.",
     find: Some(find),
     of_stated: None,
 };
 
-/// Why a variable is not read by a version; `None` if it is, or if that is not known.
+/// Returns why a version does not read a variable, or `None` if it does or if that is unknown.
 fn why_unread(name: &str, version: u32) -> Option<String> {
     let (&first, &last) = (VERSIONS.first()?, VERSIONS.last()?);
     if version < first {
         return None;
     }
-    // Patch releases that are not in the table read what the one before reads.
+    // A patch release that is not in the table reads the same variables as the release before it.
     let at = VERSIONS.partition_point(|&known| known <= version) - 1;
     let told = |at: usize| {
         VERSIONS
@@ -78,24 +82,24 @@ fn why_unread(name: &str, version: u32) -> Option<String> {
             let (near, distance) = reads
                 .map(|known| (known.0, distance(name, known.0)))
                 .min_by_key(|&(_, distance)| distance)?;
-            (distance <= MOST_WRONG_LETTERS).then(|| format!("read by no version; {near} is"))
+            (distance <= MOST_WRONG_LETTERS).then(|| format!("read by no version; did you mean {near}?"))
         }
     }
 }
 
-/// `2.28.9` from 22809.
+/// Formats 22809 as `2.28.9`.
 fn dotted(version: u32) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// A version like 22809 from `2.28.9`.
+/// Parses `2.28.9` as 22809.
 fn numbered(version: &str) -> Option<u32> {
     let mut parts = version.split('.').map(str::parse::<u32>);
     let (major, minor, patch) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
     (minor < 100 && patch < 100).then_some(major * 10_000 + minor * 100 + patch)
 }
 
-/// Letters to insert, remove or change.
+/// Returns the edit distance: letters to insert, remove or replace.
 fn distance(one: &str, other: &str) -> usize {
     let other = other.as_bytes();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -112,7 +116,7 @@ fn distance(one: &str, other: &str) -> usize {
 }
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    // Name and reason → value, ranks.
+    // Name and reason → value and ranks.
     let mut unread: BTreeMap<(String, String), (String, Vec<u32>)> = BTreeMap::new();
     let mut versions: BTreeSet<String> = BTreeSet::new();
     for rank in 0..facts.session.ranks.len() {
@@ -147,12 +151,26 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let mut draft = Draft::new(
         RULE.id,
         some(&names),
-        format!("{} set, and NCCL {} does not read {}", some(&names), some(&versions), if names.len() == 1 { "it" } else { "them" }),
+        format!(
+            "{} set, but NCCL {} does not read {}",
+            some(&names),
+            some(&versions),
+            if names.len() == 1 { "it" } else { "them" }
+        ),
     )
     .severity("note")
-    .cause("settings that were copied from a guide for another version, or a misspelt name")
-    .advice("remove them or use the right name; what a version reads is in its documentation, \"Environment Variables\"")
-    .holds("variables that are set and not read", names.len() as f64, ">", 0.0, "");
+    .cause("the settings come from a guide for another version, or a name is misspelt")
+    .advice(
+        "remove them or correct the names; NCCL's documentation, \"Environment Variables\", lists what each \
+             version reads",
+    )
+    .holds(
+        "set variables that are not read",
+        names.len() as f64,
+        ">",
+        0.0,
+        "",
+    );
     let mut ranks = BTreeSet::new();
     for ((name, why), (value, of)) in &unread {
         draft = draft.evidence(format!("{name}={value} on {}: {why}", some(&facts.names(of))));
@@ -161,7 +179,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     vec![
         draft
             .ranks(ranks)
-            .without_cost("what the setting would have changed is not known"),
+            .without_cost("the intended effect of the setting is unknown"),
     ]
 }
 
@@ -171,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_table_knows_what_each_version_reads() {
-        // Present since the first version of the table, and to the last.
+        // Read by all versions, from the first of the table to the last.
         for name in [
             "NCCL_DEBUG",
             "NCCL_ALGO",
@@ -184,23 +202,23 @@ mod tests {
                 assert_eq!(why_unread(name, version), None, "{name} {version}");
             }
         }
-        // Came with a version.
+        // Added by a version.
         assert_eq!(
             why_unread("NCCL_CTA_POLICY", 22105).as_deref(),
             Some("read from 2.27.3 on")
         );
         assert_eq!(why_unread("NCCL_CTA_POLICY", 22809), None);
-        // Went with one; a later version than the table still says so.
+        // Removed by a version; versions after the table report it too.
         assert_eq!(why_unread("NCCL_WORK_FIFO_DEPTH", 21803), None);
         assert!(why_unread("NCCL_WORK_FIFO_DEPTH", 22809).is_some_and(|why| why.starts_with("read until")));
         assert!(why_unread("NCCL_WORK_FIFO_DEPTH", 23203).is_some());
         // Misspelt.
         assert_eq!(
             why_unread("NCCL_THREADS", 22809).as_deref(),
-            Some("read by no version; NCCL_NTHREADS is")
+            Some("read by no version; did you mean NCCL_NTHREADS?")
         );
         assert!(why_unread("NCCL_TIMEOUT", 22809).is_some());
-        // Others' own, versions that are not known, and what is too short to tell.
+        // Variables of other programs, unknown versions, and names that are too short.
         for name in [
             "NCCL_VERSION",
             "NCCL_ROOT_DIR",

@@ -1,4 +1,4 @@
-//! Rules that need what a person states: peaks and limits.
+//! Rules that need declared limits: peak bandwidths and latency limits.
 
 use crate::findings::draft::part::TRANSFER;
 use crate::findings::rule::Rule;
@@ -9,35 +9,36 @@ use crate::model::units;
 use rankscope_formats::session::{OperationClass, Session};
 use std::collections::BTreeMap;
 
-/// Use of the peak below which it is told (METRICS.md, section 10), percent.
+/// Use of the declared peak below which a scope is reported (METRICS.md, section 10), in percent.
 const LEAST_USE_PERCENT: f64 = 60.0;
-/// Smaller classes are bound by latency: they need not come near a peak.
+/// Minimum size of a large class, in bytes. Latency binds smaller classes, so they need not reach a peak.
 const LARGE_BYTES: u64 = 1 << 20;
-/// Launches that are needed.
+/// Minimum number of launches.
 const FEWEST_LAUNCHES: u64 = 20;
-/// Classes that are told.
+/// Maximum number of classes in the evidence.
 const MOST_CLASSES: usize = 4;
 
-/// Little of the bandwidth is used.
+/// Large transfers use little of the bandwidth.
 pub const LOW_BANDWIDTH: Rule = Rule {
     id: "low-bandwidth",
-    title: "Large transfers use little of the stated bandwidth",
-    means: "Launches that wait for nobody move their data far below the peak that was stated for their path.",
-    fires: "With a stated peak (rankscope report --peak-busbw): over the whole run the transfer-bound launches of at least 1 MiB of \
-            a scope, at least 20 of them, use less than 60 % of it: Σ bus bytes / Σ(t · peak).",
-    silent: "Without a stated peak, small operations, which latency binds, and launches that wait for peers.",
+    title: "Large transfers use little of the declared peak bandwidth",
+    means: "Launches that do not wait for peers move their data far below the peak declared for their path.",
+    fires: "A peak is declared (rankscope report --peak-busbw). Over the whole run, at least 20 transfer-bound \
+            launches of at least 1 MiB in a scope use less than 60 % of it: Σ bus bytes / Σ(t · peak).",
+    silent: "Reports without a declared peak. Operations below 1 MiB, which latency binds. Launches that wait for \
+            peers.",
     find: None,
     of_stated: Some(low_bandwidth),
 };
 
-/// A size class is over its limit.
+/// A size class exceeds its latency limit.
 pub const SLOW_CLASS: Rule = Rule {
     id: "slow-class",
-    title: "Small operations take longer than the stated limit",
-    means: "The latency of a kind of small operation passed its limit several times one after the other.",
-    fires: "With a stated limit (rankscope report --latency-limit): the transfers of a class of at most 64 KiB are over it in at \
-            least three consecutive launches.",
-    silent: "Without a stated limit, one or two slow launches in a row, and larger classes.",
+    title: "Small operations exceed the declared latency limit",
+    means: "A class of small operations exceeded its latency limit several times in a row.",
+    fires: "A limit is declared (rankscope report --latency-limit). In a class of at most 64 KiB, the transfers of \
+            at least three consecutive launches exceed it.",
+    silent: "Reports without a declared limit. One or two slow launches in a row. Larger classes.",
     find: None,
     of_stated: Some(slow_class),
 };
@@ -59,11 +60,11 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
         let bytes = sum(|class| class.transfer_bound.bus_bytes);
         let ns = sum(|class| class.transfer_bound.transfer_ns);
         let use_percent = bytes / (ns / 1e9 * peak) * 100.0;
-        // Not a number without transfers.
+        // NaN without transfers.
         if launches < FEWEST_LAUNCHES || use_percent.is_nan() || use_percent >= LEAST_USE_PERCENT {
             continue;
         }
-        // What the whole time is longer than at the limit, by the mean rank.
+        // Transfer time beyond that at the threshold, mean over ranks.
         let by_members = sum(|class| class.transfer_bound.transfer_ns * f64::from(class.members));
         let exposed: i64 = session
             .breakdown
@@ -82,24 +83,25 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
             LOW_BANDWIDTH.id,
             format!("bandwidth {}", words(scope)),
             format!(
-                "large transfers {} use {use_percent:.0} % of the stated {} ({})",
+                "large transfers {} use {use_percent:.0} % of the declared peak of {} ({})",
                 words(scope),
                 units::rate(peak),
                 counted(launches, "launch").replace("launchs", "launches")
             ),
         )
-        .evidence(format!("{:.3} GB on the bus in {}", bytes / 1e9, shown(ns as i64)))
-        .cause("the path is slower than stated, shared with others, or not the one that the library chose")
+        .evidence(format!("{:.3} GB of bus traffic in {}", bytes / 1e9, shown(ns as i64)))
+        .cause("the path is slower than its declared peak, other traffic shares it, or the library chose another \
+                path")
         .advice(
-            "measure the peak alone (nccl-tests), look at the chosen path with NCCL_DEBUG=INFO, at GPUDirect, NUMA placement and \
-             the number of channels",
+            "measure the peak separately with nccl-tests; check the chosen path with NCCL_DEBUG=INFO, GPUDirect, \
+             NUMA placement and the number of channels",
         )
         .holds("launches of at least 1 MiB", launches as f64, ">=", FEWEST_LAUNCHES as f64, "")
-        .holds("use of the stated peak", use_percent, "<", LEAST_USE_PERCENT, "%")
+        .holds("use of the declared peak", use_percent, "<", LEAST_USE_PERCENT, "%")
         .look_at(classes.first().and_then(|class| class.slowest.clone()))
         .cost(
             cost as i64,
-            "what these transfers take longer than at 60 % of the peak, by the mean rank, as far as transfer was exposed",
+            "transfer time beyond that at 60 % of the peak, mean over ranks, limited to the exposed transfer",
             &[TRANSFER],
         );
         for class in classes
@@ -109,7 +111,7 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
         {
             let bound = class.transfer_bound;
             draft = draft.evidence(format!(
-                "{} from {}: {} in {} launches",
+                "{} of at least {}: {} in {} launches",
                 class.operation,
                 units::binary_bytes(class.size_from_bytes.unwrap_or(0)),
                 units::rate(bound.bus_bytes / bound.transfer_ns * 1e9),
@@ -149,27 +151,27 @@ fn slow_class(session: &Session, stated: &Stated) -> Vec<Draft> {
         SLOW_CLASS.id,
         format!("{} below {below}", worst.operation),
         format!(
-            "{} below {below} took at least {} three times in a row; the stated limit is {}",
+            "{} below {below} took at least {} in three consecutive launches; the declared limit is {}",
             worst.operation,
             shown(three),
             shown(limit as i64)
         ),
     )
     .severity("warning")
-    .cause("the path was busy or slow for a while: other traffic, interrupts, processors that sleep")
-    .advice("look at the launches that took longest, and at what else ran on these hosts and links then")
+    .cause("the path was busy or slow for some time: other traffic, interrupts, or sleeping processors")
+    .advice("check the slowest launches, and what else used these hosts and links at that time")
     .holds(
-        "three consecutive transfers, at least",
+        "shortest of three consecutive transfers",
         three as f64,
         ">",
         limit,
         "ns",
     )
     .look_at(over.iter().filter_map(|(class, ..)| class.slowest.clone()))
-    .without_cost("what lower latency would win depends on what waits for it");
+    .without_cost("the gain of a lower latency depends on the work that waits for it");
     for (class, three, limit) in over.iter().take(MOST_CLASSES) {
         draft = draft.evidence(format!(
-            "{} below {} over {} ranks: {} three times in a row, limit {}",
+            "{} below {} over {} ranks: at least {} in three consecutive launches, limit {}",
             class.operation,
             units::binary_bytes(class.size_below_bytes.unwrap_or(0)),
             class.members,

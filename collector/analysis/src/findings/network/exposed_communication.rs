@@ -1,4 +1,4 @@
-//! Communication that the job could not hide.
+//! Communication that the job does not hide.
 
 use super::small_buckets::transfer_rank_ns;
 use crate::findings::draft::part::{TRANSFER, WAITING};
@@ -7,17 +7,17 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
-/// Share of step time from which it is told (METRICS.md, section 10), percent.
+/// Share of step time above which exposed communication is reported (METRICS.md, section 10), in percent.
 const MOST_PERCENT: i64 = 30;
 
-/// Much of the communication is exposed.
+/// A large part of the step time is exposed communication.
 pub const RULE: Rule = Rule {
     id: "exposed-communication",
-    title: "Ranks spend much of their steps in communication",
-    means: "The program, or its device, could not go on because of communication for a large part of each step.",
-    fires: "Exposed communication, waiting for peers included, is above 30 % of the step time of all ranks together.",
-    silent: "Communication behind which the program computes, ranks whose operations have no times, and hosts with more ranks \
-             than processors: there ranks wait for processors.",
+    title: "A large part of the step time is exposed communication",
+    means: "For a large part of each step, communication blocks the program or its device.",
+    fires: "Exposed communication, including waits for peers, exceeds 30 % of the step time of all ranks together.",
+    silent: "Communication that computation hides. Ranks whose operations have no times. Hosts with more ranks than \
+            processors: their ranks wait for a processor.",
     find: Some(find),
     of_stated: None,
 };
@@ -36,12 +36,12 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         RULE.id,
         "communication",
         format!(
-            "{} of the ranks' step time is communication they could not go on for",
+            "{} of the ranks' step time is exposed communication",
             percent(exposed, window)
         ),
     )
     .evidence(format!(
-        "{} waiting for peers, {} transfer, of {} in steps over {ranks} ranks",
+        "{} is waiting for peers and {} is transfer, of {} step time over {ranks} ranks",
         percent(waiting, window),
         percent(transfer, window),
         shown(window)
@@ -56,7 +56,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     if let Some((class, rank_ns)) = dearest {
         draft = draft
             .evidence(format!(
-                "most transfer is in {} over {} ranks: {} over all of them",
+                "{} over {} ranks has the most transfer time: {}, summed over ranks",
                 class.operation,
                 class.members,
                 shown(rank_ns as i64)
@@ -65,14 +65,14 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     }
     let draft = if waiting > transfer {
         draft
-            .cause("ranks wait for one another more than they transfer")
-            .advice("find out who is late first; more overlap does not help while ranks wait for each other")
+            .cause("ranks spend more time waiting for each other than transferring data")
+            .advice("find the late ranks first; more overlap does not help while ranks wait for each other")
     } else {
         draft
-            .cause("there is too little computation to hide the communication behind, or it is asked for too late")
+            .cause("there is too little computation to hide the communication, or the communication starts too late")
             .advice(
-                "larger batches per rank or gradient accumulation, overlap (DDP's buckets, FSDP's prefetch), fewer bytes \
-                 (lower precision, compression), a faster path between ranks",
+                "use larger batches per rank or gradient accumulation; overlap more (DDP's buckets, FSDP's \
+                 prefetch); send fewer bytes (lower precision, compression); use a faster path between ranks",
             )
     };
     let per_step = facts
@@ -84,7 +84,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let draft = draft
         .severity("warning")
         .holds(
-            "exposed communication of step time",
+            "exposed communication as a share of step time",
             exposed as f64 / window as f64 * 100.0,
             ">",
             MOST_PERCENT as f64,
@@ -93,7 +93,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .ranks(entries.iter().map(|entry| entry.rank))
         .cost(
             exposed / ranks,
-            "exposed communication in whole steps, by the mean rank: a bound, hiding all of it would win as much",
+            "exposed communication in whole steps, mean over ranks; an upper bound, reached only if all of it could \
+             be hidden",
             &[WAITING, TRANSFER],
         );
     vec![match per_step {

@@ -3,16 +3,18 @@
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
 
-/// Share of failed operations from which it is critical (METRICS.md, section 10), percent.
+/// Share of failed operations above which the finding is critical (METRICS.md, section 10), in percent.
 const CRITICAL_PERCENT: u64 = 5;
 
-/// Operations failed.
+/// Failed operations.
 pub const RULE: Rule = Rule {
     id: "failed-operations",
     title: "Operations failed or timed out",
-    means: "Calls threw, returned an error or were aborted: a peer died, a time limit passed, arguments were wrong.",
-    fires: "At least one operation failed; critical if more than 5 % did, or a process of the job ended without closing its log.",
-    silent: "Jobs without a failed operation; calls that a program only tests for completion.",
+    means: "Calls threw an exception, returned an error or were aborted. A peer died, a time limit expired, or \
+            arguments were invalid.",
+    fires: "At least one operation failed. Critical if more than 5 % of all operations failed, or if a process ended \
+            without closing its log.",
+    silent: "Jobs without a failed operation. Calls that only test for completion.",
     find: Some(find),
     of_stated: None,
 };
@@ -30,12 +32,21 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         format!("{} of {} operations failed", totals.failed, totals.operations),
     )
     .severity(if is_often || died { "critical" } else { "warning" })
-    .cause("a peer that died or hung, a time limit, or wrong arguments; the first failure in time is the cause of the others")
-    .advice("look at the rank that ended first and at what its peers were doing then")
+    .cause(
+        "a peer died or hung, a time limit expired, or arguments were invalid; the earliest failure usually \
+            causes the others",
+    )
+    .advice("check the rank that ended first, and the state of its peers at that time")
     .holds("failed operations", totals.failed as f64, ">", 0.0, "");
     if is_often {
         let share = totals.failed as f64 / totals.operations.max(1) as f64 * 100.0;
-        draft = draft.holds("of all operations", share, ">", CRITICAL_PERCENT as f64, "%");
+        draft = draft.holds(
+            "failed operations as a share of all operations",
+            share,
+            ">",
+            CRITICAL_PERCENT as f64,
+            "%",
+        );
     }
     for class in facts.session.operations.iter().filter(|class| class.failed > 0) {
         draft = draft.evidence(format!(
@@ -43,5 +54,5 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             class.operation, class.failed, class.operations
         ));
     }
-    vec![draft.without_cost("what a failure costs cannot be told")]
+    vec![draft.without_cost("the cost of a failure is unknown")]
 }

@@ -1,20 +1,21 @@
-//! Calls that do not fit together.
+//! Calls of different members that do not match.
 
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use rankscope_formats::session::{LookAt, Unmatched};
 
-/// Examples that are shown.
+/// Maximum number of examples in the evidence.
 const EXAMPLES: usize = 5;
 
-/// Members disagree.
+/// The members of an operation disagree.
 pub const MISMATCHED: Rule = Rule {
     id: "mismatched",
     title: "Members called an operation differently",
-    means: "The members of an instance do not agree in operation, type, root or size: the result is undefined, or the job hangs.",
+    means: "The members of an instance disagree in operation, data type, root or size. The result is undefined, or \
+            the job hangs.",
     fires: "At least one instance is mismatched (METRICS.md, section 1).",
-    silent: "Instances that lack a member's record, and v-variants, whose sizes may differ.",
+    silent: "Instances without the record of a member. V-variants, whose sizes may differ.",
     find: Some(mismatched),
     of_stated: None,
 };
@@ -22,22 +23,26 @@ pub const MISMATCHED: Rule = Rule {
 /// Messages without their other end.
 pub const UNMATCHED: Rule = Rule {
     id: "unmatched-messages",
-    title: "Messages that were sent or received by one side only",
-    means: "A send found no receive, or a receive no send: memory that is never freed, or a rank that waits for ever.",
-    fires: "There are unmatched messages, all ranks were seen, all their logs were closed, and nothing was lost.",
-    silent: "Runs with missing ranks, with logs that were cut or with losses, and parts of runs: there the other end may only \
-             not have been recorded.",
+    title: "Messages without a matching send or receive",
+    means: "A send has no receive, or a receive has no send. The message keeps its memory, or a rank waits forever.",
+    fires: "Unmatched messages exist although the recording is complete: all ranks were recorded, all logs were \
+            closed, and no record was dropped.",
+    silent: "Runs with missing ranks, truncated logs or dropped records, and parts of runs. There, the other end may \
+            exist without a record.",
     find: Some(unmatched),
     of_stated: None,
 };
 
-/// Graphs were replayed differently often.
+/// Graphs with different numbers of replays.
 pub const REPLAYS: Rule = Rule {
     id: "replay-counts",
-    title: "A captured operation was replayed differently often",
-    means: "A graph that communicates was launched more often on one rank than on another: the ranks are out of step.",
-    fires: "Replays of captured operations lack a member, all ranks were seen, all their logs were closed, and nothing was lost.",
-    silent: "Ranks that replay different graphs, and runs in which replays are not recorded: they need NCCL's plugin or --kernels.",
+    title: "Ranks replayed a captured operation a different number of times",
+    means: "One rank launched a CUDA graph with communication more often than another rank. The ranks are out of \
+            step.",
+    fires: "Replays of captured operations lack a member although the recording is complete: all ranks were \
+            recorded, all logs were closed, and no record was dropped.",
+    silent: "Ranks that replay different graphs. Runs without recorded replays: these need NCCL's profiler plugin or \
+            --kernels.",
     find: Some(replays),
     of_stated: None,
 };
@@ -45,7 +50,7 @@ pub const REPLAYS: Rule = Rule {
 fn moment(listed: &Unmatched) -> LookAt {
     LookAt {
         what: format!(
-            "{} tag {}, number {}",
+            "{} tag {}, sequence number {}",
             listed.operation, listed.tag, listed.sequence
         ),
         rank: listed.ranks.first().copied(),
@@ -66,19 +71,15 @@ fn mismatched(facts: &Facts<'_>) -> Vec<Draft> {
     if count == 0 {
         return Vec::new();
     }
-    let verb = if count == 1 {
-        "operation was"
-    } else {
-        "operations were"
-    };
+    let verb = if count == 1 { "operation" } else { "operations" };
     let mut draft = Draft::new(
         MISMATCHED.id,
         "the members of an operation",
-        format!("{count} {verb} called differently by the members"),
+        format!("the members called {count} {verb} differently"),
     )
     .severity("critical")
-    .cause("ranks took different branches of the program, or pass tensors of different shapes")
-    .advice("the members of a collective must agree in operation, type, root and size")
+    .cause("ranks take different branches of the program, or pass tensors of different shapes")
+    .advice("make all members of a collective agree in operation, data type, root and size")
     .holds("mismatched instances", count as f64, ">", 0.0, "")
     .look_at(of_kind(facts, "mismatched").map(moment));
     for listed in of_kind(facts, "mismatched").take(EXAMPLES) {
@@ -87,10 +88,10 @@ fn mismatched(facts: &Facts<'_>) -> Vec<Draft> {
             listed.operation, listed.tag, listed.reason
         ));
     }
-    vec![draft.without_cost("what a wrong result costs cannot be told")]
+    vec![draft.without_cost("the cost of a wrong result is unknown")]
 }
 
-/// What is missing was not only not recorded.
+/// Returns true if the recording is complete, so that a missing record is a missing call.
 fn is_whole(facts: &Facts<'_>) -> bool {
     let session = facts.session;
     session.part.is_none()
@@ -125,16 +126,22 @@ fn unmatched(facts: &Facts<'_>) -> Vec<Draft> {
     let draft = Draft::new(
         UNMATCHED.id,
         "messages",
-        format!("{count} {verb} no other end: sent or received by one side only"),
+        format!("{count} {verb} no matching call on the other side"),
     )
     .severity("warning")
     .evidence(some(&examples))
-    .cause("the two sides do not agree in tags or in how many messages there are")
-    .advice("compare the sends of one side with the receives of the other, by tag and order")
+    .cause("the two sides use different tags or different numbers of messages")
+    .advice("compare the sends of one side with the receives of the other, by tag and by order")
     .holds("unmatched messages", count as f64, ">", 0.0, "")
-    .holds("missing ranks, lost records, unclosed logs", 0.0, "=", 0.0, "")
+    .holds(
+        "missing ranks, dropped records and unclosed logs",
+        0.0,
+        "=",
+        0.0,
+        "",
+    )
     .look_at(of_kind(facts, "unmatched-message").map(moment));
-    vec![draft.without_cost("what a lost message costs cannot be told")]
+    vec![draft.without_cost("the cost of an unmatched message is unknown")]
 }
 
 fn replays(facts: &Facts<'_>) -> Vec<Draft> {
@@ -151,13 +158,14 @@ fn replays(facts: &Facts<'_>) -> Vec<Draft> {
     let draft = Draft::new(
         REPLAYS.id,
         "graph replays",
-        format!("{count} replays of captured operations lack a member: the ranks replay differently often"),
+        format!("{count} replays of captured operations lack a member: ranks replay their graphs a different number \
+                 of times"),
     )
     .severity("critical")
     .evidence(format!("replayed operations by rank: {}", some(&told)))
     .cause("a graph is launched under a condition that differs between ranks")
-    .advice("launch graphs that communicate equally often on all members")
-    .holds("replays without a member", count as f64, ">", 0.0, "")
-    .holds("missing ranks, lost records, unclosed logs", 0.0, "=", 0.0, "");
-    vec![draft.without_cost("what ranks out of step cost cannot be told")]
+    .advice("launch graphs that contain communication equally often on all members")
+    .holds("replays that lack a member", count as f64, ">", 0.0, "")
+    .holds("missing ranks, dropped records and unclosed logs", 0.0, "=", 0.0, "");
+    vec![draft.without_cost("the cost of ranks that are out of step is unknown")]
 }

@@ -3,23 +3,23 @@
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
 
-/// Ranks that are told one by one.
+/// Maximum number of ranks in the evidence.
 const MOST_RANKS: usize = 16;
 
-/// Who still runs is always in the middle of something. It is stuck only if that lasts longer than so many steps, and than
-/// so long.
+/// Patience with a process that is still running, in median steps. Such a process is usually in the middle of an
+/// operation. It is stuck if the operation lasts longer than this and than [`LONG_NS`].
 const STEPS: i64 = 5;
-/// See [`STEPS`], ns.
+/// Minimum patience with a process that is still running, in ns.
 const LONG_NS: i64 = 10_000_000_000;
 
-/// Operations never finished.
+/// Operations that never finished.
 pub const RULE: Rule = Rule {
     id: "never-finished",
-    title: "Ranks were in the middle of communicating when the log ended",
-    means: "A hang, or a kill.",
-    fires: "A log ends with operations in progress or threads that are blocked. Of a process that still runs: one has lasted \
-            longer than 10 s and than 5 median steps.",
-    silent: "Logs that end between operations; a job that goes on while it is looked at.",
+    title: "Ranks were communicating when the log ended",
+    means: "The job hung or was killed.",
+    fires: "A log ends with operations in progress or with threads blocked for communication. For a process that is \
+            still running, one of them must have lasted longer than 10 s and longer than 5 median steps.",
+    silent: "Logs that end between operations. Jobs that make progress while they are observed.",
     find: Some(find),
     of_stated: None,
 };
@@ -44,9 +44,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     };
     let goes_on = stuck.iter().all(|rank| rank.ending == "running");
     let what = if goes_on {
-        "in the middle of communicating, and did not get on"
+        "stuck in communication"
     } else {
-        "in the middle of communicating when the log ended"
+        "communicating when the log ended"
     };
     let mut draft = Draft::new(
         RULE.id,
@@ -58,10 +58,12 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     } else {
         "note"
     })
-    .cause("the job hung or was killed, or it still runs")
-    .advice("if the job hung or was killed, a rank that is not among these did not come: look at it first")
+    .cause("the job hung or was killed, or it is still running")
+    .advice(
+        "if the job hung or was killed, first check ranks that are missing in this list: they did not arrive",
+    )
     .holds(
-        "ranks in the middle of an operation",
+        "ranks with an operation in progress",
         stuck.len() as f64,
         ">",
         0.0,
@@ -81,5 +83,5 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             shown.join("; ")
         ));
     }
-    vec![draft.without_cost("what a job that did not end would have cost cannot be told")]
+    vec![draft.without_cost("the cost of a job that did not end is unknown")]
 }

@@ -1,4 +1,4 @@
-//! Transfers that are slow though their members come on time.
+//! Slow transfers whose members arrive in time.
 
 use crate::findings::draft::part::TRANSFER;
 use crate::findings::facts::exposed_transfer_ns;
@@ -9,29 +9,30 @@ use crate::measures::pairs::{Kind, Path, Transfers};
 use rankscope_ranklog::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Transfers of a path that are needed.
+/// Minimum number of transfers of a path.
 const FEWEST_TRANSFERS: u64 = 20;
-/// Paths of one kind that are needed to say what is usual.
+/// Minimum number of paths of one kind, to know the usual transfer.
 const FEWEST_PATHS: usize = 4;
-/// A path is slow from this multiple of the usual transfer on …
+/// A path is slow from this multiple of the usual transfer on, …
 const SLOW_TIMES: f64 = 1.5;
-/// … if so many of its standard errors, and of the spread between the other paths, lie between.
+/// … if the difference is at least this many standard errors of the path and spreads between the other paths.
 const ERRORS: f64 = 5.0;
-/// Cost from which it is told, percent of step time.
+/// Minimum cost of a finding, in percent of step time.
 const LEAST_COST_PERCENT: i64 = 2;
 
-/// A link is slow.
+/// A slow link.
 pub const RULE: Rule = Rule {
     id: "slow-link",
-    title: "Transfers on one path are slower than on its like",
-    means: "Once all members have come, moving the data takes longer on one path than on others of the same kind: a cable, port, \
-            switch or route.",
-    fires: "Of at least four paths of one kind (operation, size, members, inside or across hosts) with 20 transfers each, one takes \
-            1.5 times the usual transfer or more, by five standard errors and five times the spread between the others, and \
-            that costs at least 2 % of step time, both ways of a pair together. Messages name the pair, and the direction if only one \
-            is slow; collectives the members of the communicator.",
-    silent: "Late arrivals (transfers begin when the last has come), jobs with one communicator only, in which no path can be \
-             compared, and paths that are all slow.",
+    title: "Transfers on one path are slower than on similar paths",
+    means: "Once all members have arrived, moving the data takes longer on one path than on others of its kind. \
+            Possible causes are a cable, port, switch or route.",
+    fires: "Among at least four paths of one kind with at least 20 transfers each, one takes at least 1.5 times the \
+            usual transfer. The difference is at least five standard errors and five times the spread between the \
+            other paths. It costs at least 2 % of step time, both directions of a pair together. The kind is \
+            operation, size, members, and inside or across hosts. For messages the finding names the pair, and the \
+            direction if only one is slow. For collectives it names the members of the communicator.",
+    silent: "Late arrivals: a transfer begins when the last member arrives. Jobs with one communicator, where no \
+            path can be compared. Jobs in which all paths are slow.",
     find: Some(find),
     of_stated: None,
 };
@@ -64,13 +65,13 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             let usual = sorted[sorted.len() / 2];
             let mut deviations: Vec<f64> = others.iter().map(|mean| (mean - usual).abs()).collect();
             deviations.sort_by(f64::total_cmp);
-            // The middle deviation says little of few paths: the one above it errs on the side of silence.
+            // The median deviation of few paths is unreliable. The upper quartile errs on the side of silence.
             let spread = deviations[(deviations.len() * 3 / 4).min(deviations.len() - 1)];
             let above = transfers.mean_ln() - usual;
             if above < SLOW_TIMES.ln() || above < ERRORS * transfers.error_ln().max(spread) {
                 continue;
             }
-            // What both ways take at once costs once.
+            // Time in which both directions transfer counts once.
             let excess = (transfers.sum_ns - usual.exp() * transfers.count as f64) * transfers.alone_share();
             let found = slow.entry(Link::of(path)).or_insert_with(|| Slow {
                 excess_ns: 0.0,
@@ -104,7 +105,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             transfers,
             ..
         } = slow.worst;
-        // More than what transfer was exposed to those who take part it cannot cost.
+        // The cost is at most the exposed transfer of a participating rank.
         let (who, members) = members_of(facts, &slow.ways);
         let of_members: Vec<_> = entries
             .iter()
@@ -127,31 +128,33 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             RULE.id,
             &who,
             format!(
-                "transfers on {who} are slow: {:.1} times as long as on {} paths like it, {} of step time",
+                "transfers on {who} are slow: {:.1} times as long as on {} similar paths, {} of step time",
                 mean / usual,
                 like - 1,
                 percent(cost, mean_window)
             ),
         )
         .evidence(format!(
-            "{} of {operation} of {} to {} bytes: {} on geometric average, {} elsewhere",
+            "{} of {operation} of {} to {} bytes: geometric mean {}, elsewhere {}",
             transfers.count,
             if kind.size == 0 { 0 } else { 1u64 << (kind.size - 1) },
             1u64.checked_shl(kind.size).unwrap_or(u64::MAX),
             shown(mean as i64),
             shown(usual as i64)
         ))
-        .evidence("a transfer begins when all that it needs have come: nobody is late in these figures")
-        .cause("the path between these ranks is slower than others of its kind: cable, port, switch, route, or other traffic on it")
+        .evidence("a transfer begins when all required members have arrived, so these figures contain no lateness")
+        .cause("the path between these ranks is slower than others of its kind: cable, port, switch, route, or other \
+                traffic")
         .advice(
-            "look at the counters of the network ports and NVLinks of these hosts (errors, retransmissions, width and speed), at \
-             NCCL_DEBUG=INFO for the chosen path, and exchange the hosts to see whether the slowness goes along",
+            "check the counters of the network ports and NVLinks of these hosts (errors, retransmissions, width, \
+             speed) and the chosen path with NCCL_DEBUG=INFO; swap hosts to see whether the slow path moves with \
+             them",
         )
         .holds("paths of this kind", like as f64, ">=", FEWEST_PATHS as f64, "")
-        .holds("transfers on it", transfers.count as f64, ">=", FEWEST_TRANSFERS as f64, "")
-        .holds("times the usual transfer", mean / usual, ">=", SLOW_TIMES, "")
+        .holds("transfers on this path", transfers.count as f64, ">=", FEWEST_TRANSFERS as f64, "")
+        .holds("duration relative to the usual transfer", mean / usual, ">=", SLOW_TIMES, "")
         .holds(
-            "of step time",
+            "share of step time",
             cost as f64 / mean_window as f64 * 100.0,
             ">=",
             LEAST_COST_PERCENT as f64,
@@ -161,8 +164,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .look_at(transfers.slowest.clone())
         .cost(
             cost,
-            "what the transfers take beyond the usual one of their kind (once where both ways are slow at a time), as far as transfer was \
-             exposed to a rank that takes part",
+            "transfer time beyond the usual transfer of its kind (counted once while both directions are slow), \
+             limited to the exposed transfer of a participating rank",
             &[TRANSFER],
         );
         let draft = match facts.session.steps.median_ns.value {
@@ -175,7 +178,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     out.into_iter().map(|(_, draft)| draft).collect()
 }
 
-/// What has one cable: both directions between two ranks, or the members of a communicator.
+/// A physical link: both directions between two ranks, or all paths inside a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     Between(u32, u32),
@@ -193,13 +196,13 @@ impl Link {
 
 /// A link with slow paths.
 struct Slow<'a> {
-    /// What all of them take more than usual, ns.
+    /// Time beyond the usual transfer, summed over all slow paths, in ns.
     excess_ns: f64,
     ways: BTreeSet<Path>,
     worst: Worst<'a>,
 }
 
-/// Of a link's transfers those that take most of what is more than usual.
+/// The transfers of a link with the largest time beyond the usual.
 struct Worst<'a> {
     excess_ns: f64,
     kind: Kind,
@@ -207,15 +210,15 @@ struct Worst<'a> {
     transfers: &'a Transfers,
 }
 
-/// The slow ways of a link for people, and the ranks at it.
+/// Returns a description of the slow paths of a link, and the ranks at its ends.
 fn members_of(facts: &Facts<'_>, ways: &BTreeSet<Path>) -> (String, Vec<u32>) {
     match ways.first() {
         Some(&Path::Between(from, to)) if ways.len() == 1 => (
-            format!("the way from {} to {}", facts.name(from), facts.name(to)),
+            format!("the path from {} to {}", facts.name(from), facts.name(to)),
             vec![from, to],
         ),
         Some(&Path::Between(one, other)) => (
-            format!("the ways between {} and {}", facts.name(one), facts.name(other)),
+            format!("the paths between {} and {}", facts.name(one), facts.name(other)),
             vec![one, other],
         ),
         Some(&Path::Inside(communicator)) => {

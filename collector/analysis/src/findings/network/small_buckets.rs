@@ -1,4 +1,4 @@
-//! DistributedDataParallel's gradient buckets are too small.
+//! DistributedDataParallel with small gradient buckets.
 
 use crate::findings::draft::part::TRANSFER;
 use crate::findings::facts::exposed_transfer_ns;
@@ -7,24 +7,26 @@ use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::OperationClass;
 
-/// All-reduces below this are small (METRICS.md, section 10).
+/// All-reduces below this size are small (METRICS.md, section 10), in bytes.
 const SMALL_BYTES: u64 = 1 << 20;
-/// Smaller ones are no gradient buckets: a loss, a metric, DDP's own bookkeeping.
+/// Minimum size of a gradient bucket, in bytes. Smaller all-reduces are a loss, a metric, or DDP's own bookkeeping.
 const LEAST_BYTES: u64 = 1 << 12;
-/// Share of all-reduces that are small, percent.
+/// Minimum share of small all-reduces, in percent.
 const LEAST_SMALL_PERCENT: u64 = 50;
-/// Share of step time in them, percent.
+/// Minimum share of step time in small all-reduces, in percent.
 const LEAST_TIME_PERCENT: f64 = 5.0;
 
-/// Buckets are too small.
+/// Small gradient buckets.
 pub const RULE: Rule = Rule {
     id: "small-buckets",
-    title: "Gradients are reduced in small pieces",
-    means: "DistributedDataParallel reduces its gradients in buckets; each costs a round trip, whatever its size.",
-    fires: "DDP was seen at work, of the all-reduces of at least 4 KiB (smaller ones are no buckets) at least half are below 1 MiB, the transfers of these take at least 5 % of \
-            step time, and a step has at least two of them, which together are more than one of them.",
-    silent: "Large buckets, one small all-reduce per step (a loss, a small model: no bucket size helps), other programs than \
-             DDP (small-messages), operations without times.",
+    title: "DDP reduces gradients in small buckets",
+    means: "DistributedDataParallel reduces its gradients in buckets. Each bucket pays the latency of an all-reduce, \
+            whatever its size.",
+    fires: "DDP is active. Of the all-reduces of at least 4 KiB, at least half are below 1 MiB. The transfers of \
+            these take at least 5 % of step time, and a rank has at least two of them per step. Smaller all-reduces \
+            are not buckets.",
+    silent: "Large buckets. One small all-reduce per step, such as a loss or a small model: no bucket size helps. \
+            Programs without DDP (small-messages covers them). Operations without times.",
     find: Some(find),
     of_stated: None,
 };
@@ -33,7 +35,7 @@ fn is_small(class: &&OperationClass) -> bool {
     class.size_below_bytes.is_some_and(|below| below <= SMALL_BYTES)
 }
 
-/// Σ transfer of these classes over all that take part, rank-ns.
+/// Returns the transfer time of these classes, summed over participating ranks, in rank-ns.
 pub fn transfer_rank_ns<'a>(classes: impl Iterator<Item = &'a OperationClass>) -> f64 {
     let taking_part = |class: &OperationClass| match class.operation.as_str() {
         "send" | "receive" => 2.0,
@@ -73,7 +75,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .filter_map(|class| class.bytes.value)
         .sum();
     let time_percent = transfer / window as f64 * 100.0;
-    // Of a rank, in a step.
+    // Per rank and step.
     let per_step = small as f64 / steps as f64;
     let bytes_per_step = bytes as f64 / steps as f64;
     if small * 100 < all * LEAST_SMALL_PERCENT || time_percent < LEAST_TIME_PERCENT || per_step < 2.0 {
@@ -82,7 +84,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let ranks = entries.len() as i64;
     let exposed = exposed_transfer_ns(&entries) / ranks;
     let cost = (transfer as i64 / ranks).min(exposed);
-    // Operations outside of whole steps are counted, too: of a step there is a whole number.
+    // The counts include operations outside whole steps, but the number per step is whole.
     let piece = bytes as f64 / small.max(1) as f64;
     let cap_mib = (piece * per_step.round() / f64::from(1 << 20))
         .ceil()
@@ -95,39 +97,40 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         RULE.id,
         "DDP's gradient buckets",
         format!(
-            "{small} of {all} all-reduces are below 1 MiB, and their transfers take {time_percent:.1} % of step time: the \
-             gradient buckets are small"
+            "{small} of {all} all-reduces are below 1 MiB, and their transfers take {time_percent:.1} % of step \
+             time: the gradient buckets are small"
         ),
     )
     .evidence(format!(
-        "a rank reduces {:.2} MB per step in {per_step:.1} such pieces, {:.0} kB each",
+        "a rank reduces {:.2} MB per step in {per_step:.1} buckets of {:.0} kB",
         bytes_per_step / 1e6,
         piece / 1e3
     ))
     .evidence(format!(
-        "of the transfers {} per rank could not be hidden, {} of step time",
+        "the exposed transfer is {} per rank, {} of step time",
         shown(exposed),
         percent(exposed * ranks, window)
     ))
-    .cause("bucket_cap_mb is too small for this path: each piece pays the latency of an all-reduce")
+    .cause("bucket_cap_mb is too small for this path: each bucket pays the latency of an all-reduce")
     .advice(format!(
-        "DistributedDataParallel(bucket_cap_mb={cap_mib:.0}) or more (the default is 25): the same gradients in fewer pieces"
+        "set DistributedDataParallel(bucket_cap_mb={cap_mib:.0}) or more (the default is 25), which reduces the same \
+         gradients in fewer buckets"
     ))
-    .holds("DDP's waits for gradients", reducer_waits as f64, ">", 0.0, "")
+    .holds("waits of DDP's reducer for gradients", reducer_waits as f64, ">", 0.0, "")
     .holds(
-        "all-reduces below 1 MiB, of those from 4 KiB on",
+        "all-reduces below 1 MiB, as a share of those of at least 4 KiB",
         small as f64 / all.max(1) as f64 * 100.0,
         ">=",
         LEAST_SMALL_PERCENT as f64,
         "%",
     )
-    .holds("step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
-    .holds("of them per step", per_step, ">=", 2.0, "")
+    .holds("share of step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
+    .holds("small all-reduces per rank and step", per_step, ">=", 2.0, "")
     .ranks(entries.iter().map(|entry| entry.rank))
     .look_at(slowest)
     .cost(
         cost,
-        "at most: the transfers of these all-reduces as far as transfer was exposed at all, by the mean rank",
+        "upper bound: transfer time of these all-reduces, mean over ranks, limited to the exposed transfer",
         &[TRANSFER],
     );
     vec![match session.steps.median_ns.value {

@@ -1,4 +1,4 @@
-//! Many operations that carry next to nothing.
+//! Many operations with very small payloads.
 
 use super::small_buckets::transfer_rank_ns;
 use crate::findings::draft::part::TRANSFER;
@@ -7,23 +7,24 @@ use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
 use rankscope_formats::session::OperationClass;
 
-/// Operations below this are tiny: what they take is latency.
+/// Operations below this size are tiny, in bytes. Latency determines their duration.
 const TINY_BYTES: u64 = 1 << 12;
-/// Share of operations that are tiny, percent.
+/// Minimum share of tiny operations, in percent.
 const LEAST_TINY_PERCENT: u64 = 50;
-/// Share of step time in them, percent.
+/// Minimum share of step time in tiny operations, in percent.
 const LEAST_TIME_PERCENT: f64 = 5.0;
-/// Tiny operations of a rank in a step.
+/// Minimum number of tiny operations per rank and step.
 const LEAST_PER_STEP: f64 = 16.0;
 
-/// A flood of small messages.
+/// Many tiny operations.
 pub const RULE: Rule = Rule {
     id: "small-messages",
-    title: "A flood of tiny operations",
-    means: "Most operations carry less than 4 KiB; each takes about as long as one of a hundred times its size.",
-    fires: "At least half of the operations (barriers apart) carry less than 4 KiB, a rank has at least 16 of them per step, and \
-            their transfers take at least 5 % of step time.",
-    silent: "A few scalars per step, floods that hide no time, and operations without times.",
+    title: "Most operations are tiny",
+    means: "Most operations carry less than 4 KiB. Each takes about as long as an operation of a hundred times its \
+            size.",
+    fires: "At least half of the operations, except barriers, carry less than 4 KiB. A rank has at least 16 of them \
+            per step. Their transfers take at least 5 % of step time.",
+    silent: "A few scalars per step. Many tiny operations that take little time. Operations without times.",
     find: Some(find),
     of_stated: None,
 };
@@ -75,11 +76,11 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
              {time_percent:.1} % of step time"
         ),
     )
-    .evidence(format!("most of them: {}", most.join(", ")))
-    .cause("values are sent one by one: each operation pays the latency of the path")
+    .evidence(format!("most frequent: {}", most.join(", ")))
+    .cause("values are sent one by one, and each operation pays the latency of the path")
     .advice(
-        "put values together before they are sent: one flat tensor, coalesced collectives \
-         (torch.distributed._coalescing_manager, ncclGroupStart), metrics once per some steps",
+        "combine values before they are sent: use one flat tensor or coalesced collectives \
+         (torch.distributed._coalescing_manager, ncclGroupStart), and exchange metrics only every N steps",
     )
     .holds(
         "operations below 4 KiB",
@@ -88,13 +89,13 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         LEAST_TINY_PERCENT as f64,
         "%",
     )
-    .holds("of them per rank and step", per_step, ">=", LEAST_PER_STEP, "")
-    .holds("step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
+    .holds("tiny operations per rank and step", per_step, ">=", LEAST_PER_STEP, "")
+    .holds("share of step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
     .ranks(entries.iter().map(|entry| entry.rank))
     .look_at(slowest)
     .cost(
         cost,
-        "at most: the transfers of these operations as far as transfer was exposed at all, by the mean rank",
+        "upper bound: transfer time of these operations, mean over ranks, limited to the exposed transfer",
         &[TRANSFER],
     );
     vec![match session.steps.median_ns.value {

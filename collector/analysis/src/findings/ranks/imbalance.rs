@@ -1,4 +1,4 @@
-//! Work that is unevenly dealt: ranks that are faster and ranks that are slower, in every step the same.
+//! Unevenly divided work: some ranks are faster and some are slower than their peers, in every step.
 
 use super::slow_host;
 use crate::findings::draft::part::WAITING;
@@ -7,27 +7,27 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
-/// Cost from which it is told, percent of the step.
+/// Minimum cost of a finding, in percent of the step.
 const LEAST_COST_PERCENT: i64 = 5;
-/// A rank is faster or slower from this own delay on, percent of the step …
+/// Minimum own delay, positive or negative, of a slower or faster rank, in percent of the step, …
 const ASIDE_PERCENT: i64 = 2;
-/// … that is so many standard errors from 0.
+/// … and minimum distance of its mean from 0, in standard errors.
 const STANDARD_ERRORS: f64 = 5.0;
-/// On each side there must be so many.
+/// Minimum number of slower ranks, and of faster ranks.
 const RANKS_ASIDE: usize = 2;
-/// Steps, or groups of steps, to tell noise by.
+/// Minimum number of steps, or groups of steps, to estimate the noise.
 const FEWEST_COLUMNS: usize = 20;
 
-/// The work is uneven.
+/// Uneven work.
 pub const RULE: Rule = Rule {
     id: "work-imbalance",
-    title: "The ranks' work is uneven",
-    means: "Some ranks have less to do than the others in every step, and wait for those that have more.",
-    fires: "At least two ranks take at least 2 % of a step longer than the median of their peers and at least two that much less, \
-            each by five standard errors over at least 20 steps, and the largest own time is on average at least 5 % of a step \
-            above the mean one.",
-    silent: "One rank that is late (late-rank), one slow host (slow-host), differences that change from step to step \
-             (rotating-lateness), pipelines, whose stages differ by design, and hosts with more ranks than processors.",
+    title: "Work is unevenly divided between the ranks",
+    means: "In every step, some ranks have less work than others and wait for them.",
+    fires: "At least two ranks take at least 2 % of a step longer than the median of their peers, and at least two \
+            take that much less. Each difference is at least five standard errors over at least 20 steps. The \
+            largest own time is on average at least 5 % of a step above the mean.",
+    silent: "A single late rank (late-rank) or slow host (slow-host). Differences that change from step to step \
+            (rotating-lateness). Pipelines, whose stages differ by design. Hosts with more ranks than processors.",
     find: Some(find),
     of_stated: None,
 };
@@ -51,13 +51,13 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .collect()
 }
 
-/// True if the ranks of a world are stages of pipelines.
+/// Returns true if the ranks of a world are stages of pipelines.
 fn has_stages(facts: &Facts<'_>, world: u32) -> bool {
     let structure = facts.session.structure.get(world as usize);
     structure.is_some_and(|structure| !structure.pipelines.is_empty())
 }
 
-/// Mean of a rank's own delay, ns, and how many standard errors that is from 0.
+/// Returns the mean own delay of a rank in ns, and its distance from 0 in standard errors.
 fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<(f64, f64)> {
     let means: Vec<f64> = steps
         .board
@@ -93,7 +93,7 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     }
     slower.sort_by(|one, other| other.1.total_cmp(&one.1));
     faster.sort_by(|one, other| one.1.total_cmp(&other.1));
-    // By means over all steps, so that the largest is no noise.
+    // Means over all steps, so that noise does not determine the largest.
     let own_times: Vec<i64> = (0..steps.ranks.len())
         .map(|row| {
             let cells = steps
@@ -122,18 +122,18 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         RULE.id,
         "the division of work",
         format!(
-            "the ranks' work is uneven: the slowest takes {} per step more than the mean ({} of a step of {})",
+            "work is unevenly divided: the slowest rank takes {} per step more than the mean ({} of a step of {})",
             shown(per_step),
             percent(per_step, steps.median_ns),
             shown(steps.median_ns)
         ),
     )
-    .evidence(format!("longer than their peers, per step: {}", told(&slower)))
-    .evidence(format!("shorter than their peers, per step: {}", told(&faster)))
-    .cause("the work is not divided evenly: layers, experts, sequence lengths, shards of the input")
-    .advice("divide by cost instead of by count: sort or bucket input by length, move layers, balance experts")
+    .evidence(format!("slower than their peers, per step: {}", told(&slower)))
+    .evidence(format!("faster than their peers, per step: {}", told(&faster)))
+    .cause("layers, experts, sequence lengths or input shards are divided unevenly")
+    .advice("divide work by cost instead of by count: sort or bucket input by length, move layers, balance experts")
     .holds("ranks with more work", slower.len() as f64, ">=", RANKS_ASIDE as f64, "")
-    .holds("ranks with less", faster.len() as f64, ">=", RANKS_ASIDE as f64, "")
+    .holds("ranks with less work", faster.len() as f64, ">=", RANKS_ASIDE as f64, "")
     .holds(
         "largest own time above the mean, per step",
         per_step as f64,
@@ -145,7 +145,7 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     .look_at(facts.worst_steps(steps.world, slower.first().map_or(0, |delay| delay.0)))
     .cost(
         cost,
-        "largest less mean own time of the ranks, over all whole steps: what dividing the work evenly would win",
+        "largest minus mean own time of the ranks, summed over whole steps: the gain of evenly divided work",
         &[WAITING],
     )
     .of_step(per_step, steps.median_ns);

@@ -1,4 +1,4 @@
-//! Ranks that are late (METRICS.md, section 8): one in particular, or some rank in most steps and none in particular.
+//! Late ranks (METRICS.md, section 8): one particular rank, or a different rank in most steps.
 
 use super::slow_host;
 use crate::findings::chance::{binomial_tail, shown_probability};
@@ -11,43 +11,45 @@ use crate::findings::{Draft, Facts};
 use crate::measures::step_board::RankLateness;
 use rankscope_formats::session::{Lateness, Ratio};
 
-/// Chance of naming anybody in a job whose ranks are all alike.
+/// Probability of reporting any rank in a job without a fault.
 pub const SIGNIFICANCE: f64 = 0.01;
-/// Exposed waiting, as a share of the step, below which lateness is no finding.
+/// Minimum cost of a finding, in percent of the step.
 pub const LEAST_COST_PERCENT: i64 = 2;
 
 /// One rank is late.
 pub const LATE_RANK: Rule = Rule {
     id: "late-rank",
-    title: "A rank comes late, and the others wait for it",
-    means: "In its own time, without what it waits for, a rank takes longer than its peers. All that need it wait.",
-    fires: "Of the steps in which any rank is late (or: half as late as this one mostly is) it is the latest in more than chance explains (binomial, p < 0.01 over all \
-            ranks together), and the blocked waiting for it, beyond what there is for the median other rank, is at least 2 % of the \
-            median step and above the clock error between hosts. Persistent: late in half of the steps; recurrent: in 5 % \
-            and three episodes; transient: otherwise.",
-    silent: "Lateness that goes round, a rank that only passes on what it waited for elsewhere, waiting that hides behind \
-             computation, start-up, hosts on which all ranks are late (slow-host), and on hosts with more ranks than \
-             processors whoever is late in less than half of the steps.",
+    title: "A rank is late, and the others wait for it",
+    means: "The rank's own time, without its waits, is longer than that of its peers. All ranks that depend on it \
+            wait.",
+    fires: "The rank is the latest in more late steps than chance explains (binomial test, p < 0.01 over all ranks). \
+            A late step is one in which any compared rank is late, or late by at least half of this rank's middle \
+            delay. The cost per step is at least 2 % of the median step and above the clock error between hosts. The \
+            cost is exposed wait for the rank beyond that for the median other rank. The class is persistent if the \
+            rank is notably late in 50 % of the steps, recurrent if in 5 % and three episodes, otherwise transient.",
+    silent: "Lateness that rotates between ranks (rotating-lateness). A rank that only passes on a wait from \
+            elsewhere. Waits that computation hides. Start-up. Hosts on which most ranks are late (slow-host). On \
+            hosts with more ranks than processors, ranks that are late in less than half of the steps.",
     find: Some(late_ranks),
     of_stated: None,
 };
 
-/// Some rank is late, none in particular.
+/// A different rank is late each time.
 pub const ROTATING: Rule = Rule {
     id: "rotating-lateness",
-    title: "Some rank is late in most steps, but no rank in particular",
-    means: "Each step waits for its slowest rank, and that is another one each time: input of uneven size, or machines that \
-            are interrupted.",
-    fires: "Some rank is late in at least half of the steps, no rank over its binomial bound, and the waiting costs at least 2 % \
-            of the median step, above the clock error.",
-    silent: "One rank that can be named (late-rank), jobs whose ranks are late in fewer than half of the steps, and so few steps \
-             that no rank could be named.",
+    title: "Some rank is late in most steps, but none significantly often",
+    means: "Each step waits for its slowest rank, and that is a different rank each time. Input sizes differ, or \
+            machines are interrupted.",
+    fires: "Some rank is late in at least half of the steps, and no rank exceeds its binomial bound. The cost per \
+            step is at least 2 % of the median step and above the clock error between hosts.",
+    silent: "Lateness of one significant rank (late-rank). Jobs with a late rank in fewer than half of the steps. \
+            Runs with too few steps for any rank to be significant.",
     find: Some(rotating),
     of_stated: None,
 };
 
-/// What waiting for a rank costs the job beyond what waiting for the median other one does, ns: all ranks are the last now
-/// and then, and without the fault this one would be too.
+/// Returns the cost of waiting for a rank beyond that of waiting for the median other rank, in ns. In a job without a
+/// fault, every rank is sometimes the last, and so would this one be.
 fn net_cost(facts: &Facts<'_>, ranks: &[u32], of_world: usize, rank: u32) -> i64 {
     let beyond_others = |of: &dyn Fn(u32) -> i64| {
         let mut others: Vec<i64> = ranks
@@ -67,11 +69,12 @@ fn net_cost(facts: &Facts<'_>, ranks: &[u32], of_world: usize, rank: u32) -> i64
 struct Judged<'a> {
     lateness: &'a RankLateness,
     rank: u32,
-    /// Steps in which it is the latest, of those in which any is late, or as late as this one: what tells more.
+    /// Steps in which the rank is the latest, and late steps, of the more significant test. A late step is one in which
+    /// any compared rank is late, or late by at least half of this rank's middle delay.
     latest: (u64, u64),
     p_value: f64,
     is_significant: bool,
-    /// What it costs, ns.
+    /// Cost in ns.
     cost: i64,
 }
 
@@ -87,8 +90,8 @@ fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
             compared,
         );
         let cost = if compared < n {
-            // Stages wait for each other anyway, and that is nobody's fault: a replica costs what it does beyond the
-            // others of its stage, and no more than it is late.
+            // Stages of a pipeline wait for each other in any case. The cost of a replica is what it exceeds the other
+            // replicas of its stage by, and at most its own lateness.
             let peers = steps.board.peers(row).iter().map(|&peer| steps.ranks[peer]);
             let late = lateness.late_delay.quantiles();
             let most = late.map_or(0, |delay| delay.sum as i64);
@@ -101,7 +104,7 @@ fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
             rank,
             latest,
             p_value,
-            // One test per rank: together they must not name anybody by chance.
+            // There is one test per rank. Together they must rarely report a rank by chance.
             is_significant: p_value < SIGNIFICANCE / n as f64,
             cost,
         }
@@ -109,9 +112,10 @@ fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
     .collect()
 }
 
-/// Which count of steps in which a rank is the latest tells more, of all in which any of `compared` ranks is late or of those
-/// in which any is notably so, and how probable that is by chance. Whoever pauses now and then is the latest in few of the
-/// steps in which anybody is late by a hair. Two tests, of which the better counts, are two chances to be wrong.
+/// Returns the more significant of two counts of (steps as the latest, late steps), and its probability by chance.
+/// `all` counts steps in which any of `compared` ranks is late, `notable` those in which any is notably late. A rank
+/// that pauses occasionally is the latest in few of the steps in which any rank is barely late. Taking the better of
+/// two tests doubles the probability of an error, so it is doubled here.
 fn chance_of_latest(all: (u64, u64), notable: Option<(u64, u64)>, compared: usize) -> ((u64, u64), f64) {
     let chance = 1.0 / compared.max(1) as f64;
     let p_of = |(latest, of): (u64, u64)| binomial_tail(latest, of, chance);
@@ -189,42 +193,43 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
         ),
     )
     .evidence(format!(
-        "late in {} of {} steps ({class}), by {} in the median beyond its peers' own time",
+        "late in {} of {} steps ({class}); in the median {} beyond the own time of its peers",
         lateness.late,
         lateness.steps,
         shown(median_delay)
     ))
     .evidence(format!(
-        "of the {} steps in which any of {compared} ranks is so late it is the latest in {}; by chance that has probability {}",
+        "in {} steps at least one of {compared} ranks is this late, and it is the latest in {}; the probability by \
+         chance is {}",
         latest.1,
         latest.0,
         shown_probability(p_value)
     ))
     .evidence(format!(
-        "the other ranks waited {} for it in all, blocked",
+        "the exposed wait of the other ranks for it is {} in total",
         shown(caused)
     ))
-    .cause("its own work between communications takes longer than that of the others")
+    .cause("its own work between communications takes longer than that of the other ranks")
     .advice(format!(
-        "compare what {name} does between its communications with the other ranks: input, host, device, other load"
+        "compare the work of {name} between communications with the other ranks: input, host, device, other load"
     ))
     .holds("steps", count as f64, ">=", crate::findings::facts::FEWEST_STEPS as f64, "")
     .holds(
-        "chance of being the latest in as many of the late steps",
+        "probability of being the latest this often by chance",
         p_value,
         "<",
         SIGNIFICANCE / n as f64,
         "probability",
     )
     .holds(
-        "blocked waiting it causes per step",
+        "exposed wait that it causes per step",
         per_step as f64,
         ">=",
         (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
         "ns",
     )
     .holds(
-        "blocked waiting it causes per step",
+        "exposed wait that it causes per step",
         per_step as f64,
         ">",
         steps.error_ns as f64,
@@ -235,8 +240,8 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
     .look_at(facts.worst_steps(steps.world, rank))
     .cost(
         cost,
-        "blocked waiting in steps for this rank beyond that for the median other rank: that of the mean rank that waits, or what \
-         the second-last lost, whichever is more",
+        "exposed wait for this rank in steps, beyond that for the median other rank; the larger of the wait per \
+         waiting rank and the time that the second-last rank lost",
         &[WAITING],
     )
     .of_step(per_step, steps.median_ns)
@@ -261,11 +266,11 @@ fn rotating(facts: &Facts<'_>) -> Vec<Draft> {
         .collect()
 }
 
-/// Somebody is late in most steps, but nobody in particular.
+/// Reports that some rank is late in most steps, but none significantly often.
 fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     let board = steps.board;
     let judged = judge(facts, steps);
-    // Of few steps also a rank that is the latest in all of them could not be named.
+    // With few steps, even a rank that is always the latest is not significant.
     let ranks = steps.ranks.len() as f64;
     let always = 2.0 * binomial_tail(board.any_late, board.any_late, 1.0 / ranks) * ranks;
     if judged.iter().any(|judged| judged.is_significant) || always >= SIGNIFICANCE {
@@ -278,7 +283,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         .map(|&rank| blame.caused_exposed_in_steps_ns(rank))
         .sum();
     let waited = caused / (steps.ranks.len() as i64 - 1);
-    // What stages wait for each other anyway is nobody's lateness, either: of each stage the latest replica counts.
+    // Stages of a pipeline wait for each other in any case. Only the latest replica of each stage counts.
     let rows: Vec<usize> = (0..steps.ranks.len()).collect();
     let cost = waited.min(board.latest_delays_ns(&rows));
     let per_step = cost / board.count as i64;
@@ -303,7 +308,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         ROTATING.id,
         "no rank in particular",
         format!(
-            "some rank is late in {} of {} steps, but no rank more often than chance: {} per step ({})",
+            "some rank is late in {} of {} steps, but none more often than by chance: {} per step ({})",
             board.any_late,
             board.count,
             shown(per_step),
@@ -311,9 +316,9 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         ),
     )
     .severity("note")
-    .evidence("no rank is over its binomial bound, so nobody is named")
-    .cause("the ranks' own work differs from step to step")
-    .advice("uneven input (sequence lengths, augmentation) or a machine with more threads than cores")
+    .evidence("no rank exceeds its binomial bound, so none is named")
+    .cause("the own work of the ranks differs from step to step")
+    .advice("check for uneven input (sequence lengths, augmentation) and for machines with more threads than cores")
     .holds(
         "steps in which some rank is late",
         board.any_late as f64 / board.count as f64 * 100.0,
@@ -322,14 +327,14 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         "%",
     )
     .holds(
-        "smallest chance of any rank",
+        "smallest probability by chance of any rank",
         smallest,
         ">=",
         SIGNIFICANCE / steps.ranks.len() as f64,
         "probability",
     )
     .holds(
-        "blocked waiting per step",
+        "exposed wait per step",
         per_step as f64,
         ">=",
         (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
@@ -337,7 +342,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     )
     .cost(
         cost,
-        "all blocked waiting in steps, by the mean of the ranks that wait, but no more than the latest rank of each step is late",
+        "exposed wait in steps, mean over waiting ranks, limited to the delay of the latest rank of each step",
         &[WAITING],
     )
     .of_step(per_step, steps.median_ns)
@@ -361,7 +366,7 @@ mod tests {
     const STEPS: u32 = 120;
     const RUNS: u32 = 300;
 
-    /// Numbers between 0 and 1, always the same (after Marsaglia's xorshift).
+    /// Deterministic pseudo-random numbers from 0 to 1 (xorshift, after Marsaglia).
     struct Random(u64);
 
     impl Random {
@@ -372,13 +377,13 @@ mod tests {
             (self.0 >> 11) as f64 / (1u64 << 53) as f64
         }
 
-        /// Many small things of either sign.
+        /// Returns a sum of many small values of either sign.
         fn noise(&mut self) -> f64 {
             (0..12).map(|_| self.next()).sum::<f64>() - 6.0
         }
     }
 
-    /// The smaller chance of either of two ranks, of which `late_us` tells by how much the second is late in each step.
+    /// Returns the smaller probability of two ranks. `late_us` returns the lateness of the second rank in a step.
     fn smallest_chance(mut late_us: impl FnMut(u32) -> f64) -> f64 {
         let mut board = StepBoard::new(0, vec![0; 2], 50_000_000, 0);
         for step in 0..STEPS {
@@ -402,13 +407,13 @@ mod tests {
         let (mut found, mut alike) = (0, 0);
         for _ in 0..RUNS {
             let hiccups = [(); 2].map(|()| (random.next() * 50.0) as u32);
-            // Twelve steps 30 ms late at once; hiccups of the other of 5 to 20 ms.
+            // Twelve consecutive steps are 30 ms late. The other rank has hiccups of 5 to 20 ms.
             found += is_named(smallest_chance(|step| match step {
                 60..72 => 30_000.0 + 1_000.0 * random.noise(),
                 step if hiccups.contains(&step) => -5_000.0 - 15_000.0 * random.next(),
                 _ => 800.0 * random.noise(),
             }));
-            // A hiccup of either in every tenth step.
+            // Either rank has a hiccup in every tenth step.
             alike += is_named(smallest_chance(|_| {
                 let hiccup = if random.next() < 0.1 {
                     20_000.0 * random.noise()
@@ -418,9 +423,9 @@ mod tests {
                 hiccup + 800.0 * random.noise()
             }));
         }
-        // A quarter of the middle delay finds a third of them.
+        // A quarter of the middle delay instead of half would find a third of them.
         assert!(found * 100 >= RUNS * 80, "{found} of {RUNS}");
-        // By chance one run of a hundred names somebody; of three hundred runs that is three, and hardly ever nine.
+        // By chance, one run in a hundred reports a rank. Of three hundred runs that is three, and hardly ever nine.
         assert!(alike * 100 <= RUNS * 3, "{alike} of {RUNS}");
     }
 }

@@ -1,4 +1,4 @@
-//! Stages of a pipeline with unequal work: the slowest one sets the pace of all (METRICS.md, section 8).
+//! Pipeline stages with unequal work: the slowest stage sets the pace of all (METRICS.md, section 8).
 
 use crate::findings::draft::part::{HOST, WAITING};
 use crate::findings::rule::Rule;
@@ -7,23 +7,24 @@ use crate::findings::{Draft, Facts, shown};
 use crate::measures::stages::own_per_step;
 use rankscope_formats::session::{Pipeline, Stage};
 
-/// Cost from which it is told, percent of the step.
+/// Minimum cost of a finding, in percent of the step.
 const LEAST_COST_PERCENT: i64 = 5;
-/// The slowest stage's own time is so many standard errors above the mean of the stages.
+/// Minimum distance of the slowest stage's own time from the mean of the stages, in standard errors.
 const STANDARD_ERRORS: f64 = 5.0;
-/// Steps, or groups of steps, to tell noise by.
+/// Minimum number of steps, or groups of steps, to estimate the noise.
 const FEWEST_COLUMNS: usize = 20;
 
-/// The stages' work is uneven.
+/// Uneven stages.
 pub const RULE: Rule = Rule {
     id: "pipeline-imbalance",
-    title: "One stage of the pipeline has more to do than the others",
-    means: "Each micro-batch waits for the slowest stage: the others idle for the difference, in every step, beside the bubble \
-            that an ideal pipeline has too.",
-    fires: "A stage's own time, by the mean over its ranks, is above the mean of the stages by five standard errors over at least \
-            20 steps, and (m − 1) / m of that for m micro-batches a step is at least 5 % of the median step.",
-    silent: "A stage of which only one replica is late (late-rank), stages that wait without being the cause, the bubble of a \
-             balanced pipeline, and steps whose number of micro-batches changes.",
+    title: "One pipeline stage has more work than the others",
+    means: "Each micro-batch waits for the slowest stage. In every step, the other stages idle for the difference, \
+            in addition to the bubble of an ideal pipeline.",
+    fires: "The own time of a stage, that of its fastest replica in each step, is above the mean of the stages by at \
+            least five standard errors over at least 20 steps. With m micro-batches per step, (m − 1) / m of the \
+            difference is at least 5 % of the median step.",
+    silent: "Stages with a single late replica (late-rank). Stages that only wait for another stage. The bubble of a \
+            balanced pipeline. Steps with a varying number of micro-batches.",
     find: Some(find),
     of_stated: None,
 };
@@ -38,7 +39,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     out
 }
 
-/// Own times of a stage's replica that has the least, by column, ns per step: one late replica makes no slow stage.
+/// Returns the own time of a stage's fastest replica by column, in ns per step. A single late replica does not make a
+/// stage slow.
 fn own_times(facts: &Facts<'_>, world: u32, stage: &Stage) -> Option<Vec<f64>> {
     let board = facts.parts.analysis.boards.get(world as usize)?;
     let known = facts.parts.identities.worlds.get(world as usize)?;
@@ -119,7 +121,7 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
         RULE.id,
         &name,
         format!(
-            "{name} has more to do than the others: {} per step ({} of a step of {})",
+            "{name} has more work than the others: {} per step ({} of a step of {})",
             shown(per_step),
             percent(per_step, steps.median_ns),
             shown(steps.median_ns)
@@ -127,14 +129,14 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
     )
     .evidence(format!("own time per step: {}", each.join(", ")))
     .evidence(format!(
-        "waiting in receives along the chain: {}; an ideal pipeline of {} stages and {micro} micro-batches: {}",
+        "exposed wait in receives along the chain: {}; ideal pipeline of {} stages and {micro} micro-batches: {}",
         bubbles.join(", "),
         pipeline.stages.len(),
         percent(ideal.numerator, ideal.denominator)
     ))
-    .cause("the layers are not divided evenly: embedding, loss or a long block makes this stage's micro-batches longest")
+    .cause("the layers are divided unevenly: the embedding, the loss or a long block makes this stage the slowest")
     .advice(format!("move layers from {name} to its neighbours, or use more and smaller micro-batches"))
-    .holds("columns of steps", columns as f64, ">=", FEWEST_COLUMNS as f64, "")
+    .holds("steps, or groups of steps", columns as f64, ">=", FEWEST_COLUMNS as f64, "")
     .holds(
         "own time above the mean of the stages, in standard errors",
         errors,
@@ -154,15 +156,15 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
     .look_at(facts.worst_steps(world, *stage.ranks.first()?))
     .cost(
         per_step * steps.board.count as i64,
-        "(m − 1) / m of what the slowest stage has to do more than the mean of the stages, over all whole steps: what dividing \
-         the work evenly would win",
+        "(m − 1) / m of the slowest stage's own time above the mean of the stages, summed over whole steps: the gain \
+         of evenly divided work",
         &[WAITING, HOST],
     )
     .of_step(per_step, steps.median_ns);
     Some(draft)
 }
 
-/// Mean of values, and how many of its standard errors that is from 0.
+/// Returns the mean of values, and its distance from 0 in standard errors.
 fn standard_errors(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

@@ -1,4 +1,4 @@
-//! One host all of whose ranks are late.
+//! A host whose ranks are late.
 
 use super::lateness::{LEAST_COST_PERCENT, SIGNIFICANCE};
 use crate::findings::chance::{binomial_tail, shown_probability};
@@ -8,39 +8,40 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
-/// Share of a host's ranks that must be late most of the time, percent.
+/// Minimum share of a host's ranks that are late in at least half of the steps, in percent.
 const LATE_RANKS_PERCENT: usize = 75;
-/// Share of the ranks elsewhere that may be, percent.
+/// Maximum share of the other hosts' ranks that are late as often, in percent.
 const LATE_ELSEWHERE_PERCENT: usize = 25;
 
 /// One host is slow.
 pub const RULE: Rule = Rule {
     id: "slow-host",
-    title: "All ranks of one host are late",
-    means: "The ranks of one machine take longer than those of the others: what they share is slow, not one of them.",
-    fires: "A host with at least two ranks, at least three quarters of which are late in half of the steps, while elsewhere at \
-            most a quarter are; of the late steps the latest rank is on it in more than chance explains (p < 0.01), and the waiting for it \
-            costs at least 2 % of the median step, above the clock error.",
-    silent: "One late rank on a host whose others are not (late-rank), jobs on one host, hosts with one rank: there host and rank \
-             cannot be told apart.",
+    title: "Most ranks of one host are late",
+    means: "The ranks of one host take longer than those of the other hosts. The cause is something that they share.",
+    fires: "The host has at least two ranks, and at least 75 % of them are late in half of the steps, but at most 25 \
+            % of the ranks elsewhere. The latest rank of late steps is on this host more often than chance explains \
+            (p < 0.01 over all hosts). The cost per step is at least 2 % of the median step and above the clock \
+            error between hosts.",
+    silent: "A single late rank on a host (late-rank). Jobs on one host. Hosts with one rank, where host and rank \
+            cannot be distinguished.",
     find: Some(find),
     of_stated: None,
 };
 
-/// A host that is slow in a world.
+/// A slow host of a world.
 pub struct SlowHost {
-    /// Position in the session's hosts.
+    /// Index into the session's hosts.
     pub host: u32,
-    /// Its ranks in this world.
+    /// Ranks of the world on this host.
     pub ranks: Vec<u32>,
-    /// Its late ranks, of all of them, and the late ranks elsewhere.
+    /// Number of late ranks on this host, and elsewhere.
     late: (usize, usize),
     latest: u64,
     p_value: f64,
     cost: i64,
 }
 
-/// The host of a world that is slow, if one is.
+/// Returns the slow host of a world, if there is one. Of several, returns the costliest.
 pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
     let hosts = (0..).zip(&facts.session.hosts);
     let total = steps.ranks.len();
@@ -119,44 +120,47 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             ),
         )
         .evidence(format!(
-            "{} of its {} ranks are late in at least half of the steps; of the {elsewhere} ranks elsewhere {} are",
+            "{} of its {} ranks are late in at least half of the steps; of the {elsewhere} ranks elsewhere, {} are",
             slow.late.0,
             slow.ranks.len(),
             slow.late.1
         ))
         .evidence(format!(
-            "of the {} steps in which any rank is late the latest is on it in {}; by chance that has probability {}",
+            "in {} steps at least one rank is late, and the latest rank is on this host in {}; the probability by \
+             chance is {}",
             steps.board.any_late,
             slow.latest,
             shown_probability(slow.p_value)
         ))
-        .cause("what its ranks share is slower than elsewhere: processor clock, memory, heat, other load, its file system")
+        .cause("something that its ranks share is slower than elsewhere: processor clock, memory, cooling, other \
+                load, file system")
         .advice(format!(
-            "compare {name} with the others under the same load: clock frequencies, throttling, other processes, mounts; run the job without it"
+            "compare {name} with the other hosts under the same load: clock frequencies, throttling, other \
+             processes, mounts; run the job without it"
         ))
         .holds(
-            "ranks of the host that are late most of the time",
+            "late ranks of the host",
             late_percent(slow.late.0, slow.ranks.len()),
             ">=",
             LATE_RANKS_PERCENT as f64,
             "%",
         )
         .holds(
-            "ranks elsewhere that are",
+            "late ranks elsewhere",
             late_percent(slow.late.1, elsewhere),
             "<=",
             LATE_ELSEWHERE_PERCENT as f64,
             "%",
         )
         .holds(
-            "chance of having the latest rank in as many of the late steps",
+            "probability of having the latest rank this often by chance",
             slow.p_value,
             "<",
             SIGNIFICANCE / facts.session.hosts.len() as f64,
             "probability",
         )
         .holds(
-            "blocked waiting it causes per step",
+            "exposed wait that it causes per step",
             per_step as f64,
             ">=",
             (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
@@ -167,8 +171,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .ranks(slow.ranks)
         .cost(
             slow.cost,
-            "blocked waiting in steps for the ranks of this host, by the mean of the ranks elsewhere, but no more than the latest of them \
-             is late in each step",
+            "exposed wait in steps for the ranks of this host, mean over the ranks elsewhere, limited to the delay \
+             of its latest rank in each step",
             &[WAITING],
         )
         .of_step(per_step, steps.median_ns);

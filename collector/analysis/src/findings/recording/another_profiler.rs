@@ -1,18 +1,18 @@
-//! Another profiler had the devices' activity.
+//! Another profiler used CUPTI.
 
 use crate::findings::rule::Rule;
 use crate::findings::shown::{counted, some};
 use crate::findings::{Draft, Facts, shown};
 
-/// Another profiler was there.
+/// Another profiler used CUPTI.
 pub const RULE: Rule = Rule {
     id: "another-profiler",
-    title: "Another profiler was in the way",
-    means: "Only one profiler at a time gets CUPTI's records: while another has them (torch.profiler, Nsight Systems), rankscope \
-            steps aside, and records nothing of the devices.",
-    fires: "--kernels was asked for, and a rank's log tells of time in which another profiler had CUPTI, or that it had to be left \
-            to one for good.",
-    silent: "Profilers that do not use CUPTI, CUPTI that refuses for other reasons, and runs without --kernels.",
+    title: "Another profiler used CUPTI during the recording",
+    means: "Only one profiler at a time receives CUPTI's records. While another profiler (torch.profiler, Nsight \
+            Systems) has CUPTI, rankscope does not record device activity.",
+    fires: "Device recording was requested with --kernels. The log of a rank has time in which another profiler had \
+            CUPTI, or reports that rankscope left CUPTI to it for the rest of the run.",
+    silent: "Profilers that do not use CUPTI. Other errors of CUPTI. Runs without --kernels.",
     find: Some(find),
     of_stated: None,
 };
@@ -44,24 +44,18 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         RULE.id,
         some(&facts.names(&ranks)),
         format!(
-            "another profiler had CUPTI on {}: up to {} of the devices' work are not recorded",
+            "another profiler used CUPTI on {}: up to {} of device activity is missing",
             counted(ranks.len() as u64, "rank"),
             shown(longest)
         ),
     )
     .severity("warning")
-    .cause("torch.profiler, Nsight Systems or another tool that uses CUPTI runs in the job")
-    .advice("record without the other profiler, or without --kernels; both slow the job down together")
-    .holds(
-        "ranks on which another profiler was seen",
-        ranks.len() as f64,
-        ">",
-        0.0,
-        "",
-    )
+    .cause("torch.profiler, Nsight Systems or another tool in the job uses CUPTI")
+    .advice("record without the other profiler, or without --kernels; together, both slow the job down")
+    .holds("ranks with another profiler", ranks.len() as f64, ">", 0.0, "")
     .ranks(ranks);
     if !reasons.is_empty() {
         draft = draft.evidence(some(&reasons));
     }
-    vec![draft.without_cost("what the other profiler costs the job is not known")]
+    vec![draft.without_cost("the cost of the other profiler is unknown")]
 }

@@ -1,4 +1,4 @@
-//! What the recording itself lacks or contradicts.
+//! Gaps and contradictions of the recording.
 
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
@@ -7,52 +7,54 @@ use crate::model::labels;
 use rankscope_formats::session::{LookAt, LossSummary, Rank, Session};
 use std::collections::BTreeMap;
 
-/// Examples that are shown.
+/// Maximum number of examples in the evidence.
 const EXAMPLES: usize = 8;
-/// What these say is not lost: it was never promised, or is told otherwise.
+/// Causes that lose nothing else: clock evidence beyond the sampled amount, and calls that were recorded at their end.
 const HARMLESS: [&str; 2] = ["evidence-bound", "no-in-flight-slot"];
 
-/// Ranks were not seen.
+/// Ranks without a log.
 pub const MISSING_RANKS: Rule = Rule {
     id: "missing-ranks",
     title: "Ranks of the job were not recorded",
-    means: "The communicators have members of which no log was found: what they did, and who waited for whom, is not known.",
-    fires: "Fewer ranks were seen than the worlds have.",
-    silent: "Jobs all of whose ranks were seen; logs of processes that never communicated.",
+    means: "The communicators have members without a log. Their activity is unknown, and so is which rank waited for \
+            them.",
+    fires: "Fewer ranks were recorded than the worlds have.",
+    silent: "Jobs with logs of all ranks. Processes that never communicated.",
     find: Some(missing_ranks),
     of_stated: None,
 };
 
-/// Records were lost.
+/// Dropped records.
 pub const LOSSES: Rule = Rule {
     id: "losses",
-    title: "Records were lost",
-    means: "Something could not be recorded; counts and times in that span are too small.",
-    fires: "A log counts lost records.",
-    silent: "Evidence about clocks that was left out at its stated rate, and calls that were only not visible while in progress.",
+    title: "Records were dropped",
+    means: "Some events could not be recorded. Counts and times in that time span are too small.",
+    fires: "A log counts dropped records.",
+    silent: "Clock evidence beyond the sampled amount. Calls that were not visible while in progress, and were \
+            recorded at their end.",
     find: Some(losses),
     of_stated: None,
 };
 
-/// The environment names another rank.
+/// Rank numbers of environment and communicators differ.
 pub const RANK_MISMATCH: Rule = Rule {
     id: "rank-mismatch",
-    title: "The environment says another rank than the communicators",
-    means: "RANK or its like differs from the number that the rank has in its world.",
-    fires: "Both are known and differ.",
-    silent: "Environments that say nothing; ranks numbered by the environment alone.",
+    title: "The rank number in the environment differs from that of the communicators",
+    means: "RANK, or the variable of another launcher, differs from the rank's number in its world.",
+    fires: "Both numbers are known and differ.",
+    silent: "Environments without a rank number. Ranks that have their number from the environment alone.",
     find: Some(rank_mismatch),
     of_stated: None,
 };
 
-/// Parts do not add up.
+/// Parts that do not add up.
 pub const BREAKDOWN: Rule = Rule {
     id: "breakdown",
     title: "The parts of a rank's time do not add up to its window",
-    means: "A bug of rankscope: the figures contradict themselves.",
-    fires: "The sum of a rank's parts, of the host's time or of its devices', differs from its window (checked on every session; exit \
-            code 3).",
-    silent: "All else.",
+    means: "This is a bug in rankscope: the figures contradict each other.",
+    fires: "The sum of a rank's parts differs from its window, for the host or for the devices. Every session is \
+            checked; exit code 3.",
+    silent: "Sessions whose parts add up.",
     find: Some(breakdown),
     of_stated: None,
 };
@@ -84,12 +86,12 @@ fn missing_ranks(facts: &Facts<'_>) -> Vec<Draft> {
     .severity("warning")
     .evidence(format!("missing: {}", some(&missing)))
     .cause(match facts.session.imported {
-        Some(_) => "their traces were not among those that were imported",
-        None => "LD_PRELOAD or RANKSCOPE_DIR did not reach these processes, or their logs lie elsewhere",
+        Some(_) => "their traces were not imported",
+        None => "LD_PRELOAD or RANKSCOPE_DIR did not reach these processes, or their logs are in another directory",
     })
     .advice(coverage.advice.clone().unwrap_or_default())
     .holds("missing ranks", missing.len() as f64, ">", 0.0, "");
-    vec![draft.without_cost("what was not recorded has no known cost")]
+    vec![draft.without_cost("the cost of unrecorded activity is unknown")]
 }
 
 fn losses(facts: &Facts<'_>) -> Vec<Draft> {
@@ -113,17 +115,17 @@ fn losses(facts: &Facts<'_>) -> Vec<Draft> {
         LOSSES.id,
         "the recording",
         format!(
-            "{lost} of {} records were lost",
+            "{lost} of {} records were dropped",
             lost + facts.session.totals.records
         ),
     )
     .severity("warning")
-    .cause("the recorder could not keep up, or had no room")
+    .cause("the recorder could not keep up, or had no free space")
     .advice(spans.first().map_or_else(String::new, |loss| loss.advice.clone()))
-    .holds("lost records", lost as f64, ">", 0.0, "")
+    .holds("dropped records", lost as f64, ">", 0.0, "")
     .ranks(spans.iter().filter_map(|loss| loss.rank))
     .look_at(spans.iter().map(|loss| LookAt {
-        what: format!("{} lost: {}", loss.count, loss.cause),
+        what: format!("{} dropped: {}", loss.count, loss.cause),
         rank: loss.rank,
         instance: None,
         step: None,
@@ -133,7 +135,7 @@ fn losses(facts: &Facts<'_>) -> Vec<Draft> {
     for (cause, count) in causes {
         draft = draft.evidence(format!("{cause}: {count}"));
     }
-    vec![draft.without_cost("losses of the recording cost the job nothing")]
+    vec![draft.without_cost("dropped records do not slow the job down")]
 }
 
 fn rank_mismatch(facts: &Facts<'_>) -> Vec<Draft> {
@@ -152,12 +154,18 @@ fn rank_mismatch(facts: &Facts<'_>) -> Vec<Draft> {
     let mut draft = Draft::new(
         RANK_MISMATCH.id,
         "the numbers of ranks",
-        format!("{who} another number in the environment than in the communicators"),
+        format!("{who} a number in the environment that differs from the communicators"),
     )
     .severity("warning")
-    .cause("the launcher's variables are not those that the program numbers its ranks by")
-    .advice("numbers here are those of the communicators; check the launcher's rank mapping")
-    .holds("ranks that disagree", disagreeing.len() as f64, ">", 0.0, "")
+    .cause("the launcher and the program number the ranks differently")
+    .advice("rankscope uses the numbers of the communicators; check the launcher's rank mapping")
+    .holds(
+        "ranks whose numbers differ",
+        disagreeing.len() as f64,
+        ">",
+        0.0,
+        "",
+    )
     .ranks(disagreeing.iter().map(|rank| rank.index));
     for rank in disagreeing.iter().take(EXAMPLES) {
         draft = draft.evidence(format!(
@@ -173,7 +181,7 @@ fn breakdown(facts: &Facts<'_>) -> Vec<Draft> {
     contradiction(facts.session).into_iter().collect()
 }
 
-/// Ranks whose parts, of the host's time or of the devices', do not add up to their window.
+/// Returns the ranks whose parts do not add up to their window, for the host or for the devices.
 pub fn contradictory(session: &Session) -> Vec<u32> {
     let host = session.breakdown.iter().filter(|entry| !entry.adds_up);
     let devices = session.activity.iter().filter(|entry| !entry.adds_up);
@@ -186,7 +194,7 @@ pub fn contradictory(session: &Session) -> Vec<u32> {
     wrong
 }
 
-/// What is to be said of them.
+/// Returns the finding about ranks whose parts do not add up.
 pub fn contradiction(session: &Session) -> Option<Draft> {
     let wrong = contradictory(session);
     if wrong.is_empty() {
@@ -203,8 +211,8 @@ pub fn contradiction(session: &Session) -> Option<Draft> {
     )
     .severity("critical")
     .evidence(some(&names))
-    .cause("a bug of rankscope")
-    .advice("a bug of rankscope: please report it with the run directory")
+    .cause("a bug in rankscope")
+    .advice("report this bug in rankscope with the run directory")
     .holds(
         "ranks whose parts do not add up",
         wrong.len() as f64,

@@ -1,4 +1,4 @@
-//! Findings about the time of the hosts inside and between steps.
+//! Findings about time inside and between steps.
 
 pub mod named_pauses;
 pub mod periodic_pause;

@@ -1,4 +1,4 @@
-//! Time of the hosts that has a name: input, checkpoints, evaluation, garbage collection. One rule for each.
+//! Named host time: input, checkpoints, evaluation and garbage collection. There is one rule for each.
 
 use crate::findings::draft::part::{HOST, IDLE, OUTSIDE};
 use crate::findings::rule::Rule;
@@ -6,66 +6,71 @@ use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::PauseKind;
 
-/// Share of the time from which it is told, percent.
+/// Minimum share of the time, in percent.
 const LEAST_PERCENT: i64 = 2;
 
-/// Training waits for its input.
+/// Training waits for input.
 pub const INPUT: Rule = Rule {
     id: "input-bound",
-    title: "Training waits for its input",
-    means: "In each step the training threads fetch or prepare input instead of computing: the data loader is too slow.",
-    fires: "Time that marks, ranges or annotations name as input, on training threads and not blocked for communication, is at \
-            least 2 % of the step time of all ranks together; where devices' work is recorded, so long they do not compute because \
-            of it.",
-    silent: "Input that is prepared by other threads or processes, ranks whose devices' other kernels are not known, and input that \
-             nothing names.",
+    title: "Training waits for input",
+    means: "In each step, the training threads fetch or prepare input instead of computing. The data loader is too \
+            slow.",
+    fires: "Marks, NVTX ranges or annotations name at least 2 % of the step time of all ranks together as input. \
+            Only time on training threads counts that is not blocked for communication. With recorded device work, \
+            only device stalls with this cause count.",
+    silent: "Input that other threads or processes prepare. Ranks whose other kernels are unknown. Input that \
+            nothing names.",
     find: Some(input),
     of_stated: None,
 };
 
-/// Checkpoints hold up training.
+/// Checkpoints delay training.
 pub const CHECKPOINT: Rule = Rule {
     id: "checkpoint-pause",
-    title: "Writing or reading checkpoints holds up training",
-    means: "The training threads write or read files of parameters themselves, and nothing is trained meanwhile.",
-    fires: "torch.save, torch.load and what marks or ranges name as checkpoints take at least 2 % of the run on the threads that \
-            train.",
-    silent: "Checkpoints that other threads write in the background, and ways of writing that neither the hooks nor a mark names.",
+    title: "Checkpoints delay training",
+    means: "The training threads write or read checkpoints themselves, and do not train during that time.",
+    fires: "On the training threads, torch.save, torch.load, and marks or ranges that name a checkpoint take at \
+            least 2 % of the run.",
+    silent: "Checkpoints that other threads write in the background. Other ways of writing, unless a mark names \
+            them.",
     find: Some(checkpoint),
     of_stated: None,
 };
 
-/// Evaluation takes its time.
+/// Evaluation takes part of the run.
 pub const EVALUATION: Rule = Rule {
     id: "evaluation-time",
-    title: "Part of the run is evaluation, not training",
-    means: "The model is evaluated between steps of training. It is counted apart, and belongs to no step's statistics.",
-    fires: "What marks or ranges name as evaluation or validation takes at least 2 % of the run on the threads that train.",
+    title: "Part of the run is evaluation",
+    means: "The model is evaluated between training steps. This time is counted separately, and is not in the \
+            statistics of steps.",
+    fires: "On the training threads, marks or ranges that name evaluation or validation take at least 2 % of the \
+            run.",
     silent: "Evaluation that nothing names.",
     find: Some(evaluation),
     of_stated: None,
 };
 
-/// The garbage collector holds up training.
+/// Garbage collection delays training.
 pub const GARBAGE: Rule = Rule {
     id: "garbage-collection",
-    title: "Garbage collection holds up training",
-    means: "The interpreter collects garbage on the threads that train, each rank at another time, and all wait for each other.",
-    fires: "What marks or ranges name as garbage collection is at least 2 % of the step time of all ranks together; where devices' \
-            work is recorded, so long they do not compute because of it.",
-    silent: "Collections that nothing names: Python does not tell of them.",
+    title: "Garbage collection delays training",
+    means: "The interpreter collects garbage on the training threads, at a different time on each rank. All ranks \
+            wait for each other.",
+    fires: "Marks or ranges name at least 2 % of the step time of all ranks together as garbage collection. With \
+            recorded device work, only device stalls with this cause count.",
+    silent: "Collections that nothing names: Python does not report them to the hooks.",
     find: Some(garbage),
     of_stated: None,
 };
 
-/// What a rule has to say of its kind of time.
+/// Parameters and texts of one rule.
 struct Told {
     rule: &'static Rule,
     kind: PauseKind,
-    /// Of steps, and as far as devices wait for it; else of the run.
+    /// True: time in steps counts, with device work only as far as devices stall for it. False: time in the run counts.
     in_steps: bool,
     subject: &'static str,
-    /// `{}` of the ranks' time …
+    /// End of the title, after the share of the ranks' time.
     title: &'static str,
     cause: &'static str,
     advice: &'static str,
@@ -80,9 +85,11 @@ fn input(facts: &Facts<'_>) -> Vec<Draft> {
             kind: PauseKind::Input,
             in_steps: true,
             subject: "the input",
-            title: "of the step time goes into waiting for input",
-            cause: "the data loader does not keep up: too few workers, slow storage, or preparation on the training thread",
-            advice: "more workers, prefetching, pinned memory; prepare or cache what is the same in each epoch",
+            title: "of the step time is spent on input",
+            cause: "the data loader does not keep up: too few workers, slow storage, or preparation on the training \
+                    thread",
+            advice: "use more workers, prefetching and pinned memory; prepare or cache data that is the same in each \
+                     epoch",
             lies_in: &[HOST, IDLE],
         },
     )
@@ -96,10 +103,10 @@ fn checkpoint(facts: &Facts<'_>) -> Vec<Draft> {
             kind: PauseKind::Checkpoint,
             in_steps: false,
             subject: "checkpoints",
-            title: "of the run goes into writing or reading checkpoints",
-            cause: "checkpoints are written by the threads that train",
-            advice: "write asynchronously (torch.distributed.checkpoint's async_save), by each rank its shard, less often, or to faster \
-                 storage first",
+            title: "of the run is spent on writing or reading checkpoints",
+            cause: "the training threads write checkpoints themselves",
+            advice: "write checkpoints asynchronously (async_save of torch.distributed.checkpoint), sharded by rank, \
+                     less often, or to faster storage first",
             lies_in: &[HOST, IDLE, OUTSIDE],
         },
     )
@@ -114,8 +121,8 @@ fn evaluation(facts: &Facts<'_>) -> Vec<Draft> {
             in_steps: false,
             subject: "evaluation",
             title: "of the run is evaluation",
-            cause: "the program evaluates between steps of training",
-            advice: "evaluate less often or on fewer batches, if that is more than wanted",
+            cause: "the program evaluates between training steps",
+            advice: "evaluate less often or on fewer batches, if that is acceptable",
             lies_in: &[HOST, IDLE, OUTSIDE],
         },
     );
@@ -131,14 +138,16 @@ fn garbage(facts: &Facts<'_>) -> Vec<Draft> {
             in_steps: true,
             subject: "garbage collection",
             title: "of the step time is garbage collection",
-            cause: "the interpreter's collector runs in the middle of steps, at another time on each rank",
-            advice: "gc.freeze() after start-up, gc.disable() and gc.collect() at the same step on all ranks",
+            cause: "the interpreter's collector runs in the middle of steps, at a different time on each rank",
+            advice: "call gc.freeze() after start-up, then gc.disable(), and gc.collect() at the same step on all \
+                     ranks",
             lies_in: &[HOST, IDLE],
         },
     )
 }
 
-/// Time of one rank that counts, and of how much; `None` if nothing says whether it counts.
+/// Returns the time of one rank that counts, the time that it is a share of, and the number of named intervals. Returns
+/// `None` if it is unknown whether the time counts.
 fn of_rank(facts: &Facts<'_>, told: &Told, rank: u32) -> Option<(i64, i64, u64)> {
     let sums = facts.sums(rank as usize)?;
     let named = facts
@@ -199,7 +208,7 @@ fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
         .collect();
     let times: u64 = ranks.iter().map(|&(_, _, count)| count).sum();
     let dearest = ranks.first().map_or(0, |&(_, ns, _)| ns);
-    // All ranks wait for the one that takes longest, in the run; in steps each has its own.
+    // In the run, all ranks wait for the slowest one. In steps, each rank has its own time.
     let cost = if told.in_steps { ns / known.max(1) } else { dearest };
     let steps: Vec<_> = facts.worlds();
     let draft = Draft::new(
@@ -207,14 +216,14 @@ fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
         told.subject,
         format!("{} {}", percent(ns, window_ns), told.title),
     )
-    .evidence(format!("{} in {times} times: {}", shown(ns), some(&names)))
+    .evidence(format!("{} in {times} intervals: {}", shown(ns), some(&names)))
     .cause(told.cause)
     .advice(told.advice)
     .holds(
         if told.in_steps {
-            "of the step time"
+            "share of the step time"
         } else {
-            "of the run"
+            "share of the run"
         },
         ns as f64 / window_ns as f64 * 100.0,
         ">=",
@@ -225,9 +234,9 @@ fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
     .cost(
         cost,
         if told.in_steps {
-            "its time in whole steps, by the mean rank"
+            "this time in whole steps, mean over ranks"
         } else {
-            "its time on the rank that takes longest: the others wait for that, or do the same"
+            "this time on the slowest rank; the other ranks wait for it or do the same"
         },
         told.lies_in,
     );

@@ -1,4 +1,4 @@
-//! Every so many steps all ranks take far longer.
+//! Steps at regular distances that take far longer on all ranks.
 
 use crate::findings::draft::part::HOST;
 use crate::findings::rule::Rule;
@@ -6,33 +6,33 @@ use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::{LookAt, StepSummary};
 
-/// A step is long from this multiple of the median on, percent.
+/// Minimum duration of a long step, in percent of the median.
 const LONG_PERCENT: i64 = 150;
-/// Long steps that are needed.
+/// Minimum number of long steps.
 const FEWEST_LONG: usize = 3;
-/// Steps that are needed.
+/// Minimum number of steps.
 const FEWEST_STEPS: usize = 20;
-/// Share of the distances between long steps that are the same, give or take one step, percent.
+/// Minimum share of the distances between long steps that are equal within one step, in percent.
 const REGULAR_PERCENT: usize = 80;
-/// Fewer steps from one to the next are a pattern of the steps themselves.
+/// Minimum distance, in steps. A shorter one is a pattern of the steps themselves.
 const SHORTEST_DISTANCE: u64 = 4;
-/// Cost from which it is told, percent of all steps.
+/// Minimum cost of a finding, in percent of all steps.
 const LEAST_COST_PERCENT: i64 = 2;
-/// Part of the excess that may be waiting for peers, percent.
+/// Maximum share of the additional time that is waiting for peers, in percent.
 const MOST_WAITING_PERCENT: i64 = 30;
 
 /// A pause at regular distances.
 pub const RULE: Rule = Rule {
     id: "periodic-pause",
-    title: "Every so many steps all ranks pause",
-    means: "At regular distances a step takes far longer on all ranks at once, which is what checkpoints, evaluations and calls of \
-            the garbage collector do.",
-    fires: "At least three of at least 20 steps take 1.5 times the median or more, and half as much more than it as the third \
-            longest; at least four fifths of their distances are the \
-            same give or take one step and at least four, less than a third of the additional time is waiting for peers, and \
-            together it is at least 2 % of all steps' time.",
-    silent: "Long steps at irregular distances, a first step that warms up, steps that are long because one rank is late, and runs \
-             of so many steps that several share an entry.",
+    title: "All ranks pause every N steps",
+    means: "At regular distances, a step takes far longer on all ranks at once. Checkpoints, evaluation and garbage \
+            collection have this pattern.",
+    fires: "Of at least 20 steps, at least three take at least 1.5 times the median, and exceed it by at least half \
+            as much as the third-longest step does. At least 80 % of their distances are equal within one step, and \
+            the usual distance is at least four steps. Less than 30 % of the additional time is waiting for peers. \
+            The additional time is at least 2 % of the time of all steps.",
+    silent: "Long steps at irregular distances. A slow first step. Steps that are long because one rank is late. \
+            Runs with so many steps that the session joins several into one entry.",
     find: Some(find),
     of_stated: None,
 };
@@ -64,7 +64,8 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
     if list.len() < FEWEST_STEPS {
         return None;
     }
-    // Steps that are long for other reasons must not hide the rhythm: of the longest ones half of the excess is needed.
+    // Steps that are long for other reasons must not hide the rhythm. A step needs half the excess of the
+    // third-longest.
     let mut durations: Vec<i64> = list.iter().map(|step| step.duration_ns).collect();
     durations.sort_unstable_by_key(|&duration| std::cmp::Reverse(duration));
     let longest = durations[FEWEST_LONG - 1];
@@ -113,34 +114,35 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
         RULE.id,
         format!("a pause every {usual} steps"),
         format!(
-            "every {usual} steps all ranks take {} longer: {} of all steps' time",
+            "every {usual} steps, all ranks take {} longer: {} of the time of all steps",
             shown(each),
             percent(excess, all)
         ),
     )
     .evidence(format!(
-        "{} of {} steps take at least 1.5 times the median of {}; {} of it is waiting for peers",
+        "{} of {} steps take at least 1.5 times the median of {}; {} of the additional time is waiting for peers",
         long.len(),
         list.len(),
         shown(median),
         percent(waiting, excess)
     ))
-    .cause("something that is done every so many steps: a checkpoint, an evaluation, the garbage collector; which one is not recorded")
+    .cause("something runs every N steps: a checkpoint, an evaluation or the garbage collector; the recording does \
+            not show which")
     .advice(
-        "mark the program's parts with NVTX ranges to see which; write checkpoints asynchronously, evaluate less often, call \
-         gc.freeze() after start-up and gc.collect() between epochs",
+        "mark the program's parts with NVTX ranges to see the cause; write checkpoints asynchronously, evaluate less \
+         often, or call gc.freeze() after start-up and gc.collect() between epochs",
     )
     .holds("long steps", long.len() as f64, ">=", FEWEST_LONG as f64, "")
-    .holds("distances that are the same", regular as f64, ">=", REGULAR_PERCENT as f64, "%")
+    .holds("equal distances", regular as f64, ">=", REGULAR_PERCENT as f64, "%")
     .holds(
-        "waiting for peers of the additional time",
+        "waiting for peers, as a share of the additional time",
         waiting as f64 / excess as f64 * 100.0,
         "<",
         MOST_WAITING_PERCENT as f64,
         "%",
     )
     .holds(
-        "of all steps' time",
+        "share of the time of all steps",
         excess as f64 / all as f64 * 100.0,
         ">=",
         LEAST_COST_PERCENT as f64,
@@ -154,7 +156,7 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
         start_ns: step.start_ns,
         end_ns: step.end_ns,
     }))
-    .cost(excess, "what the long steps take beyond the median step", &[HOST])
+    .cost(excess, "time of the long steps beyond the median step", &[HOST])
     .severity(if excess * 10 >= all { "critical" } else { "warning" });
     Some(draft)
 }

@@ -1,4 +1,4 @@
-//! A place in the step at which the devices do not compute, again and again.
+//! Recurring device stalls at the same place of the step.
 
 use crate::findings::draft::part::{HOST, IDLE, TRANSFER, WAITING};
 use crate::findings::rule::Rule;
@@ -7,24 +7,24 @@ use crate::findings::{Draft, Facts, shown};
 use crate::model::kernel_name;
 use std::collections::BTreeMap;
 
-/// Cost from which it is told, percent of the recorded steps.
+/// Minimum cost of a finding, in percent of the recorded steps.
 const LEAST_COST_PERCENT: i64 = 2;
-/// Places that are told.
+/// Maximum number of reported places.
 const MOST_PLACES: usize = 3;
 
 /// A recurring stall.
 pub const RULE: Rule = Rule {
     id: "recurring-stall",
-    title: "The devices stand still at the same place of each step",
-    means: "Before the same kernel the devices of a rank have nothing to compute, in many steps.",
-    fires: "A stretch without compute takes at least 1 % of a step at the same place in at least a fifth of the steps \
-            (METRICS.md, section 6), and at least 2 % of the recorded time of the ranks together.",
-    silent: "Stretches that come once, gaps on one stream behind which another computes, and runs without --kernels.",
+    title: "Devices stall at the same place in many steps",
+    means: "In many steps, a rank's devices do not compute before the same kernel.",
+    fires: "Stretches without compute at the same place take at least 1 % of a step, in at least 20 % of the steps \
+            (METRICS.md, section 6). Together they take at least 2 % of the recorded time of all ranks.",
+    silent: "Stretches that do not recur. Gaps on one stream while another stream computes. Runs without --kernels.",
     find: Some(find),
     of_stated: None,
 };
 
-/// Stretches at one place, over all ranks.
+/// Stretches at one place, summed over ranks.
 #[derive(Default)]
 struct OfPlace {
     ns: i64,
@@ -70,22 +70,22 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             let kernel = kernel_name::short(before);
             let (why, advice, lies_in): (&str, &str, &[&str]) = match cause {
                 "communication" | "late-peer" | "slow-transfer" => (
-                    "the device waits for communication there",
-                    "start that communication earlier, or find work that does not need it",
+                    "the device waits for communication at this place",
+                    "start this communication earlier, or first run work that does not depend on it",
                     &[WAITING, TRANSFER],
                 ),
                 "memory" => (
-                    "the device copies there, and computes nothing meanwhile",
-                    "copy on a stream of its own from pinned memory (pin_memory, non_blocking=True)",
+                    "the device copies memory at this place, and does not compute meanwhile",
+                    "copy on a separate stream from pinned memory (pin_memory, non_blocking=True)",
                     &[IDLE],
                 ),
                 "host-late" => (
                     "the host launches this kernel too late: it prepares input, waits for the device, or runs Python",
-                    "look at the host's threads before this kernel: data loading, .item(), .cpu(), printing, the optimiser's loop; \
-                     CUDA graphs or torch.compile make launches cheaper",
+                    "check the host's threads before this kernel: data loading, .item(), .cpu(), print, the \
+                     optimizer's loop; CUDA graphs or torch.compile reduce the launch overhead",
                     &[HOST, IDLE],
                 ),
-                _ => ("what the device waits for is not known", "look at this place in the trace", &[IDLE]),
+                _ => ("the reason for the stall is unknown", "check this place in the trace", &[IDLE]),
             };
             Draft::new(
                 RULE.id,
@@ -96,7 +96,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 ),
             )
             .evidence(format!(
-                "{} each time on average, {} on {}",
+                "{} per step on average, {} in total on {}",
                 shown(ns / i64::try_from(steps.max(1)).unwrap_or(1)),
                 shown(ns),
                 some(&facts.names(&ranks))
@@ -105,7 +105,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             .advice(advice)
             .holds("steps", steps as f64 / of_steps.max(1) as f64 * 100.0, ">=", 20.0, "%")
             .holds(
-                "of the devices' time",
+                "share of the devices' time",
                 ns as f64 / window as f64 * 100.0,
                 ">=",
                 LEAST_COST_PERCENT as f64,
@@ -114,7 +114,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             .ranks(ranks)
             .cost(
                 ns / ranks_known,
-                "time without compute at this place, by the mean of the ranks whose devices are known",
+                "time without compute at this place, mean over the ranks with recorded device work",
                 lies_in,
             )
         })

@@ -5,13 +5,14 @@ use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::LookAt;
 
-/// The job was started again.
+/// The job was restarted.
 pub const RULE: Rule = Rule {
     id: "restart",
-    title: "The job was started again",
-    means: "An elastic launcher started the job once more after an attempt had ended; between the two nothing was computed.",
-    fires: "There is a second attempt with the launcher's run id (TORCHELASTIC_RUN_ID and restart count).",
-    silent: "One attempt; several worlds of one attempt.",
+    title: "The job was restarted",
+    means: "An elastic launcher started the job again after an attempt had ended. Nothing was computed between the \
+            two attempts.",
+    fires: "A second attempt with the launcher's run id exists (TORCHELASTIC_RUN_ID and restart count).",
+    silent: "Jobs with one attempt, also with several worlds.",
     find: Some(find),
     of_stated: None,
 };
@@ -26,14 +27,14 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 RULE.id,
                 "a restart",
                 format!(
-                    "the job was restarted (restart {}): {} between the attempts",
+                    "the job was restarted (restart {}): {} passed between the attempts",
                     attempt.restart,
                     shown(lost)
                 ),
             )
             .severity("critical")
-            .cause("an attempt failed, or members came or went")
-            .advice("look at how the attempt before ended: its ranks' endings and operations in progress")
+            .cause("an attempt failed, or members joined or left")
+            .advice("check how the previous attempt ended: the endings of its ranks, and operations in progress")
             .holds("attempts", facts.session.attempts.len() as f64, ">=", 2.0, "")
             .look_at([LookAt {
                 what: "between the attempts".to_owned(),
@@ -45,7 +46,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             }])
             .cost(
                 lost,
-                "from the last record of the attempt before to the first of this one; what has to be computed again is not in it",
+                "time from the last record of the previous attempt to the first record of this one, without work \
+                 that is computed again",
                 &[OUTSIDE],
             );
             Some(draft)

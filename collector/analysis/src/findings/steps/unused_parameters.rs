@@ -1,25 +1,26 @@
-//! DistributedDataParallel searches for unused parameters in every step.
+//! DistributedDataParallel's search for unused parameters.
 
 use crate::findings::draft::part::{HOST, TRANSFER};
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
-/// Cost from which it is told, percent of step time.
+/// Minimum cost of a finding, in percent of step time.
 const LEAST_COST_PERCENT: f64 = 1.0;
-/// Share of the steps in which it was seen, percent.
+/// Minimum share of steps with a search, in percent.
 const LEAST_STEPS_PERCENT: f64 = 50.0;
 
 /// DDP searches for unused parameters.
 pub const RULE: Rule = Rule {
     id: "unused-parameter-search",
-    title: "DDP searches the graph for unused parameters in each step",
-    means: "With find_unused_parameters=True DDP walks the autograd graph after each forward pass, and all-reduces one number \
-            per parameter after the last gradient bucket.",
-    fires: "c10d::Reducer::search_unused_parameters was called in at least half of the steps, and the search together with the \
-            transfer of the one more all-reduce takes at least 1 % of step time.",
-    silent: "DDP without find_unused_parameters, or with static_graph=True, which searches once; searches that cost less. Whether \
-             the model has unused parameters is not recorded: then the search is needed, and the advice says so.",
+    title: "DDP searches for unused parameters in each step",
+    means: "With find_unused_parameters=True, DDP walks the autograd graph after each forward pass. After the last \
+            gradient bucket, it all-reduces one number per parameter.",
+    fires: "c10d::Reducer::search_unused_parameters ran in at least half of the steps. The search and the transfer \
+            of the additional all-reduce take at least 1 % of step time.",
+    silent: "DDP without find_unused_parameters. DDP with static_graph=True, which searches once. Searches that cost \
+            less. The recording does not show whether the model has unused parameters; if it has, the search is \
+            needed, as the advice says.",
     find: Some(find),
     of_stated: None,
 };
@@ -39,7 +40,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     let steps_percent = searches as f64 / steps as f64 * 100.0;
-    // One number per parameter: the smallest all-reduce that each step has.
+    // The bitmap has one number per parameter. It is the smallest all-reduce that occurs in each step.
     let bitmap = facts
         .session
         .operations
@@ -65,28 +66,29 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         ),
     )
     .evidence(format!(
-        "{searches} searches in {steps} steps of ranks took {}, {} of step time",
+        "{searches} searches in {steps} steps, summed over ranks, took {}, {} of step time",
         shown(searched),
         percent(searched, window)
     ))
     .evidence(match bitmap {
         Some((_, median)) => format!(
-            "and each step reduces one number per parameter more: about {} of transfer",
+            "each step all-reduces one additional number per parameter: about {} of transfer",
             shown(median as i64)
         ),
-        None => "what the additional all-reduce of each step takes is not known".to_owned(),
+        None => "the duration of the additional all-reduce is unknown".to_owned(),
     })
     .cause("find_unused_parameters=True")
     .advice(
-        "DistributedDataParallel(find_unused_parameters=False) if every parameter gets a gradient in every step (PyTorch warns if \
-         not), else static_graph=True if it is always the same ones that do not",
+        "set find_unused_parameters=False if every parameter gets a gradient in every step (PyTorch reports an error \
+         if not); set static_graph=True if the same parameters never get one",
     )
     .holds("searches per step", steps_percent, ">=", LEAST_STEPS_PERCENT, "%")
-    .holds("step time in the search and its all-reduce", cost_percent, ">=", LEAST_COST_PERCENT, "%")
+    .holds("share of step time in the search and its all-reduce", cost_percent, ">=", LEAST_COST_PERCENT, "%")
     .ranks(entries.iter().map(|entry| entry.rank))
     .cost(
         cost,
-        "measured time in the search, by the mean rank, and the median transfer of the smallest all-reduce of each step",
+        "measured time in the search, mean over ranks, plus the median transfer of the smallest all-reduce of each \
+         step",
         &[HOST, TRANSFER],
     );
     vec![match facts.session.steps.median_ns.value {

@@ -23,28 +23,28 @@ Examples:
   rankscope baseline add --store git:baselines --push --branch main --machine dgx-a runs/main/run-*
   rankscope baseline add --store /shared/baselines --job resnet50 --commit $(git rev-parse HEAD) run1 run2 run3";
 
-/// Add runs, as one entry.
+/// Add runs as one entry.
 ///
-/// Runs that are added together are a batch: they were recorded one after the other, under the same conditions.
+/// Runs that are added together are one batch: they were recorded one after the other, under the same conditions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Add {
     #[command(flatten)]
     store: StoreOptions,
 
-    /// Branch of the program that ran.
+    /// Branch of the recorded program.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     branch: Option<String>,
 
-    /// Machine, or kind of machine, that it ran on.
+    /// Machine, or type of machine, of the runs.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     machine: Option<String>,
 
-    /// Job that ran.
+    /// Name of the job.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     job: Option<String>,
 
-    /// Commit of the program that ran; without it GITHUB_SHA or CI_COMMIT_SHA, else git's HEAD here.
+    /// Commit of the recorded program (default: GITHUB_SHA or CI_COMMIT_SHA, else git's HEAD here).
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     commit: Option<String>,
 
@@ -56,7 +56,7 @@ pub struct Add {
     runs: Vec<PathBuf>,
 }
 
-/// A run, and the name of its job.
+/// Run with the name of its job.
 struct Read {
     summary: RunSummary,
     job: Option<String>,
@@ -96,9 +96,9 @@ impl Add {
 
     fn key(&self, read: &[Read]) -> Result<Key> {
         let [first, others @ ..] = read else {
-            bail!("no run was given");
+            bail!("no run is given");
         };
-        // What is named need not be found out, and what is found out must be the same of all.
+        // Named parts of the key need no detection. Detected parts must be equal for all runs.
         let machine_of = |run: &RunSummary| machine(run).unwrap_or_else(|| "unknown".to_owned());
         for other in others {
             let pair = [&first.summary, &other.summary];
@@ -108,7 +108,7 @@ impl Add {
             if self.job.is_none() && first.job != other.job {
                 let shown = |read: &Read| read.job.clone().unwrap_or_else(|| "unknown".to_owned());
                 bail!(
-                    "{} and {} are of different jobs, {} and {}; name the job with --job if they belong together",
+                    "{} and {} are runs of different jobs, {} and {}; name the job with --job if they belong together",
                     first.summary.run.directory,
                     other.summary.run.directory,
                     shown(first),
@@ -125,18 +125,18 @@ impl Add {
                 .or_else(|| machine(&first.summary))
                 .with_context(|| {
                     format!(
-                        "{shown} does not say which processors it ran on, like imports and recordings of an older rankscope; \
+                        "{shown} does not record its processors (an import, or a recording of an older rankscope); \
                          name the machine with --machine"
                     )
                 })?,
             job: self.job.clone().or_else(|| first.job.clone()).with_context(|| {
-                format!("{shown} does not say which program ran; name the job with --job")
+                format!("{shown} does not record its program; name the job with --job")
             })?,
         })
     }
 }
 
-/// Entries, in words.
+/// Formats a number of entries.
 pub fn entries(count: usize) -> String {
     format!("{count} {}", if count == 1 { "entry" } else { "entries" })
 }
@@ -145,13 +145,13 @@ fn read(run: &Path) -> Result<Read> {
     let (path, session) = session::read(run)?;
     if session.part.is_some() {
         bail!(
-            "{} holds only the last part of a run; merge the whole run first: rankscope merge DIR",
+            "{} has only the last part of a run; merge the whole run first: rankscope merge DIR",
             run.display()
         );
     }
     let read = summarise(&path, &run.display().to_string());
     let summary = read
-        .with_context(|| format!("{} cannot be summarised", run.display()))?
+        .with_context(|| format!("cannot summarise {}", run.display()))?
         .summary;
     let job = job(&session, summary.world.size);
     Ok(Read { summary, job })

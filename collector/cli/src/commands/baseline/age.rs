@@ -1,9 +1,9 @@
-//! Ages as people type them: `30d`, `12h`, `2w`.
+//! Ages as typed by users: `30d`, `12h`, `2w`.
 
-/// A length of time.
+/// Age of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// In ns.
+    /// Age in nanoseconds.
     pub ns: i64,
 }
 

@@ -1,16 +1,16 @@
-//! The branch and the commit of the program that ran, where nobody gives them: from the CI, else from git.
+//! Default branch and commit of the recorded program: from the CI, else from git.
 
 use std::process::{Command, Stdio};
 
-/// The branch, or `none`.
+/// Returns the branch, or `none`.
 pub fn branch() -> String {
     variable(&["GITHUB_REF_NAME", "CI_COMMIT_REF_NAME"])
-        // Unlike `rev-parse --abbrev-ref` this knows a branch without commits, and calls a detached HEAD none.
+        // Unlike `rev-parse --abbrev-ref`, this works on a branch without commits, and fails for a detached HEAD.
         .or_else(|| git(&["symbolic-ref", "--quiet", "--short", "HEAD"]))
         .unwrap_or_else(|| "none".to_owned())
 }
 
-/// The commit.
+/// Returns the commit.
 pub fn commit() -> Option<String> {
     variable(&["GITHUB_SHA", "CI_COMMIT_SHA"]).or_else(|| git(&["rev-parse", "--verify", "--quiet", "HEAD"]))
 }
@@ -22,7 +22,7 @@ fn variable(names: &[&str]) -> Option<String> {
         .find(|value| !value.is_empty())
 }
 
-/// What git says of the working directory. No git, no repository: nothing.
+/// Returns the output of git in the working directory. Without git or a repository it is `None`.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .args(arguments)

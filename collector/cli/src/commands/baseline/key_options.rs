@@ -1,27 +1,27 @@
-//! Parts of a key, to find entries by.
+//! Options that select entries by parts of their key.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use rankscope_compare::baseline::KeyFilter;
 
-/// Which entries are meant.
+/// Selection of entries.
 #[derive(Debug, Args)]
 pub struct KeyOptions {
-    /// Only entries of this branch.
+    /// Use only entries of this branch.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     branch: Option<String>,
 
-    /// Only entries of this machine.
+    /// Use only entries of this machine.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     machine: Option<String>,
 
-    /// Only entries of this job.
+    /// Use only entries of this job.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     job: Option<String>,
 }
 
 impl KeyOptions {
-    /// What they must have.
+    /// Returns the filter for these options.
     pub fn filter(&self) -> KeyFilter {
         KeyFilter {
             branch: self.branch.clone(),

@@ -18,10 +18,10 @@ Examples:
   rankscope baseline list --store git:baselines --branch main
   rankscope baseline list --json | jq '.keys[].entries'";
 
-/// Digits of a commit that people read.
+/// Number of displayed digits of a commit.
 pub const COMMIT_DIGITS: usize = 12;
 
-/// List branches, machines and jobs, and how many entries each has.
+/// List branches, machines and jobs, with their number of entries.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct List {
@@ -31,12 +31,12 @@ pub struct List {
     #[command(flatten)]
     key: KeyOptions,
 
-    /// Print as JSON.
+    /// Print the list as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// All entries of a key.
+/// Entries of one key.
 #[derive(Debug, Serialize)]
 struct Listed {
     branch: String,
@@ -44,14 +44,14 @@ struct Listed {
     job: String,
     entries: usize,
     runs: usize,
-    /// When the newest entry was added, ns since 1970.
+    /// Time at which the newest entry was added, in nanoseconds since 1970.
     newest_unix_ns: i64,
     newest_entry: String,
     /// Commit of the newest entry.
     commit: Option<String>,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     store: String,
@@ -59,7 +59,7 @@ struct Document<'a> {
     problems: Vec<ListedProblem>,
 }
 
-/// A file that was left out.
+/// File that was left out.
 #[derive(Debug, Serialize)]
 pub struct ListedProblem {
     path: String,
@@ -88,14 +88,14 @@ impl List {
                 problems: problems.iter().map(ListedProblem::from).collect(),
             })?;
         } else if listed.is_empty() {
-            print::text(&format!("{} has no such entries\n", store.shown()))?;
+            print::text(&format!("{} has no matching entries\n", store.shown()))?;
         } else {
             print::text(&table(&listed))?;
         }
         Ok(Exit::Fine)
     }
 
-    /// Reads one entry at a time, and keeps what is listed.
+    /// Reads one entry at a time and keeps only its listed values.
     fn read(&self, view: &mut View) -> (BTreeMap<Key, Listed>, Vec<Problem>) {
         let filter = self.key.filter();
         let mut problems = view.problems().to_vec();
@@ -147,11 +147,11 @@ fn table(listed: &BTreeMap<Key, Listed>) -> String {
             short(known.commit.as_deref()),
         ]);
     }
-    // A key that is cut off is another key.
+    // A truncated key would look like another key.
     table.lines(usize::MAX).join("\n") + "\n"
 }
 
-/// The beginning of a commit's name.
+/// Returns the first digits of a commit.
 pub fn short(commit: Option<&str>) -> String {
     commit.unwrap_or_default().chars().take(COMMIT_DIGITS).collect()
 }

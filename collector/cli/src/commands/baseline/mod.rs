@@ -17,29 +17,29 @@ use std::io::{self, Write};
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope baseline add runs/main/run-*                           keep these runs, as one entry
-  rankscope baseline add --store git:baselines --push runs/main/*  on a git branch, and push it
-  rankscope baseline list --store git:baselines                    what is there
-  rankscope baseline show --branch main --last 3                   the newest entries of a branch
-  rankscope baseline prune --keep 20 --older-than 90d --dry-run    what would be removed";
+  rankscope baseline add runs/main/run-*                           store these runs as one entry
+  rankscope baseline add --store git:baselines --push runs/main/*  store on a git branch, and push it
+  rankscope baseline list --store git:baselines                    list the keys of the entries
+  rankscope baseline show --branch main --last 3                   show the newest entries of a branch
+  rankscope baseline prune --keep 20 --older-than 90d --dry-run    show what would be removed";
 
 const STORES: &str = "\
-Where a baseline is:
-  --store DIR          a directory: on a shared disk, or in a cache of your CI
-  --store git:BRANCH   a branch of its own in a git repository; nobody needs to check it out
-  RANKSCOPE_BASELINES  the store without --store; else .rankscope-baselines here
-Many may add to a store at once: nothing is lost. An entry is one small file with the summaries of a batch of runs. \
-Traces are not kept.
+Stores:
+  --store DIR          a directory, for example on a shared disk or in the cache of a CI
+  --store git:BRANCH   a separate branch of a git repository; no checkout is needed
+  RANKSCOPE_BASELINES  the store without --store; its default is .rankscope-baselines here
+Several processes can add to a store at the same time. An entry is one small file with the summaries of a batch of runs. \
+Traces are not stored.
 
-Entries are kept by branch, machine and job:
-  --branch   without it GITHUB_REF_NAME or CI_COMMIT_REF_NAME, else git's branch here, else 'none'
-  --machine  without it the model and number of processors, of hosts, and whether there were devices
-  --job      without it the script or program, and how many ranks; arguments do not count
-Name the machine yourself if it has devices of several kinds: a recording does not say which.
+The key of an entry is branch, machine and job:
+  --branch   default: GITHUB_REF_NAME or CI_COMMIT_REF_NAME, else git's branch here, else 'none'
+  --machine  default: model and number of processors, number of hosts, and whether there were devices
+  --job      default: the script or program, and the number of ranks; arguments do not count
+Name the machine if machines have different devices: a recording does not name the device type.
 
-Exit status: 0 done, 2 wrong usage, a store or a run that cannot be used. Damaged entries are named and left out.";
+Exit status: 0 success, 2 wrong usage, or an unusable store or run. Damaged entries are reported and left out.";
 
-/// Keep summaries of runs, so that later runs can be compared with them.
+/// Store summaries of runs, for comparisons with later runs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{STORES}"))]
 pub struct Baseline {
@@ -66,11 +66,11 @@ impl Baseline {
     }
 }
 
-/// Names what was left out, where it cannot be mistaken for the result.
+/// Prints omissions to standard error, where they cannot be confused with the result.
 fn warn(problems: &[Problem]) {
     let mut stderr = io::stderr().lock();
     for problem in problems {
-        // Nobody is left to read it if this fails.
+        // A failed write is ignored: nobody reads the output any more.
         let _ = writeln!(stderr, "rankscope: left out: {problem}");
     }
 }

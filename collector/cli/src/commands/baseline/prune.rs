@@ -15,14 +15,14 @@ use std::time::SystemTime;
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope baseline prune --keep 20 --dry-run                 what would be removed
+  rankscope baseline prune --keep 20 --dry-run                 show what would be removed
   rankscope baseline prune --keep 5 --older-than 30d --branch feature-x
   rankscope baseline prune --store git:baselines --keep 20 --push";
 
 /// Remove old entries.
 ///
-/// The newest entries of each branch, machine and job stay. Damaged entries are named and stay, too. On a git branch the removed
-/// entries remain in its history.
+/// The newest entries of each branch, machine and job stay. Damaged entries are reported and stay, too. On a git branch
+/// the removed entries remain in its history.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Prune {
@@ -36,11 +36,11 @@ pub struct Prune {
     #[arg(long, value_name = "N", required = true)]
     keep: usize,
 
-    /// Of the others, remove only those that were added longer ago than this: 30d, 12h, 2w.
+    /// Of the other entries, remove only those that were added longer ago than this: 30d, 12h, 2w.
     #[arg(long, value_name = "AGE")]
     older_than: Option<Age>,
 
-    /// Only say what would be removed.
+    /// Print what would be removed, without removing it.
     #[arg(long)]
     dry_run: bool,
 
@@ -72,7 +72,7 @@ impl Prune {
         }
         let _ = writeln!(
             text,
-            "{done} {} from {}, {} stay",
+            "{done} {} from {}, {} remain",
             entries(names.len()),
             store.shown(),
             pruned.kept

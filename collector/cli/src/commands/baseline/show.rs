@@ -19,14 +19,14 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope baseline show --branch main --job train-8-ranks
   rankscope baseline show --last 1
-  rankscope baseline show 20261124-020842            the entry whose file begins so
+  rankscope baseline show 20261124-020842            the entry whose file name starts with this
   rankscope baseline show --last 5 --json | jq '.entries[].batch.runs[].steps.counted'";
 
-/// Show entries with their runs: steps, step time, when they were recorded.
+/// Show entries with their runs: steps, step time, and time of recording.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Show {
-    /// An entry: its path, its file's name, or the beginning of that. Without it all entries that match.
+    /// Entry: its path, its file name, or a prefix of the file name (default: all matching entries).
     #[arg(value_name = "ENTRY")]
     entry: Option<String>,
 
@@ -36,16 +36,16 @@ pub struct Show {
     #[command(flatten)]
     key: KeyOptions,
 
-    /// Only the newest entries, as many as this.
+    /// Show only the newest N entries.
     #[arg(long, value_name = "N", conflicts_with = "entry")]
     last: Option<usize>,
 
-    /// Print the entries as JSON, with everything that is kept of their runs.
+    /// Print the entries as JSON, with all stored values of their runs.
     #[arg(long)]
     json: bool,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     store: String,
@@ -53,7 +53,7 @@ struct Document<'a> {
     problems: Vec<ListedProblem>,
 }
 
-/// An entry.
+/// Entry of the output.
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
     entry: String,
@@ -81,7 +81,7 @@ impl Show {
                 problems: found.problems.iter().map(ListedProblem::from).collect(),
             })?;
         } else if found.entries.is_empty() {
-            print::text(&format!("{} has no such entries\n", store.shown()))?;
+            print::text(&format!("{} has no matching entries\n", store.shown()))?;
         } else {
             let shown: Vec<String> = found
                 .entries
@@ -93,14 +93,14 @@ impl Show {
         Ok(Exit::Fine)
     }
 
-    /// The one entry that is meant.
+    /// Returns the only entry that matches.
     fn one(&self, store: &Store, meant: &str) -> Result<Found> {
         let mut view = store.view()?;
         let mut names = view.names(&self.key.filter());
         names.retain(|name| name.is_meant_by(meant));
         match names.as_slice() {
             [] => bail!(
-                "{} has no entry {meant}; rankscope baseline show lists them",
+                "{} has no entry {meant}; rankscope baseline show lists all entries",
                 store.shown()
             ),
             [name] => match view.read(name) {
@@ -111,7 +111,7 @@ impl Show {
                 Err(problem) => bail!("{problem}"),
             },
             [first, .., last] => bail!(
-                "{meant} may be any of {} entries, {first} to {last}; write more of the name",
+                "{meant} matches {} entries, {first} to {last}; type more of the name",
                 names.len()
             ),
         }
@@ -155,7 +155,7 @@ fn text(name: &EntryName, batch: &StoredBatch) -> String {
     out
 }
 
-/// Mean step time of a run, or a dash.
+/// Formats the mean step time of a run, or a dash.
 fn step_time(run: &RunSummary) -> String {
     let measured = run.measured("step_time", None);
     let value = measured.and_then(|measured| measured.value.value.as_ref());

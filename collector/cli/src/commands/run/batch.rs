@@ -1,6 +1,7 @@
-//! Many runs, one after the other: `rankscope run --repeat`.
+//! Repeated runs: `rankscope run --repeat`.
 //!
-//! Nothing of ours runs between two runs, and no thread: the next job finds the machine as the one before found it.
+//! No code or thread of rankscope runs between two runs. Each job finds the machine in the same state as the job before
+//! it.
 
 use super::outcome::{self, Outcome};
 use super::plan::{Plan, Planned, Side};
@@ -22,10 +23,10 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Fewest whole runs a side that say how much runs differ; fewer if no more were asked for.
+/// Minimum number of complete runs per side that show how much runs differ. Fewer suffice if fewer were requested.
 const FEWEST: u32 = 2;
 
-/// Records all runs, merges them, and hands them on.
+/// Records and merges all runs, then compares them if there are two sides.
 pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
     let (directory, is_new) = prepare(run.output.as_deref())?;
     let plan = Plan::new(&directory, repeat, &run.command, run.against.as_deref());
@@ -41,7 +42,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
     remove_if_empty(&plan, is_new.then_some(&directory));
     if let Some(signal) = recorded.asked_to_end {
         say_how_to_go_on(
-            &format!("stopped after {}", recorded.last),
+            &format!("interrupted after {}", recorded.last),
             &plan,
             &directory,
             &recorded.whole,
@@ -68,7 +69,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
                 String::new()
             };
             say(&format!(
-                "{whole} of {repeat} runs{of} are whole, which is too few to compare"
+                "only {whole} of {repeat} runs{of} are complete: too few for a comparison"
             ));
             return Ok(Exit::Inconclusive);
         }
@@ -80,23 +81,23 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
         return compare_after(&recorded.of(Side::Base), &recorded.of(Side::New));
     }
     say(&format!(
-        "keep them to compare with: rankscope baseline add {}",
+        "store them for later comparisons: rankscope baseline add {}",
         patterns(&plan, &directory)
     ));
     Ok(Exit::Fine)
 }
 
-/// Runs that were recorded, and how that ended.
+/// Recorded runs, and how the recording ended.
 struct Recorded {
-    /// Those that count, in the order in which they were recorded.
+    /// Complete runs, in the order of their recording.
     whole: Vec<Planned>,
-    /// The last run, for people.
+    /// Readable name of the last run.
     last: String,
-    /// How its job ended.
+    /// How the job of the last run ended.
     ending: Ending,
-    /// Somebody asked that job to end, by this signal, and so the batch.
+    /// Signal that requested the end of that job, and so of the batch.
     asked_to_end: Option<i32>,
-    /// It failed, and ended the batch.
+    /// Whether that job failed and ended the batch.
     is_stopped: bool,
 }
 
@@ -107,7 +108,8 @@ impl Recorded {
     }
 }
 
-/// Makes the directory of the batch, without a name RANKSCOPE_DIR, else a new one; and says whether it was not there.
+/// Creates the directory of the batch: the named one, else RANKSCOPE_DIR, else a new one. Also returns whether it is
+/// new.
 fn prepare(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     let path = run_directory::wanted(named)?;
     let is_new = !path.exists();
@@ -120,24 +122,24 @@ fn prepare(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     };
     if is_used {
         bail!(
-            "{} is not empty; --repeat needs a new directory, so name another with -o",
+            "{} is not empty; --repeat needs a new directory: name another with -o",
             path.display()
         );
     }
     place::make_run_directory(&path).with_context(|| {
         format!(
-            "cannot make the directory {}; name another with -o",
+            "cannot create the directory {}; name another with -o",
             path.display()
         )
     })?;
     Ok((path, is_new))
 }
 
-/// Takes folders away in which no run left anything.
+/// Removes directories in which no run left a file.
 fn remove_if_empty(plan: &Plan, made: Option<&PathBuf>) {
     let folders = plan.runs.iter().filter_map(|run| run.directory.parent());
     let is_side = |folder: &&Path| plan.is_against && folder.is_dir();
-    // Each fails, as it should, if there is anything in it.
+    // `remove_dir` fails if the directory has content, as intended.
     for folder in folders.filter(is_side) {
         let _ = fs::remove_dir(folder);
     }
@@ -147,7 +149,7 @@ fn remove_if_empty(plan: &Plan, made: Option<&PathBuf>) {
 }
 
 fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
-    // From the first run on signals stay blocked; every job gets what we got.
+    // Signals stay blocked after the first run. Every job gets the signal state that this process inherited.
     let inherited = Inherited::read();
     let mut left = TimeLeft::default();
     let mut recorded = Recorded {
@@ -166,7 +168,7 @@ fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
         let Some(failure) = outcome.failure() else {
             recorded.whole.push(planned.clone());
             say_progress(plan, position, &outcome, &left);
-            // A Ctrl-C between two runs.
+            // Ctrl-C between two runs.
             recorded.asked_to_end = asked_meanwhile();
             if recorded.asked_to_end.is_some() {
                 break;
@@ -175,7 +177,7 @@ fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
         };
         let place = outcome::set_aside(planned);
         let place = place.map_or_else(String::new, |place| {
-            format!("; what it recorded is in {}", place.display())
+            format!("; its recording is in {}", place.display())
         });
         say(&format!("{} failed: {failure}{place}", recorded.last));
         if !run.keep_going || outcome.asked_to_end.is_some() || outcome.is_not_started {
@@ -186,7 +188,8 @@ fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
     Ok(recorded)
 }
 
-/// One line after each run. On a terminal it has a bar, and is left there: while a job runs the terminal is the job's.
+/// Prints one line after each run. On a terminal it has a bar, and stays: while a job runs, the terminal belongs to the
+/// job.
 fn say_progress(plan: &Plan, position: usize, outcome: &Outcome, left: &TimeLeft) {
     let done = position + 1;
     let mut line = format!("{} took {}", plan.shown(position), time_left::shown(outcome.took));
@@ -208,15 +211,15 @@ fn say_progress(plan: &Plan, position: usize, outcome: &Outcome, left: &TimeLeft
     }
 }
 
-/// Sessions and reports of all runs. Traces would take longer than everything else, and hardly any is looked at.
+/// Writes sessions and reports of all runs. Traces would take longer than all else, and hardly any would be opened.
 fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
     let (of_plan, at, runs) = (plan.clone(), directory.to_path_buf(), whole.to_vec());
     let _watch = StopWatch::start(move |signal| {
         runs.iter().for_each(|run| merge::abandon(&run.directory));
-        say_how_to_go_on("stopped; the recordings are complete", &of_plan, &at, &runs);
+        say_how_to_go_on("interrupted; the recordings are complete", &of_plan, &at, &runs);
         Ending::Signal(signal).end_likewise()
     });
-    // A person may still put us into the background, or want a core of us.
+    // The user may still stop this process or request a core dump of it.
     Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
     for run in whole {
         merge::merge_without_trace(std::slice::from_ref(&run.directory), &run.directory)
@@ -232,12 +235,12 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
     Ok(())
 }
 
-/// Compares both sides. As all that rankscope says of a job, it goes to standard error.
+/// Compares both sides. Like all output of rankscope about a job, the text goes to standard error.
 fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
     let comparison = compare::of_runs(base, new)?;
     let text = comparison_text(&comparison, Listed::Telling, &Look::of_stderr());
     let mut stderr = io::stderr().lock();
-    // Nobody is left to read it if this fails.
+    // A failed write is ignored: nobody reads the output any more.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     let folder = |runs: &[PathBuf]| {
         runs.first()
@@ -246,13 +249,14 @@ fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
     };
     if let (Some(base), Some(new)) = (folder(base), folder(new)) {
         say(&format!(
-            "the same again: rankscope compare {base} -- {new} (--html page.html for a page with pictures)"
+            "to compare again: rankscope compare {base} -- {new} (add --html page.html for a page with charts)"
         ));
     }
     Ok(compare::exit(&comparison))
 }
 
-/// Ends as the job ended; a job that made nothing of a signal does not make the batch whole.
+/// Ends this process as the job ended. If the job ignored the signal, this process still ends by it: the batch is
+/// incomplete.
 fn end_as(ending: Ending, signal: i32) -> ! {
     match ending {
         Ending::Status(0) => Ending::Signal(signal).end_likewise(),
@@ -262,11 +266,11 @@ fn end_as(ending: Ending, signal: i32) -> ! {
 
 fn say_how_to_go_on(what: &str, plan: &Plan, directory: &Path, whole: &[Planned]) {
     if whole.is_empty() {
-        say(&format!("{what}; no run is whole"));
+        say(&format!("{what}; no run is complete"));
         return;
     }
     say(&format!(
-        "{what}; {} whole. To merge: for run in {}; do rankscope merge \"$run\"; done",
+        "{what}; {} complete. To merge: for run in {}; do rankscope merge \"$run\"; done",
         match whole.len() {
             1 => "1 run is".to_owned(),
             count => format!("{count} runs are"),
@@ -279,7 +283,7 @@ fn runs_in_words(count: usize) -> String {
     format!("{count} {}", if count == 1 { "run" } else { "runs" })
 }
 
-/// All whole runs, as a shell finds them.
+/// Returns shell patterns that match all complete runs.
 fn patterns(plan: &Plan, directory: &Path) -> String {
     let directory = directory.display();
     if plan.is_against {

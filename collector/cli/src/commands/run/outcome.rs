@@ -1,4 +1,4 @@
-//! One run of a batch: recorded, and judged whether it counts.
+//! One run of a batch: its recording, and whether it counts.
 
 use super::plan::Planned;
 use super::{Run, complain, report_live_areas, say, shown, why_nothing};
@@ -13,30 +13,30 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How the job ended.
     pub ending: Ending,
-    /// Somebody asked it to end, by this signal.
+    /// Signal that requested the end of the job, if any.
     pub asked_to_end: Option<i32>,
-    /// It could not be started.
+    /// Whether the job could not be started.
     pub is_not_started: bool,
-    /// Rank logs that it left.
+    /// Number of rank logs of the run.
     pub logs: usize,
-    /// How long the job ran.
+    /// Duration of the job.
     pub took: Duration,
 }
 
 impl Outcome {
-    /// Why the run does not count; `None` if it does.
+    /// Returns why the run does not count, or `None` if it counts.
     pub fn failure(&self) -> Option<String> {
         if self.is_not_started {
-            return Some("it could not be started".to_owned());
+            return Some("the job could not be started".to_owned());
         }
         if let Some(signal) = self.asked_to_end {
             return Some(format!(
-                "it was asked to end by {}",
+                "the job was interrupted by {}",
                 crate::launch::signals::name(signal)
             ));
         }
@@ -73,7 +73,7 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
     launch.write(&directory.path)?;
     report_live_areas(&live::collect_all(&directory.path, &[])?);
     if let Some(short) = room::warning(&directory.path, run.min_free.map(|size| size.0)) {
-        say(&format!("the recording may be cut short: {short}"));
+        say(&format!("the recording may stop early: {short}"));
     }
     let logs = run_directory::logs(&directory.path)?.len();
     if logs == 0 {
@@ -89,9 +89,10 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
     })
 }
 
-/// Moves a failed run away, so that `DIR/run-*` are runs that count; `None` if nothing is left of it.
+/// Moves a failed run to another directory, so that `DIR/run-*` has only runs that count. Returns `None` if the run
+/// left no files.
 pub fn set_aside(planned: &Planned) -> Option<&Path> {
-    // Succeeds only if it is empty.
+    // `remove_dir` succeeds only if the directory is empty.
     if fs::remove_dir(&planned.directory).is_ok() {
         return None;
     }

@@ -1,19 +1,19 @@
-//! Which run comes when, and where it is recorded.
+//! Order and directories of the runs of a batch.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Whose turn it is.
+/// Side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The command that the other is compared with.
+    /// Command that the other is compared with.
     Base,
-    /// The command that is judged; the only one without `--against`.
+    /// Command that is judged, and the only one without `--against`.
     New,
 }
 
 impl Side {
-    /// Its folder.
+    /// Returns the name of the side's directory.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -22,30 +22,31 @@ impl Side {
     }
 }
 
-/// Runs of one or of two commands.
+/// Runs of one or two commands.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The runs, in the order in which they are recorded.
+    /// Runs in the order of their recording.
     pub runs: Vec<Planned>,
-    /// There are two sides.
+    /// Whether there are two sides.
     pub is_against: bool,
 }
 
-/// A run that is to be recorded.
+/// Run to record.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Its side.
+    /// Side of the run.
     pub side: Side,
-    /// Where it is recorded.
+    /// Directory of the recording.
     pub directory: PathBuf,
-    /// Where it goes if it fails.
+    /// Directory to which a failed run is moved.
     pub failed: PathBuf,
-    /// What runs.
+    /// Command to run.
     pub command: Vec<OsString>,
 }
 
 impl Plan {
-    /// `repeat` runs of the command; with another command as many of that, in turns: base, new, new, base, and so on.
+    /// Plans `repeat` runs of the command. With `against`, equally many runs of that command alternate: base, new, new,
+    /// base, and so on.
     pub fn new(directory: &Path, repeat: u32, command: &[OsString], against: Option<&str>) -> Self {
         let base = against.map(|line| ["sh", "-c", line].map(OsString::from).to_vec());
         let is_against = base.is_some();
@@ -81,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// A run's place in the order, for people: `run 3 of 10 (new)`.
+    /// Returns the readable position of a run: `run 3 of 10 (new)`.
     pub fn shown(&self, position: usize) -> String {
         let of = format!("run {} of {}", position + 1, self.runs.len());
         match self.runs.get(position) {

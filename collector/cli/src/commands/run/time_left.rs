@@ -1,21 +1,21 @@
-//! How long a batch still takes, by how long its runs took.
+//! Estimate of the remaining time of a batch, from the durations of its runs.
 
 use super::plan::{Plan, Side};
 use std::time::Duration;
 
-/// How long runs took.
+/// Durations of the runs so far.
 #[derive(Debug, Default)]
 pub struct TimeLeft {
     took: Vec<(Side, Duration)>,
 }
 
 impl TimeLeft {
-    /// Another run has ended.
+    /// Adds the duration of a run.
     pub fn add(&mut self, side: Side, took: Duration) {
         self.took.push((side, took));
     }
 
-    /// Time for the runs from this position on. A side that has not run yet is taken to be as fast as the other.
+    /// Returns the time for the runs from this position on. A side without runs is assumed to be as fast as the other.
     pub fn of(&self, plan: &Plan, from: usize) -> Duration {
         let left = plan.runs.iter().skip(from);
         left.map(|run| self.mean(|side| side == run.side).or_else(|| self.mean(|_| true)))
@@ -35,7 +35,7 @@ impl TimeLeft {
     }
 }
 
-/// A length of time for people: `9.4 s`, `1 min 05 s`, `2 h 10 min`.
+/// Formats a duration: `9.4 s`, `1 min 05 s`, `2 h 10 min`.
 pub fn shown(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let whole = seconds.round() as u64;

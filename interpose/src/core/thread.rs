@@ -1,11 +1,9 @@
 //! What a thread remembers between hooks. No field has a destructor: thread-locals with one panic when they are used
 //! after it ran, and a panic in a hook is the job's crash.
 
-use crate::gloo::evidence::Sampler;
-use crate::gloo::rendezvous::ConnectFrame;
-use crate::nccl::events::{Launch, STREAMS};
 use rankscope_ranklog::lanes::Lane;
 use std::cell::Cell;
+use std::ffi::c_void;
 
 /// One thread's state.
 pub struct ThreadState {
@@ -27,10 +25,11 @@ pub struct ThreadState {
     pub work_operation: Cell<u8>,
     /// See `work_operation`.
     pub work_calls: Cell<u32>,
-    /// The rendezvous in progress, or null. Lives on the stack of the hook that started it.
-    pub connect: Cell<*mut ConnectFrame>,
-    /// The sampler of the collective in progress, or null. Lives on the stack of the hook that started it.
-    pub sampler: Cell<*mut Sampler>,
+    /// The rendezvous in progress, or null: a frame of the adapter, on the stack of the hook that started it.
+    pub connect: Cell<*mut c_void>,
+    /// The sampler of the collective in progress, or null: a frame of the adapter, on the stack of the hook that
+    /// started it.
+    pub sampler: Cell<*mut c_void>,
     /// A context is being made from another one: the child's pointer as its constructor saw it.
     pub forked_context: Cell<usize>,
     /// Nesting of `ContextFactory::makeContext`.
@@ -56,7 +55,7 @@ pub struct ThreadState {
     /// Streams of the open group whose launches are timed, or are not: how many, and which.
     pub nccl_launches_open: Cell<u8>,
     /// See `nccl_launches_open`.
-    pub nccl_launches: [Cell<Launch>; STREAMS],
+    pub nccl_launches: [Cell<OpenLaunch>; STREAMS],
     /// Nesting of our own calls to CUPTI, which may call itself by the names that we intercept.
     pub cupti_depth: Cell<u32>,
     /// This thread changes what CUPTI does.
@@ -67,6 +66,43 @@ pub struct ThreadState {
     pub nvtx_depth: Cell<u32>,
     /// See `nvtx_depth`.
     pub nvtx_ranges: [Cell<OpenRange>; RANGES],
+}
+
+/// Streams of one group whose launches are timed.
+pub const STREAMS: usize = 8;
+
+/// A slot of a pool of events that a call holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldSlot {
+    /// Number of the pool.
+    pub pool: u8,
+    /// Number of the slot in it.
+    pub slot: u8,
+    /// Use of the slot, modulo 2^16.
+    pub generation: u16,
+}
+
+/// A stream of the group that a thread has open, and the slot that times its launch.
+#[derive(Clone, Copy)]
+pub struct OpenLaunch {
+    /// Handle of the stream.
+    pub stream: usize,
+    /// Index of the communicator.
+    pub communicator: u32,
+    /// The slot; `None` if the launch is not timed.
+    pub held: Option<HeldSlot>,
+    /// Another communicator uses this stream too. Events around both cannot separate their kernels.
+    pub is_mixed: bool,
+}
+
+impl OpenLaunch {
+    /// No stream.
+    pub const NONE: Self = Self {
+        stream: 0,
+        communicator: 0,
+        held: None,
+        is_mixed: false,
+    };
 }
 
 /// Files of PyTorch's format that are remembered per thread.
@@ -134,7 +170,7 @@ thread_local! {
             nccl_handle: Cell::new(0),
             nccl_parts: Cell::new(0),
             nccl_launches_open: Cell::new(0),
-            nccl_launches: [const { Cell::new(Launch::NONE) }; STREAMS],
+            nccl_launches: [const { Cell::new(OpenLaunch::NONE) }; STREAMS],
             cupti_depth: Cell::new(0),
             cupti_changes: Cell::new(false),
             open_files: [const { Cell::new(OpenFile::NONE) }; FILES],

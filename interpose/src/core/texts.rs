@@ -1,8 +1,8 @@
 //! Strings that records refer to by number: each is kept once, and written into the log once per process life, when it
 //! is first used there. A fixed table that never allocates and is read without a lock.
 
-use crate::hash::Hash128;
-use crate::life;
+use crate::core::hash::Hash128;
+use crate::core::life;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
 use rankscope_ranklog::loss::LossCause;

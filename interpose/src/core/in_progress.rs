@@ -1,7 +1,7 @@
 //! A call between its enter and its leave: in the lane's in-flight table, then one whole record.
 
-use crate::life;
-use crate::thread::ThreadState;
+use crate::core::life;
+use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::record::{FLAG_FAILED, Record};

@@ -1,7 +1,7 @@
 //! Which GPUs the process uses, by the names of their models: two runs on other GPUs are not to be compared.
 
 use super::driver;
-use crate::life;
+use crate::core::life;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use std::ffi::c_char;
 use std::io::Write;

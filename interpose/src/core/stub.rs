@@ -108,7 +108,7 @@ macro_rules! wrappers {
         pub static SEEN: &[&str] = &[$($seen,)*];
 
         /// What is known about the real functions.
-        pub static TABLE: $crate::resolve::Table = $crate::resolve::Table::new(SYMBOLS);
+        pub static TABLE: $crate::core::resolve::Table = $crate::core::resolve::Table::new(SYMBOLS);
 
         #[allow(non_camel_case_types, reason = "rows are named by their functions")]
         #[repr(usize)]
@@ -155,13 +155,13 @@ macro_rules! wrapper_body {
             d: usize,
             e: usize,
             caller: usize,
-            id: $crate::stub::OnStack,
+            id: $crate::core::stub::OnStack,
         ) -> usize {
             let real = TABLE.real(Row::$name as usize, caller);
             if real == 0 {
                 return MISSING;
             }
-            let arguments = $crate::stub::ById {
+            let arguments = $crate::core::stub::ById {
                 registers: [a, b, c, d, e],
                 id,
             };

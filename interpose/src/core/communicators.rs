@@ -1,10 +1,11 @@
 //! Communicators of this process: from an address to an entry, in a table that never allocates and is read without a
 //! lock. An address is never an identity: an entry is made anew each time a communicator is.
 
-use crate::gloo::sampling::Sampling;
-use crate::life;
-use crate::nccl::events::OfCommunicator;
-use crate::nccl::plugin::{self, pending::Pending};
+use super::adapters::Adapter;
+use super::life;
+use super::pending::Pending;
+use super::rate::Rate;
+use super::sampling::Sampling;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{
@@ -15,7 +16,7 @@ use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{NO_COMMUNICATOR, RecordKind};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Live communicators at most.
 const ENTRIES: usize = 4096;
@@ -46,8 +47,10 @@ pub struct Entry {
     tags: AtomicPtr<TagTable>,
     /// Calls whose operations the library is still to tell of, where it does so without naming the call; else null.
     pending: AtomicPtr<Pending>,
-    /// What its launches are timed by, where they are.
-    events: OfCommunicator,
+    /// Number of the pool of events that times its launches; 0 while unknown.
+    event_pool: AtomicU32,
+    /// Limits how many of its launches are timed.
+    event_rate: Rate,
     text: UnsafeCell<MaybeUninit<Text>>,
 }
 
@@ -85,7 +88,8 @@ impl Entry {
             failure: AtomicU32::new(0),
             tags: AtomicPtr::new(std::ptr::null_mut()),
             pending: AtomicPtr::new(std::ptr::null_mut()),
-            events: OfCommunicator::new(),
+            event_pool: AtomicU32::new(0),
+            event_rate: Rate::new(),
             text: UnsafeCell::new(MaybeUninit::zeroed()),
         }
     }
@@ -163,9 +167,14 @@ impl Entry {
         }
     }
 
-    /// See [`OfCommunicator`].
-    pub fn events(&self) -> &OfCommunicator {
-        &self.events
+    /// Number of the pool of events that times its launches; 0 while unknown.
+    pub fn event_pool(&self) -> &AtomicU32 {
+        &self.event_pool
+    }
+
+    /// Limits how many of its launches are timed.
+    pub fn event_rate(&self) -> &Rate {
+        &self.event_rate
     }
 
     /// Ordinal for the next communicator made from this one.
@@ -241,6 +250,20 @@ static ENTRY: [Entry; ENTRIES] = [const { Entry::new() }; ENTRIES];
 static ADDRESS: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 static PLACE: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 static NEXT_INDEX: AtomicU32 = AtomicU32::new(0);
+
+/// True while new communicators need a list of pending calls ([`Pending`]).
+static NEEDS_PENDING: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether new communicators get a list of pending calls.
+pub fn need_pending(needed: bool) {
+    NEEDS_PENDING.store(needed, Ordering::Relaxed);
+}
+
+/// Writes the definitions of communicators when the recorder is ready.
+pub static ADAPTER: Adapter = Adapter {
+    ready: define_all,
+    ..Adapter::NOTHING
+};
 
 /// Held while an address is added or removed, which only happens when communicators are made or destroyed: the pid of
 /// the holder, so that a child does not wait for a thread that its parent's fork left behind. The hot path never takes
@@ -329,7 +352,8 @@ pub fn made(address: usize, rank: u32, size: u32) {
     entry.children.store(0, Ordering::Relaxed);
     entry.failure.store(0, Ordering::Relaxed);
     entry.sampling.reset();
-    entry.events.reset();
+    entry.event_pool.store(0, Ordering::Relaxed);
+    entry.event_rate.reset();
     entry.created_ticks.store(ticks(), Ordering::Relaxed);
     entry.state.store(MADE, Ordering::Release);
     let start = start_place(address);
@@ -414,7 +438,7 @@ fn publish(entry: &Entry) {
         .tags
         .store(renewed(entry.tags.load(Ordering::Relaxed)), Ordering::Release);
     let before = entry.pending.load(Ordering::Relaxed);
-    if !before.is_null() || plugin::needs_pending() {
+    if !before.is_null() || NEEDS_PENDING.load(Ordering::Relaxed) {
         entry.pending.store(renewed(before), Ordering::Release);
     }
     let index = NEXT_INDEX.fetch_add(1, Ordering::Relaxed);
@@ -496,7 +520,7 @@ pub fn count_missing_definition() {
 
 /// Writes the definitions of all communicators that exist when the recorder is ready: those made while it started,
 /// and in a forked child those inherited.
-pub fn define_all(set: &LaneSet) {
+fn define_all(set: &LaneSet) {
     let Some(_editing) = Editing::begin() else { return };
     for entry in &ENTRY {
         if entry.state.load(Ordering::Acquire) == DEFINED {

@@ -1,0 +1,206 @@
+//! The configuration: environment variables, copied once on the thread of the first event.
+
+use rankscope_ranklog::recorder::Options;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+/// Longest value of a configuration variable that is taken.
+const VALUE_BYTES: usize = 4096;
+
+/// The configuration, copied from the environment on the thread of the first event: the background thread must not
+/// read the environment while the program may be changing it.
+struct Configuration {
+    values: [AtomicPtr<u8>; VARIABLES.len()],
+}
+
+/// Every variable that the library reads. The table is their documentation.
+const VARIABLES: [(&CStr, &str); 13] = [
+    (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
+    (
+        c"RANKSCOPE_LIVE_DIR",
+        "directory for live areas instead of /dev/shm",
+    ),
+    (c"RANKSCOPE_LIVE_MIB", "size of the live area in MiB, default 8"),
+    (
+        c"RANKSCOPE_MAX_DISK_MIB",
+        "stop recording when the log has this many MiB, default 4096",
+    ),
+    (
+        c"RANKSCOPE_MIN_FREE_MIB",
+        "stop recording below this much free space, default the larger of 1 GiB and 5 %",
+    ),
+    (
+        c"RANKSCOPE_PARTIAL_MS",
+        "write half-full chunks out after this many ms, default 10000",
+    ),
+    (
+        c"RANKSCOPE_EXIT_WAIT_MS",
+        "wait at most this long at exit for the log to be closed, default 250",
+    ),
+    (
+        c"RANKSCOPE_NCCL_TRAFFIC",
+        "1: record what NCCL's proxies move to and from each peer, NCCL 2.27 and later",
+    ),
+    (
+        c"RANKSCOPE_NCCL_EVENTS",
+        "launches per second and communicator to be timed by events on the program's streams, where NCCL tells no times",
+    ),
+    (
+        c"RANKSCOPE_KERNELS",
+        "work of devices to be recorded by CUPTI: off, communication or all, with @START+LENGTH in a window",
+    ),
+    (
+        c"RANKSCOPE_CUPTI",
+        "path of the libcupti to load where the program has loaded none",
+    ),
+    (
+        c"RANKSCOPE_CUPTI_DUMP",
+        "for developers: directory to save CUPTI's first records to, as it wrote them",
+    ),
+    (
+        INJECTION,
+        "read only: names another tool that the driver loads, to which CUPTI is left",
+    ),
+];
+const DIR: usize = 0;
+const LIVE_DIR: usize = 1;
+const LIVE_MIB: usize = 2;
+const MAX_DISK_MIB: usize = 3;
+const MIN_FREE_MIB: usize = 4;
+const PARTIAL_MS: usize = 5;
+const EXIT_WAIT_MS: usize = 6;
+const NCCL_TRAFFIC: usize = 7;
+const NCCL_EVENTS: usize = 8;
+const KERNELS: usize = 9;
+const CUPTI: usize = 10;
+const CUPTI_DUMP: usize = 11;
+const OTHER_INJECTION: usize = 12;
+
+const INJECTION: &CStr = c"CUDA_INJECTION64_PATH";
+
+static CONFIGURATION: Configuration = Configuration {
+    values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()],
+};
+
+/// Where the copies stand: no allocation at the first event, and none that a fork could catch half-way.
+static COPIES: [CopiedValue; VARIABLES.len()] = [const { CopiedValue::new() }; VARIABLES.len()];
+
+struct CopiedValue(std::cell::UnsafeCell<[u8; VALUE_BYTES]>);
+
+// SAFETY: written once, by the thread that moved SWITCH from UNDECIDED to DECIDING, before the pointer to it is
+// published with release ordering; afterwards only read.
+unsafe impl Sync for CopiedValue {}
+
+impl CopiedValue {
+    const fn new() -> Self {
+        Self(std::cell::UnsafeCell::new([0; VALUE_BYTES]))
+    }
+}
+
+/// Copies the configuration. Returns false if there is none: the library then stays inert.
+pub fn copy() -> bool {
+    for ((slot, copy), (name, _)) in CONFIGURATION.values.iter().zip(&COPIES).zip(VARIABLES) {
+        // SAFETY: getenv's result is a NUL-terminated string; reading it here races with setenv just as any other
+        // getenv of the program's libraries does. The copy has room for VALUE_BYTES with its final NUL.
+        unsafe {
+            let value = libc::getenv(name.as_ptr());
+            if value.is_null() {
+                continue;
+            }
+            let bytes = CStr::from_ptr(value).to_bytes();
+            if bytes.len() >= VALUE_BYTES {
+                continue;
+            }
+            let target = copy.0.get().cast::<u8>();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+            slot.store(target, Ordering::Release);
+        }
+    }
+    CONFIGURATION.bytes(DIR).is_some_and(|dir| !dir.is_empty())
+}
+
+impl Configuration {
+    fn bytes(&self, index: usize) -> Option<&'static [u8]> {
+        let value = self.values[index].load(Ordering::Acquire);
+        // SAFETY: null or a NUL-terminated copy that never changes again.
+        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) }.to_bytes())
+    }
+
+    fn path(&self, index: usize) -> Option<PathBuf> {
+        let path = PathBuf::from(OsStr::from_bytes(self.bytes(index)?));
+        if path.is_absolute() {
+            Some(path)
+        } else {
+            Some(std::env::current_dir().ok()?.join(path))
+        }
+    }
+
+    fn number(&self, index: usize) -> Option<u64> {
+        std::str::from_utf8(self.bytes(index)?).ok()?.trim().parse().ok()
+    }
+}
+
+/// Options of the recorder; `None` without a run directory.
+pub fn recorder_options() -> Option<Options> {
+    let mut options = Options::new(CONFIGURATION.path(DIR)?);
+    options.live_dir = CONFIGURATION.path(LIVE_DIR);
+    if let Some(mib) = CONFIGURATION.number(LIVE_MIB) {
+        options.live_bytes = mib.clamp(1, 4096) << 20;
+    }
+    if let Some(mib) = CONFIGURATION.number(MAX_DISK_MIB) {
+        options.max_disk_bytes = mib << 20;
+    }
+    options.min_free_bytes = CONFIGURATION.number(MIN_FREE_MIB).map(|mib| mib << 20);
+    if let Some(ms) = CONFIGURATION.number(PARTIAL_MS) {
+        options.partial_flush = Duration::from_millis(ms);
+    }
+    Some(options)
+}
+
+/// True if what NCCL's proxies move is asked for.
+pub fn wants_traffic() -> bool {
+    CONFIGURATION.number(NCCL_TRAFFIC) == Some(1)
+}
+
+/// How many launches per second and communicator are to be timed by events; 0: none.
+pub fn wanted_events() -> u32 {
+    let wanted = CONFIGURATION.number(NCCL_EVENTS).unwrap_or(0);
+    u32::try_from(wanted).unwrap_or(u32::MAX)
+}
+
+/// False if the user wants no launch timed by events, whatever else can be had.
+pub fn allows_events() -> bool {
+    CONFIGURATION.number(NCCL_EVENTS) != Some(0)
+}
+
+/// The CUPTI to load where the program has loaded none.
+pub fn cupti_path() -> Option<&'static CStr> {
+    let value = CONFIGURATION.values[CUPTI].load(Ordering::Acquire);
+    // SAFETY: null or a NUL-terminated copy that never changes again.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) })
+}
+
+/// Where CUPTI's records are to be saved.
+pub fn cupti_dump() -> Option<PathBuf> {
+    CONFIGURATION.path(CUPTI_DUMP)
+}
+
+/// True if the driver loads another tool, which has CUPTI then.
+pub fn has_other_injection() -> bool {
+    CONFIGURATION
+        .bytes(OTHER_INJECTION)
+        .is_some_and(|path| !path.is_empty())
+}
+
+/// How long a regular exit may wait for us.
+pub fn exit_wait() -> Duration {
+    Duration::from_millis(CONFIGURATION.number(EXIT_WAIT_MS).unwrap_or(250))
+}
+
+/// The device activity to record, as the user wrote it (`RANKSCOPE_KERNELS`); `None` if unset or not UTF-8.
+pub fn kernels() -> Option<&'static str> {
+    std::str::from_utf8(CONFIGURATION.bytes(KERNELS)?).ok()
+}

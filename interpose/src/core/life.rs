@@ -1,0 +1,316 @@
+//! The life of the process: inert until the first event, one recorder per process life, a new one after a fork.
+//!
+//! The hot path asks one question, [`lane`]: it reads a word on a page that fork wipes, and compares it with the
+//! thread's. Everything else here is cold.
+
+use super::own_thread::spawn;
+use super::{adapters, configuration, keeper};
+use crate::core::thread;
+use crate::core::thread::ThreadState;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::lanes::{Lane, LaneSet};
+use rankscope_ranklog::loss::LossCause;
+use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::recorder::Recorder;
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The one recorder of this process.
+pub static RECORDER: Recorder = Recorder::new();
+
+/// Words that a fork sets to zero in the child.
+#[repr(C)]
+struct WipedPage {
+    /// The process life; never 0 while a recorder exists.
+    epoch: AtomicU32,
+    /// Who starts the recorder of this life: 0 nobody yet, 1 somebody.
+    claimed: AtomicU32,
+}
+
+/// Before the page exists every thread reads epoch 0 here and takes the slow way.
+static NO_PAGE: WipedPage = WipedPage {
+    epoch: AtomicU32::new(0),
+    claimed: AtomicU32::new(1),
+};
+static PAGE: AtomicPtr<WipedPage> = AtomicPtr::new((&raw const NO_PAGE).cast_mut());
+
+/// 0 not decided, 1 off for this whole process (no RANKSCOPE_DIR, or no memory), 2 on.
+static SWITCH: AtomicU32 = AtomicU32::new(UNDECIDED);
+const UNDECIDED: u32 = 0;
+const OFF: u32 = 1;
+const ON: u32 = 2;
+const DECIDING: u32 = 3;
+
+/// Counts process lives; a child inherits its parent's number and adds one.
+static LIVES: AtomicU32 = AtomicU32::new(0);
+
+/// Key whose destructor gives a thread's lane back; `u32::MAX`: none.
+static LANE_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+#[inline]
+fn page() -> &'static WipedPage {
+    // SAFETY: the pointer is the static above or a mapping that is never undone.
+    unsafe { &*PAGE.load(Ordering::Acquire) }
+}
+
+/// The calling thread's lane if recording is on now. The first event of a process starts the recorder, the first of
+/// a thread takes a lane; afterwards this is four loads.
+#[inline]
+pub fn lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static Lane)> {
+    if SWITCH.load(Ordering::Relaxed) == OFF {
+        return None;
+    }
+    let epoch = page().epoch.load(Ordering::Relaxed);
+    let lane = thread.lane.get();
+    if epoch != 0 && thread.epoch.get() == epoch && !lane.is_null() {
+        let set = RECORDER.lanes()?;
+        // SAFETY: a lane taken in this life (same epoch) lives in memory that is never unmapped.
+        return Some((set, unsafe { &*lane }));
+    }
+    slow_lane(thread)
+}
+
+/// True if the lane that a hook holds still belongs to this process: the real function may have forked.
+#[inline]
+pub fn same_life(thread: &ThreadState) -> bool {
+    let epoch = page().epoch.load(Ordering::Relaxed);
+    epoch != 0 && thread.epoch.get() == epoch
+}
+
+/// Commits a record, or counts it if there is no place for it yet.
+#[inline]
+pub fn commit(thread: &'static ThreadState, record: &Record) {
+    match lane(thread) {
+        Some((set, lane)) => {
+            lane.commit(set, record);
+        }
+        None => count_unplaced(record),
+    }
+}
+
+#[cold]
+fn count_unplaced(record: &Record) {
+    if SWITCH.load(Ordering::Relaxed) == ON
+        && let Some(kind) = RecordKind::from_u8(record.kind)
+    {
+        let (enter, leave) = (record.enter_ticks, record.leave_ticks.max(record.enter_ticks));
+        match RECORDER.lanes() {
+            // Recording, and yet no place: every lane has a thread.
+            Some(set) => set.area.count_loss(LossCause::NoLane, kind, 1, enter, leave),
+            None => RECORDER.count_while_starting(kind, enter),
+        }
+    }
+}
+
+#[cold]
+fn slow_lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static Lane)> {
+    start();
+    let epoch = page().epoch.load(Ordering::Acquire);
+    if epoch == 0 {
+        return None;
+    }
+    let set = RECORDER.lanes()?;
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    // SAFETY: gettid takes no arguments and cannot fail.
+    let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    let lane = set.acquire(thread_id, name, ticks())?;
+    thread.lane.set(lane);
+    thread.epoch.set(epoch);
+    let key = LANE_KEY.load(Ordering::Acquire);
+    if key != u32::MAX {
+        // SAFETY: the key was created by this process or its parent; the value is only compared with null.
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
+    }
+    Some((set, lane))
+}
+
+/// Gives the lane back when a thread ends. A hook that runs later in the same thread takes another.
+unsafe extern "C" fn give_lane_back(_: *mut c_void) {
+    let thread = thread::state();
+    let lane = thread.lane.replace(std::ptr::null());
+    if !lane.is_null()
+        && same_life(thread)
+        && let Some(set) = RECORDER.lanes_even_if_paused()
+    {
+        // SAFETY: as in `lane`.
+        set.release(unsafe { &*lane });
+    }
+    thread.epoch.set(0);
+}
+
+/// Starts the recorder of this process life, once. Returns at once; the background thread does the work.
+pub fn start() {
+    match SWITCH.load(Ordering::Acquire) {
+        OFF | DECIDING => return,
+        // A hook before this library's constructor: recording starts with the first event after it.
+        UNDECIDED if !adapters::are_registered() => return,
+        UNDECIDED => {
+            if SWITCH
+                .compare_exchange(UNDECIDED, DECIDING, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                return;
+            }
+            let ready = configuration::copy() && make_page();
+            SWITCH.store(if ready { ON } else { OFF }, Ordering::Release);
+            if !ready {
+                return;
+            }
+        }
+        _ => {}
+    }
+    let page = page();
+    if page.epoch.load(Ordering::Acquire) != 0
+        || page
+            .claimed
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+    {
+        return;
+    }
+    // This thread starts the recorder of this life: of a new process, or of a forked child that forgets its parent's.
+    RECORDER.reset_after_fork();
+    let life = LIVES.fetch_add(1, Ordering::AcqRel) + 1;
+    keeper::announce();
+    if !spawn(background, BACKGROUND_STACK_BYTES) {
+        keeper::withdraw();
+    } else {
+        page.epoch.store(life, Ordering::Release);
+        keeper::start();
+        for adapter in adapters::registered() {
+            (adapter.started)();
+        }
+    }
+}
+
+/// A page that fork wipes in the child, and the key that gives lanes back.
+fn make_page() -> bool {
+    // SAFETY: a fresh anonymous mapping; the key's destructor lives as long as the library, which is never unloaded.
+    unsafe {
+        let address = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if address == libc::MAP_FAILED {
+            return false;
+        }
+        if libc::madvise(address, 4096, libc::MADV_WIPEONFORK) != 0 {
+            // Kernels before 4.14. A handler covers fork(); _Fork and clone stay uncovered there.
+            libc::pthread_atfork(None, None, Some(wipe_in_child));
+        }
+        let mut key = 0;
+        if libc::pthread_key_create(&raw mut key, Some(give_lane_back)) == 0 {
+            LANE_KEY.store(key, Ordering::Release);
+        }
+        PAGE.store(address.cast(), Ordering::Release);
+    }
+    true
+}
+
+unsafe extern "C" fn wipe_in_child() {
+    let page = page();
+    page.epoch.store(0, Ordering::Relaxed);
+    page.claimed.store(0, Ordering::Relaxed);
+}
+
+/// How long the thread for CUPTI may take to end.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+const BACKGROUND_STACK_BYTES: usize = 512 << 10;
+const CLOSE_RANGE_UNSHARE: u32 = 2;
+
+extern "C" fn background(_: *mut c_void) -> *mut c_void {
+    // Our own copy of the standard library would print a panic's message into the job's output.
+    std::panic::set_hook(Box::new(|_| {}));
+    // SAFETY: plain calls on the calling thread. Failure leaves it its old name, and the descriptors of the process.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"rankscope".as_ptr());
+        // An empty table of descriptors of our own: the program's `closefrom` cannot hand our number to its checkpoint
+        // between two of our calls, and we take none of the numbers it is allowed. Kernels before 5.9 refuse.
+        libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE);
+    }
+    // A panic of ours ends recording, not the job: the live area stays readable.
+    let _ = std::panic::catch_unwind(|| match configuration::recorder_options() {
+        Some(options) => RECORDER.run(&options, ready, each_second, on_last),
+        None => RECORDER.give_up(),
+    });
+    // Nobody but us may be left: then the process ends with the keeper.
+    adapters::finish(LAST_WAIT);
+    // At a regular exit, or if recording could not start, other threads are left: the keeper leaves at once.
+    keeper::release(IS_LAST.load(Ordering::Acquire));
+    std::ptr::null_mut()
+}
+
+/// Just before the first record is taken. The start itself ran at the job's own priority: some milliseconds, during
+/// which operations have no place yet; at idle priority a busy machine would make them seconds.
+fn ready(set: &LaneSet) {
+    for adapter in adapters::registered() {
+        (adapter.ready)(set);
+    }
+    // SAFETY: a plain call on the calling thread, the background one; failure leaves it at normal priority.
+    unsafe {
+        let parameters: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
+    }
+}
+
+/// Once a second, on the background thread: how many other threads of ours there are.
+fn each_second(run_directory: &Path) -> usize {
+    let of_adapters: usize = adapters::registered()
+        .iter()
+        .map(|adapter| (adapter.each_second)(run_directory))
+        .sum();
+    of_adapters + usize::from(keeper::is_waiting())
+}
+
+/// No thread of the program is left.
+static IS_LAST: AtomicBool = AtomicBool::new(false);
+
+/// The program's threads are gone: what CUPTI has is to come into the log before it is closed.
+fn on_last() {
+    IS_LAST.store(true, Ordering::Release);
+    adapters::finish(LAST_WAIT);
+}
+
+/// At a regular exit: closes the log if that takes no time worth speaking of. Nothing depends on it.
+pub fn finish() {
+    if SWITCH.load(Ordering::Acquire) == ON && page().epoch.load(Ordering::Acquire) != 0 {
+        RECORDER.finish(configuration::exit_wait());
+    }
+}
+
+/// Waits until records are taken, for the hook of a call that itself takes milliseconds: what a job's first
+/// communicator costs anyway. At most this long, once per process.
+pub fn wait_for_start() {
+    if SWITCH.load(Ordering::Acquire) == ON && !RECORDER.is_settled() {
+        RECORDER.wait_until_settled(Duration::from_millis(100));
+    }
+}
+
+/// Where definitions and losses of this process life go, also while recording is paused; `None` before the recorder
+/// is there, and in a forked child that has recorded nothing: what its parent mapped is not mapped there.
+pub fn definitions() -> Option<&'static LaneSet> {
+    if page().epoch.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    RECORDER.lanes_even_if_paused()
+}
+
+/// Number of this process life; 0 before there is a recorder.
+#[inline]
+pub fn number() -> u32 {
+    page().epoch.load(Ordering::Relaxed)
+}
+
+/// True if this process records or is about to: cold hooks do nothing else otherwise.
+pub fn is_on() -> bool {
+    start();
+    SWITCH.load(Ordering::Acquire) == ON
+}

@@ -1,0 +1,28 @@
+//! What all adapters share. The core names none of them: they register in [`adapters`].
+//!
+//! | file | content |
+//! |---|---|
+//! | [`stub`], [`resolve`] | exported symbols; search for the real function |
+//! | [`configuration`] | environment variables |
+//! | [`thread`], [`own_thread`], [`keeper`] | state of a thread of the program; threads of the library |
+//! | [`adapters`], [`life`] | start, fork and end of recording |
+//! | [`in_progress`] | a call between its enter and its leave |
+//! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and what is kept for each |
+//! | [`texts`], [`hash`], [`memory`] | text definitions; identities; reads of foreign memory |
+
+pub mod adapters;
+pub mod communicators;
+pub mod configuration;
+pub mod hash;
+pub mod in_progress;
+pub mod keeper;
+pub mod life;
+pub mod memory;
+pub mod own_thread;
+pub mod pending;
+pub mod rate;
+pub mod resolve;
+pub mod sampling;
+pub mod stub;
+pub mod texts;
+pub mod thread;
